@@ -1,0 +1,163 @@
+# `make help` says what there is. Every target that needs packages makes .venv itself.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.koord-queue-installed
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+
+# Processes for the steps that can use several; the others need the machine's cores themselves.
+JOBS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
+PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
+
+# Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
+PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
+# The folders that a step of their own runs. `unit` is whatever is left, so that no test is lost.
+OWN_STEP := tidy properties simulation contracts scenarios cluster
+TEST_STEPS := lint types contracts-imports tidy unit properties contracts scenarios cluster
+# Targets that write checked-in files from the sources.
+GENERATED := crds
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=python3.12   the Python that .venv is made of (default: the newest from 3.11 on)"
+	@echo "  JOBS=$(JOBS)              processes for the steps that can use several"
+
+# ------------------------------------------------------------------------------- the environment
+
+.PHONY: venv
+venv: $(STAMP) ## make or update .venv (about a minute the first time)
+	@echo "venv: $(VENV) is up to date"
+
+# A file as target: the second time nothing is to be done. Prints one line when no Python will do.
+$(STAMP): requirements-test.txt pyproject.toml
+	@if ! $(PY) -c '' 2>/dev/null; then \
+		found=; without_venv=; \
+		for python in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3); do \
+			"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+			if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break; fi; \
+			without_venv=$$python; \
+		done; \
+		if [ -n "$$found" ]; then \
+			echo "venv: making $(VENV) with $$("$$found" --version); about a minute"; \
+			"$$found" -m venv --clear $(VENV); \
+		elif [ -n "$$without_venv" ]; then \
+			echo "venv: $$without_venv has no venv module (Debian and Ubuntu: apt install python3-venv)" >&2; \
+			exit 1; \
+		else \
+			echo "venv: needs Python 3.11 or newer$(if $(PYTHON),; $(PYTHON) is not,: name one with PYTHON=)" >&2; \
+			exit 1; \
+		fi; \
+	fi
+	@$(PIP_INSTALL) --require-hashes -r requirements-test.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: lock
+lock: ## write the hashed requirement files anew (UPGRADE=1: with the newest versions)
+	@$(or $(PYTHON),python3.11) -m venv --clear build/lock-venv
+	@build/lock-venv/bin/python -m pip install --quiet --upgrade pip
+	@build/lock-venv/bin/python -m pip install --quiet --group lock
+	@build/lock-venv/bin/python -m tests.tidy.dependency_locks $(if $(UPGRADE),--upgrade)
+
+# --------------------------------------------------------------------------------------- checks
+
+.PHONY: test
+test: $(STAMP) ## all checks below, in their order: what CI runs (minutes; the first time, longer)
+	@MAKE="$(MAKE)" JOBS="$(JOBS)" $(PY) -m tests.run_steps $(TEST_STEPS)
+
+.PHONY: lint
+lint: $(STAMP) ## ruff: rules and formatting
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --quiet --check .
+
+.PHONY: types
+types: $(STAMP) ## mypy --strict over packages and tests
+	@$(PY) -m mypy
+
+.PHONY: contracts-imports
+contracts-imports: $(STAMP) ## import-linter: who may import whom
+	@$(VENV)/bin/lint-imports --no-logo
+
+.PHONY: tidy
+tidy: $(STAMP) ## rules of this house that no linter knows
+	@$(PYTEST) tests/tidy
+
+.PHONY: unit
+unit: $(STAMP) ## unit tests, one file per module
+	@$(PYTEST) $(PARALLEL) -m "not cluster" $(OWN_STEP:%=--ignore=tests/%) tests
+
+.PHONY: properties
+properties: $(STAMP) ## invariants under generated facts, and whole runs in virtual time
+	@$(PYTEST) $(PARALLEL) -m "not cluster" $(wildcard tests/properties tests/simulation)
+
+.PHONY: contracts
+contracts: $(STAMP) ## recorded and published behaviour of others, replayed
+	@$(PYTEST) -m "not cluster" tests/contracts
+
+.PHONY: scenarios
+scenarios: $(STAMP) ## stories in several acts over the fake API server
+	@$(PYTEST) -m "not cluster" tests/scenarios
+
+.PHONY: cluster
+cluster: $(STAMP) ## everything that needs the real control plane (built the first time: 6 minutes)
+	@$(PYTEST) -m cluster tests
+
+.PHONY: verify
+verify: $(STAMP) ## generated files are current, all checks pass, and nothing changed on the way
+	@state() { git ls-files -z --cached --others --exclude-standard | sort -z | xargs -0 sha1sum 2>&1 || true; }; \
+	mkdir -p build; state > build/before.txt; \
+	$(MAKE) $(GENERATED); \
+	$(MAKE) test; \
+	state > build/after.txt; \
+	diff build/before.txt build/after.txt > build/changed.txt || { \
+		echo "verify: these files changed on the way; commit what was generated:"; \
+		sed -n 's/^[<>] [0-9a-f]* */  /p' build/changed.txt | sort -u; exit 1; }
+
+# ------------------------------------------------------------------------- commands for people
+
+.PHONY: demo
+demo: $(STAMP) ## the queue at work on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
+	@CLUSTER="$(CLUSTER)" DEMO="$(DEMO)" exec $(PY) -m tests.demo
+
+.PHONY: bench
+bench: $(STAMP) ## figures, each beside its control (JSON=FILE writes them to a file too)
+	@$(PY) -m tests.benchmarks $(if $(JSON),--json "$(JSON)")
+
+.PHONY: controlplane
+controlplane: $(STAMP) ## find or build etcd, kube-apiserver and others; the last line is their folder
+	@$(PY) -m tests.controlplane
+
+# ------------------------------------------------------------------------------- what is built
+
+.PHONY: crds
+crds: $(STAMP) ## write crds/ from the types
+	@$(PY) -m shared_api.crds --write crds
+
+.PHONY: image
+image: $(STAMP) ## the container image; where no engine answers, the Dockerfile is only checked
+	@$(PY) -m tests.tidy.dockerfile Dockerfile
+	@if docker info > /dev/null 2>&1; then \
+		version=$$($(PY) -c 'from importlib.metadata import version; print(version("koord-queue"))'); \
+		docker build --build-arg VERSION="$$version" --tag koord-queue:"$$version" .; \
+	else \
+		echo "image: the Dockerfile keeps its rules; not built, since no container engine answers"; \
+	fi
+
+.PHONY: clean
+clean: ## remove what was made, but for .venv and the control plane's cache outside
+	@rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+		.ruff_cache htmlcov
+	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print0 | xargs -0 -r rm -rf
+
+.PHONY: distclean
+distclean: clean ## the same, and .venv
+	@rm -rf $(VENV)

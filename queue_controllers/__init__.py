@@ -1,0 +1,12 @@
+"""Process 2, ``koord-queue-controllers``: jobs in, QueueUnits out; resumes what was admitted.
+
+Read in this order:
+
+1. ``jobframework``: what is the same for every kind of job.
+2. ``extensions``: the adapters, one per kind.
+3. ``extension_server``: one per kind: its informers, its keys, its threads.
+4. ``pod_usage``: running pods per unit.
+5. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
+
+Not here: who may start (``queue_scheduler``). The two meet only in Kubernetes objects.
+"""

@@ -1,0 +1,8 @@
+"""The adapters, one per kind of job: facts about that kind only. Pure, strangers to each other.
+
+Each answers the questions of ``queue_controllers.jobframework.generic_job``: is it suspended, what
+does it need, has it finished. A good first one to read is ``batch_job``.
+
+Not here: when to suspend, resume or end (``queue_controllers.jobframework.decide``), and the list
+of adapters (``queue_controllers.wiring``).
+"""

@@ -1,0 +1,19 @@
+"""What both programs stand on: the API objects, exact amounts, and the path to the API server.
+
+Read in this order:
+
+1. ``objects``: the Kubernetes objects as frozen values, one file per kind.
+2. ``queue_unit_phases``: the life of a QueueUnit, as one table.
+3. ``well_known_labels``: every label and annotation, who writes it and who reads it;
+   ``quota_names``: which quota and queue they name.
+4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
+   ``pod_requests``: what one pod asks for.
+5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
+6. ``work_queue``, ``backoff``, ``leader_election``: small tools both programs run on.
+7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
+8. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
+9. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
+
+Not here: any decision about who may start (``queue_scheduler``) and anything that knows a kind of
+job (``queue_controllers``). This package imports neither.
+"""

@@ -1,0 +1,11 @@
+"""Caches of what the API server holds, kept up to date: one stage per file.
+
+Read in this order:
+
+1. ``indexed_store``: objects by key, and by whatever index was asked for.
+2. ``reflector``: list, then watch; bookmarks, 410 Gone, dropped and stalled watches.
+3. ``shared_informer``: one reflector and one store, many handlers; each gets ``(old, new)``.
+
+Not here: what a change means. Handlers compare states and may be called twice, late, or with a new
+UID under an old name.
+"""

@@ -1,0 +1,12 @@
+"""What a running program is made of: time, threads, probes, logs.
+
+Read in this order:
+
+1. ``clock``: the time, as an argument; the one module that reads the system's clocks.
+2. ``loop_thread``: runs a ``step()`` again and again on a thread; the one module that loops,
+   sleeps and catches ``Exception``.
+3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``.
+4. ``structured_logs``: one event with fields, as JSON or for a console.
+
+Not here: what the steps do, and which of them a program has (its ``wiring``).
+"""

@@ -1,0 +1,41 @@
+"""The closing line of ``make test`` counts right, above all when something went wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.run_steps import Outcome, in_words, outcome_of, step_meanings
+
+JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
+
+
+@pytest.mark.parametrize(
+    ("status", "junit_xml", "want"),
+    [
+        pytest.param(0, JUNIT.format(9, 0, 0, 2), "7 passed, 0 failed, 2 skipped", id="tests"),
+        pytest.param(1, JUNIT.format(9, 1, 2, 0), "6 passed, 3 failed", id="errors are failures"),
+        pytest.param(2, JUNIT.format(3, 0, 0, 0), "3 passed, 1 failed", id="interrupted"),
+        pytest.param(5, JUNIT.format(0, 0, 0, 0), "0 passed, 1 failed", id="nothing collected"),
+        pytest.param(0, "", "1 passed, 0 failed", id="a step without tests"),
+        pytest.param(1, "", "0 passed, 1 failed", id="a failed step without tests"),
+    ],
+)
+def test_counts_of_a_step(status: int, junit_xml: str, want: str) -> None:
+    assert str(outcome_of(status, junit_xml)) == want
+
+
+def test_counts_add_up() -> None:
+    total = Outcome(passed=2, failed=1) + Outcome(passed=3, skipped=4)
+    assert total == Outcome(passed=5, failed=1, skipped=4)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"), [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (425, "7 min 05 s")]
+)
+def test_durations_in_words(seconds: float, want: str) -> None:
+    assert in_words(seconds) == want
+
+
+def test_meanings_are_those_of_make_help() -> None:
+    makefile = "lint: $(STAMP) ## ruff: rules\n\t@ruff # no ## here\nverify: lint ## all\n"
+    assert step_meanings(makefile) == {"lint": "ruff: rules", "verify": "all"}

@@ -1,0 +1,12 @@
+"""Rules of this house that no linter knows, each with a proof that it can go red.
+
+A rule is a function from a source file to findings. Every test module here holds the rules of one
+group, the rows of their exceptions (each with its reason), one test that the tree is clean, and
+one table of planted sources that are not.
+
+- ``source_tree``: the files of the checkout, read and parsed once.
+- ``dockerfile``: the rules for the Dockerfile, which ``make image`` runs too.
+- ``dependency_locks``: the hashed requirement files: how they are written and what they hold.
+
+Not here: what ruff, mypy and import-linter can say (pyproject.toml).
+"""

@@ -1,0 +1,124 @@
+"""The hashed requirement files: ``python -m tests.tidy.dependency_locks [--upgrade]`` writes them.
+
+pip-compile does the work. Around it: the groups of pyproject.toml are read, nothing of the machine
+(registry, folders) gets into the files, and the versions already locked stay unless ``--upgrade``
+is given. It locks for the oldest supported Python, since markers of dependencies only take
+packages away as Python grows newer; a dependency that breaks this rule fails at installation, for
+want of a hash.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.tidy.source_tree import ROOT
+
+HEADERS = {
+    "requirements.txt": "What the programs need to run, locked.",
+    "requirements-build.txt": "What building the package needs, locked.",
+    "requirements-test.txt": "What development, tests and the programs need, locked.",
+}
+OLDEST_PYTHON = (3, 11)
+QUIET_OPTIONS = (
+    "--quiet",
+    "--generate-hashes",
+    "--strip-extras",
+    "--allow-unsafe",
+    "--no-header",
+    "--no-annotate",
+    "--no-emit-index-url",
+    "--no-emit-find-links",
+    "--no-emit-trusted-host",
+    "--no-emit-options",
+)
+
+
+def wanted(name: str) -> list[str]:
+    """The requirements that pyproject.toml states for one of the files."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    runtime: list[str] = settings["project"]["dependencies"]
+    groups: dict[str, list[str | dict[str, str]]] = settings["dependency-groups"]
+    match name:
+        case "requirements.txt":
+            return runtime
+        case "requirements-build.txt":
+            return list(_group(groups, "build"))
+        case _:
+            return [*runtime, *_group(groups, "test")]
+
+
+def _group(groups: dict[str, list[str | dict[str, str]]], name: str) -> Iterator[str]:
+    for row in groups[name]:
+        if isinstance(row, str):
+            yield row
+        else:
+            yield from _group(groups, row["include-group"])
+
+
+def locked(text: str) -> dict[str, tuple[str, int]]:
+    """Package -> (version, number of hashes) of a requirement file.
+
+    Raises:
+        ValueError: a line is neither a pinned package, a hash of one, nor a comment.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    name = ""
+    for line in text.splitlines():
+        if pin := re.fullmatch(r"([a-z0-9.-]+)==(\S+)(?: ; .*)?(?: \\)?", line):
+            name = pin.group(1)
+            found[name] = (pin.group(2), 0)
+        elif name and re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?", line):
+            version, hashes = found[name]
+            found[name] = (version, hashes + 1)
+        elif line and not line.startswith("#"):
+            raise ValueError(f"neither a pin nor a hash: {line}")
+    return found
+
+
+def canonical(requirement: str) -> str:
+    """The name of a requirement as lock files spell it."""
+    name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def write_lock(name: str, *, upgrade: bool, constraints: Path | None) -> None:
+    """Resolve one file anew and write it."""
+    target = ROOT / name
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder, "wanted.in"), Path(folder, "locked.txt")
+        source.write_text("".join(f"{line}\n" for line in wanted(name)), encoding="utf-8")
+        if target.exists() and not upgrade:
+            result.write_text(target.read_text(encoding="utf-8"), encoding="utf-8")
+        limits = ["--constraint", str(constraints)] if constraints else []
+        files = [f"--output-file={result}", str(source)]
+        subprocess.run(
+            [sys.executable, "-m", "piptools", "compile", *QUIET_OPTIONS, *limits, *files],
+            check=True,
+        )
+        header = f"# {HEADERS[name]} Written by `make lock`; do not edit.\n"
+        target.write_text(header + result.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def main() -> int:
+    """Write all three, the largest first: the others are cuts of it."""
+    if sys.version_info[:2] != OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        print(f"lock: run this with Python {oldest}, for instance make lock PYTHON=python{oldest}")
+        return 1
+    upgrade = "--upgrade" in sys.argv[1:]
+    largest = "requirements-test.txt"
+    write_lock(largest, upgrade=upgrade, constraints=None)
+    for name in HEADERS:
+        if name != largest:
+            write_lock(name, upgrade=upgrade, constraints=ROOT / largest)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

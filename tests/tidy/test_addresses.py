@@ -1,0 +1,84 @@
+"""Nothing in the repository knows the machine it was written on, or where packages come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.tidy.source_tree import ROOT, Finding, project_files
+
+# Folders of one person or one build machine; a path in a URL has something in front of it.
+MACHINE_PATH = re.compile(r"(?<![\w.$~%-])/(?:work|root|home/\w+|Users/\w+)/")
+# Where packages come from is the setting of a machine: mirrors and caches stand in its way.
+REGISTRY_HOST = re.compile(
+    r"\b(?:pypi\.org|pythonhosted\.org|registry\.npmjs\.org|proxy\.golang\.org|sum\.golang\.org)\b"
+)
+REGISTRY_OPTION = re.compile(
+    r"--(?:extra-)?index-url|--trusted-host|--find-links|\bPIP_INDEX_URL\b|\bGOPROXY=(?!off)"
+)
+
+# Files that must name what they look for.
+EXCEPTIONS = {
+    "tests/tidy/test_addresses.py": "the rule itself",
+    "tests/tidy/test_dependency_locks.py": "a planted option that the lock files may not hold",
+    "tests/tidy/dependency_locks.py": "tells pip-compile to leave these options out",
+}
+
+
+def addresses(path: PurePosixPath, text: str) -> Iterator[Finding]:
+    """Lines that name a machine's folders, a package registry or an option that sets one."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        for pattern, message in (
+            (MACHINE_PATH, "the path of one machine"),
+            (REGISTRY_HOST, "the address of a package registry"),
+            (REGISTRY_OPTION, "where packages come from is the machine's setting"),
+        ):
+            if found := pattern.search(line):
+                yield Finding(path, number, f"{found.group()}: {message}")
+
+
+def _texts() -> Iterator[tuple[PurePosixPath, str]]:
+    for path in project_files():
+        if str(path) in EXCEPTIONS:
+            continue
+        try:
+            yield path, (ROOT / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a compressed trace or another binary
+
+
+def test_files_know_no_addresses() -> None:
+    findings = (finding for path, text in _texts() for finding in addresses(path, text))
+    assert "\n".join(map(str, findings)) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see /work/shared for more",
+        "cache = '/root/.cache'",
+        "/home/ada/koord-queue/bin",
+        "--hash from https://pypi.org/simple",
+        "https://files.pythonhosted.org/packages/x.whl",
+        "--index-url https://mirror.example/simple",
+        "ENV GOPROXY=https://mirror.example",
+    ],
+)
+def test_addresses_are_found(line: str) -> None:
+    assert list(addresses(PurePosixPath("README.md"), line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET /apis/batch/v1/work/status",
+        "$HOME/root/cache",
+        "pip takes the packages from PyPI",
+        "https://kubernetes.io/docs/work/",
+    ],
+)
+def test_other_text_is_left_alone(line: str) -> None:
+    assert not list(addresses(PurePosixPath("README.md"), line))

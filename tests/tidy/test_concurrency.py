@@ -1,0 +1,125 @@
+"""Threads only, and few of them hold a lock."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.tidy.source_tree import (
+    Finding,
+    SourceFile,
+    planted,
+    report,
+    shipped_files,
+    source_files,
+)
+
+# Modules that bring locks, threads or processes with them.
+THREADING_MODULES = frozenset(
+    ("_thread", "concurrent.futures", "multiprocessing", "queue", "threading")
+)
+
+# Who may import them, and what for. A lock's own comment names the fields it guards.
+LOCK_HOLDERS = {
+    "queue_scheduler/shared_engine.py": "the one lock around the engine",
+    "shared_api/client/flow_control.py": "one budget of requests for all threads",
+    "shared_api/client/http_connection.py": "a watch is closed by another thread than its reader",
+    "shared_api/client/login_renewal.py": "one renewal at a time for all threads",
+    "shared_api/client/write_dispatcher.py": "writes handed over from workers to senders",
+    "shared_api/informer/indexed_store.py": "one writer, many readers",
+    "shared_api/process/clock.py": "waits for an Event that others own",
+    "shared_api/process/loop_thread.py": "starts, wakes and stops every thread there is",
+    "shared_api/testing/": "the fake API server answers several threads; no program imports it",
+    "shared_api/work_queue.py": "keys handed over from informers to workers",
+}
+
+# Coroutines that a framework asks for; everything else is a plain def.
+ASYNC_PLACES: dict[str, str] = {}
+
+
+def coroutines(source: SourceFile) -> Iterator[Finding]:
+    """``async def`` anywhere but in the places above."""
+    if _listed(source.path, ASYNC_PLACES):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.AsyncFunctionDef):
+            yield source.finding(node.lineno, f"async def {node.name}: threads only")
+
+
+def stray_threading(source: SourceFile) -> Iterator[Finding]:
+    """Imports of threading and its kin outside the list of lock holders."""
+    if _listed(source.path, LOCK_HOLDERS):
+        return
+    for line, module in _imports(source.tree):
+        if module in THREADING_MODULES:
+            yield source.finding(line, f"import {module}: not in the list of lock holders")
+
+
+def _listed(path: PurePosixPath, rows: dict[str, str]) -> bool:
+    return any(str(path) == row or (row[-1] == "/" and str(path).startswith(row)) for row in rows)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield (node.lineno, module)
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in names)
+            case _:
+                pass
+
+
+def test_there_is_no_coroutine() -> None:
+    assert report(coroutines, source_files()) == ""
+
+
+def test_only_lock_holders_import_threading() -> None:
+    assert report(stray_threading, shipped_files()) == ""
+
+
+def test_lock_holders_that_exist_hold_something() -> None:
+    holders = {
+        str(source.path)
+        for source in shipped_files()
+        if any(module in THREADING_MODULES for _, module in _imports(source.tree))
+    }
+    existing = {str(source.path) for source in shipped_files()}
+    assert sorted((LOCK_HOLDERS.keys() & existing) - holders) == []
+
+
+def test_coroutines_are_found() -> None:
+    assert report(coroutines, [planted("class A:\n    async def step(self): ...")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import threading",
+        "from threading import Lock",
+        "import multiprocessing as mp",
+        "from concurrent import futures",
+        "import concurrent.futures",
+        "def f():\n    import queue",
+    ],
+)
+def test_stray_threading_is_found(text: str) -> None:
+    assert report(stray_threading, [planted(text)])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        pytest.param("shared_api/work_queue.py", "import threading", id="a lock holder"),
+        pytest.param("shared_api/testing/fake.py", "import threading", id="a folder of them"),
+        pytest.param(
+            "queue_scheduler/engine.py", "from shared_api.objects import queue", id="ours"
+        ),
+    ],
+)
+def test_allowed_imports_are_left_alone(path: str, text: str) -> None:
+    assert not report(stray_threading, [planted(text, path)])

@@ -1,0 +1,83 @@
+"""Unit tests stand where their module stands, under the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.tidy.source_tree import PACKAGES, Finding, project_files
+
+
+def strays(files: Iterable[PurePosixPath]) -> Iterator[Finding]:
+    """Unit tests without the module they test, and folders without the package they mirror.
+
+    ``test_reflector.py`` belongs to ``reflector.py`` or the package ``reflector``; so does
+    ``test_reflector_relist.py``, for a module whose tests do not fit into one file.
+    """
+    present = frozenset(files)
+    folders = {parent for path in present for parent in path.parents}
+    for path in sorted(present):
+        if path.suffix != ".py" or path.parts[0] != "tests":
+            continue
+        mirrored = PurePosixPath(*path.parts[1:-1])
+        if not mirrored.parts or mirrored.parts[0] not in PACKAGES:
+            continue
+        if mirrored not in folders:
+            yield Finding(path, 1, f"there is no package {mirrored}/")
+        elif path.name.startswith("test_") and not _has_module(path, mirrored, present | folders):
+            yield Finding(path, 1, f"there is no module in {mirrored}/ with this test's name")
+
+
+def _has_module(
+    test: PurePosixPath, mirrored: PurePosixPath, present: Iterable[PurePosixPath]
+) -> bool:
+    words = test.stem.removeprefix("test_").split("_")
+    names = {"_".join(words[:count]) for count in range(1, len(words) + 1)} | {
+        f"__{'_'.join(words)}__"  # test_main.py tests __main__.py
+    }
+    return any(path.parent == mirrored and path.stem in names for path in present)
+
+
+def test_unit_tests_mirror_the_tree() -> None:
+    assert "\n".join(map(str, strays(project_files()))) == ""
+
+
+PLANTED = [
+    PurePosixPath(name)
+    for name in (
+        "shared_api/__init__.py",
+        "shared_api/quantity.py",
+        "queue_scheduler/__main__.py",
+        "queue_scheduler/quota/quota_tree.py",
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param("tests/shared_api/test_amounts.py", id="no such module"),
+        pytest.param("tests/shared_api/test_quota_tree.py", id="a module of another package"),
+        pytest.param("tests/queue_scheduler/plugins/test_priority.py", id="no such package"),
+    ],
+)
+def test_strays_are_found(test: str) -> None:
+    assert list(strays([*PLANTED, PurePosixPath(test)]))
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param("tests/shared_api/test_quantity.py", id="the module"),
+        pytest.param("tests/shared_api/test_quantity_rounding.py", id="one aspect of it"),
+        pytest.param("tests/queue_scheduler/test_quota.py", id="a package"),
+        pytest.param("tests/queue_scheduler/test_main.py", id="the program"),
+        pytest.param("tests/queue_scheduler/quota/conftest.py", id="fixtures"),
+        pytest.param("tests/shared_api/scripted_server.py", id="what tests stand on"),
+        pytest.param("tests/properties/test_never_over.py", id="not a unit test"),
+    ],
+)
+def test_mirrored_tests_are_left_alone(test: str) -> None:
+    assert not list(strays([*PLANTED, PurePosixPath(test)]))
