@@ -1,0 +1,87 @@
+"""What every API object has: metadata, owners, conditions.
+
+The structs of this package hold only the fields that the two programs read. They are
+decoded from the API server and never written back (unknown fields would be lost); writes
+are patches. They are frozen, so they may cross threads, and not tracked by the garbage
+collector (`gc=False`): they are trees, never cycles, and there are hundreds of thousands.
+
+Times stay the text the API server sent ("2026-11-01T10:00:00Z"): RFC 3339 in UTC with
+fixed width sorts as text, and most are never looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+import msgspec
+
+Uid = NewType("Uid", str)
+Timestamp = NewType("Timestamp", str)
+"""RFC 3339 in UTC as the API server writes it; "" where absent."""
+
+NO_UID = Uid("")
+NO_TIME = Timestamp("")
+
+
+class WireStruct(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, omit_defaults=True
+):
+    """The settings all API structs share: frozen, keyword-only, camelCase on the wire."""
+
+
+class OwnerReference(WireStruct, frozen=True):
+    """One entry of `metadata.ownerReferences`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: Uid = NO_UID
+    controller: bool | None = None
+
+
+class ObjectMeta(WireStruct, frozen=True):
+    """`metadata`, as far as it is read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: Uid = NO_UID
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Timestamp = NO_TIME
+    deletion_timestamp: Timestamp | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` for cluster-scoped objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller_owner(self) -> OwnerReference | None:
+        """The one owner that controls the object, if any."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Condition(WireStruct, frozen=True):
+    """A `metav1.Condition`."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Timestamp | None = None
+    observed_generation: int | None = None
+
+
+def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Condition | None:
+    """Return the condition of this type, or None."""
+    return next((c for c in conditions if c.type == condition_type), None)
+
+
+def is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -> bool:
+    """Say whether the condition of this type is there with status "True"."""
+    condition = find_condition(conditions, condition_type)
+    return condition is not None and condition.status == "True"

@@ -1,0 +1,88 @@
+"""Pods and pod templates: what they ask for, whose they are, whether they live."""
+
+from __future__ import annotations
+
+from shared_api.objects.meta import ObjectMeta, WireStruct
+
+QuantityText = str | int | float
+"""A quantity on the wire: "500m", "2Gi", 4. Parsed by `shared_api.quantity`, never used raw."""
+
+ResourceQuantities = dict[str, QuantityText]
+
+
+class ResourceRequirements(WireStruct, frozen=True):
+    """`resources` of a container or of a whole pod."""
+
+    requests: ResourceQuantities = {}
+    limits: ResourceQuantities = {}
+
+
+class Container(WireStruct, frozen=True):
+    """A container or init container; `restart_policy: Always` makes the latter a sidecar."""
+
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str | None = None
+
+
+class PodSchedulingGate(WireStruct, frozen=True):
+    """One entry of `spec.schedulingGates`."""
+
+    name: str = ""
+
+
+class PodSpec(WireStruct, frozen=True):
+    """`spec` of a pod or pod template, as far as demand and placement are concerned."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceQuantities = {}
+    resources: ResourceRequirements | None = None
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+    priority: int | None = None
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+
+
+class TemplateMeta(WireStruct, frozen=True):
+    """`metadata` of a pod template."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class PodTemplate(WireStruct, frozen=True):
+    """A pod template, as far as it is read."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodStatus(WireStruct, frozen=True):
+    """`status` of a pod, as far as it is read."""
+
+    phase: str = ""
+
+
+class Pod(WireStruct, frozen=True):
+    """A pod (core/v1)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_living(self) -> bool:
+        """Not Succeeded or Failed: it holds its requests, terminating or not."""
+        return self.status.phase not in {"Succeeded", "Failed"}
+
+    @property
+    def is_terminating(self) -> bool:
+        """Deleted, but the object is still there."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def is_bound(self) -> bool:
+        """Assigned to a node."""
+        return bool(self.spec.node_name)

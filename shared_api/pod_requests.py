@@ -1,0 +1,113 @@
+"""What one pod asks for: the only place that adds up containers.
+
+Sums are exact, in billionths, and rounded up once per pod and resource at the end: rounding each
+container, or only the product of request and pod count, would disagree with koord-scheduler by
+up to a milli-core per container.
+
+Source: k8s.io/component-helpers v0.36.3, resource/helpers.go (`PodRequests`), and the defaults
+that the API server fills into a pod but not into a pod template: pkg/apis/core/v1/defaults.go
+(`SetDefaults_Pod`, `defaultPodRequests`). Values of an in-place resize (`status`) are not read:
+a job's demand is what its template asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared_api.objects.pod import (
+    Container,
+    PodSpec,
+    QuantityText,
+    ResourceRequirements,
+)
+from shared_api.quantity import QuantityError, amount_of_nanos, parse_quantity
+from shared_api.resource_list import Amounts, add, maximum
+
+_OVERCOMMITTABLE_POD_RESOURCES = frozenset({"cpu", "memory"})
+_HUGE_PAGES_PREFIX = "hugepages-"
+
+
+def pod_requests(spec: PodSpec) -> Amounts:
+    """Return what one pod of this spec is charged with, rounded up to base units.
+
+    Raises:
+        QuantityError: a value is not a quantity, or is negative; the message starts with the
+            path below the pod's spec.
+    """
+    nanos = _containers_nanos(spec)
+    if spec.resources is not None:
+        nanos |= _pod_level_nanos(spec.resources, nanos)
+    if spec.overhead:
+        nanos = add(nanos, _parse_nanos(spec.overhead, "overhead"))
+    return {resource: amount_of_nanos(resource, value) for resource, value in nanos.items()}
+
+
+def _containers_nanos(spec: PodSpec) -> Amounts:
+    """Return the larger of what runs at the same time and what initialization needs."""
+    total: Amounts = {}
+    for index, container in enumerate(spec.containers):
+        requests = _container_nanos(container, "containers", index)
+        total = add(total, requests) if total else requests
+    sidecars: Amounts = {}
+    initialization: Amounts = {}
+    for index, container in enumerate(spec.init_containers):
+        requests = _container_nanos(container, "initContainers", index)
+        if container.restart_policy == "Always":
+            # A sidecar goes on running beside the containers and the init containers after it.
+            total = add(total, requests)
+            sidecars = add(sidecars, requests)
+        else:
+            initialization = maximum(initialization, add(sidecars, requests))
+    return maximum(total, initialization) if initialization else total
+
+
+def _container_nanos(container: Container, kind: str, index: int) -> Amounts:
+    requests, limits = container.resources.requests, container.resources.limits
+    # A limit without a request is the request, each resource on its own.
+    effective = {**limits, **requests} if limits else requests
+    nanos: Amounts = {}
+    for resource, quantity in effective.items():
+        try:
+            nanos[resource] = _nanos_of(quantity)
+        except QuantityError as error:
+            field = "requests" if resource in requests else "limits"
+            path = f"{kind}[{index}].resources.{field}.{resource}"
+            raise QuantityError(f"{path}: {error}") from error
+    return nanos
+
+
+def _pod_level_nanos(resources: ResourceRequirements, containers: Amounts) -> Amounts:
+    """Return the amounts that the pod's own `resources` put in place of the containers' sums."""
+    replaced = {
+        resource: nanos
+        for resource, nanos in _parse_nanos(resources.requests, "resources.requests").items()
+        if _is_pod_level(resource)
+    }
+    for resource, nanos in _parse_nanos(resources.limits, "resources.limits").items():
+        # The default for a pod-level request: the containers' sum where they ask for the
+        # resource and it can be overcommitted, else the pod-level limit.
+        is_summed = resource in containers and resource in _OVERCOMMITTABLE_POD_RESOURCES
+        if _is_pod_level(resource) and resource not in replaced and not is_summed:
+            replaced[resource] = nanos
+    return replaced
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in _OVERCOMMITTABLE_POD_RESOURCES or resource.startswith(_HUGE_PAGES_PREFIX)
+
+
+def _parse_nanos(quantities: Mapping[str, QuantityText], path: str) -> Amounts:
+    nanos: Amounts = {}
+    for resource, quantity in quantities.items():
+        try:
+            nanos[resource] = _nanos_of(quantity)
+        except QuantityError as error:
+            raise QuantityError(f"{path}.{resource}: {error}") from error
+    return nanos
+
+
+def _nanos_of(quantity: QuantityText) -> int:
+    nanos = parse_quantity(quantity).nanos
+    if nanos < 0:
+        raise QuantityError(f"{quantity!r} is negative")
+    return nanos

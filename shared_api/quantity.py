@@ -1,0 +1,223 @@
+"""Kubernetes quantities ("500m", "2Gi", 1e3) as exact integers.
+
+Kubernetes keeps no digit below a billionth: whatever is finer is rounded up while it is parsed.
+So every quantity is a whole number of nanos, and nothing here needs a fraction or a float.
+
+The grammar, from the documentation of `resource.Quantity`:
+
+    quantity = sign? number suffix?       number = digits | digits "." digits? | "." digits
+    suffix   = n u m k M G T P E          decimal: powers of 1000
+             | Ki Mi Gi Ti Pi Ei          binary: powers of 1024
+             | (e | E) sign? digits       decimal exponent
+
+Two things differ from the Go code on purpose. It caps a binary quantity above 2^63-1 and lets a
+decimal one overflow; here both are errors, since a silently smaller quota is worse than a refused
+one. And it reads a text without any digit ("m", "+", ".") as zero, against its own grammar; here
+that is an error as well. What it prints as it came although it is not canonical ("1.500", "+1")
+is made canonical here.
+
+Source: k8s.io/apimachinery v0.36.3, pkg/api/resource: quantity.go, suffix.go, amount.go.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import functools
+import re
+from typing import Final, NamedTuple
+
+from shared_api.objects.pod import QuantityText
+
+MAX_LENGTH: Final = 64
+"""Characters of a quantity. 2^63-1 nanos are 28 digits; the CRDs state the same limit."""
+MAX_EXPONENT: Final = 324
+"""Size of a decimal exponent: the smallest JSON number a float64 can carry is 5e-324."""
+MAX_UNITS: Final = 2**63 - 1
+"""Largest size of a quantity ("No quantity may represent a number greater than 2^63-1")."""
+
+_NANOS_PER_UNIT: Final = 10**9
+_NANOS_PER_MILLI: Final = 10**6
+_NANO_DIGITS: Final = 9
+_MAX_NANOS: Final = MAX_UNITS * _NANOS_PER_UNIT
+# Room for every distinct quantity of a large cluster's pods; a hit costs a tenth of a parse.
+_CACHED_TEXTS: Final = 8192
+
+_PATTERN: Final = re.compile(
+    r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?"
+)
+_DECIMAL_SUFFIXES: Final = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_DECIMAL_SUFFIX_OF: Final = {exponent: text for text, exponent in _DECIMAL_SUFFIXES.items()}
+_LARGEST_DECIMAL_EXPONENT: Final = 18
+_BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_KIBI: Final = 1024
+# Where encoding/json of Go changes from 0.000001 and 100000000000000000000 to an exponent.
+_GO_FIXED_RANGE: Final = range(-6, 21)
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity, or one beyond what this project (and Kubernetes) can hold."""
+
+
+class Format(enum.Enum):
+    """The family of suffixes that a quantity was written with, and is written back in."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+class Quantity(NamedTuple):
+    """An exact amount: `nanos` billionths, and the family it is written in."""
+
+    nanos: int
+    format: Format
+
+
+def parse_quantity(quantity: QuantityText) -> Quantity:
+    """Return the exact value of a quantity as it is on the wire.
+
+    A JSON number counts as the text that Go's encoder writes for it, so 0.1 is exactly a tenth.
+
+    Raises:
+        QuantityError: not a quantity, too long, or larger than 2^63-1.
+    """
+    if isinstance(quantity, str):
+        return _parse_text(quantity)
+    return _parse_number(quantity)
+
+
+def milli_value(quantity: QuantityText) -> int:
+    """Return the quantity in thousandths, rounded up (a negative one: away from zero).
+
+    Source: `Quantity.MilliValue`; "-1.5m" is -2 there in the form that JSON decodes to.
+    """
+    return _divide_away_from_zero(parse_quantity(quantity).nanos, _NANOS_PER_MILLI)
+
+
+def unit_value(quantity: QuantityText) -> int:
+    """Return the quantity in whole units, rounded up (a negative one: away from zero).
+
+    Source: `Quantity.Value`, "rounded up to the nearest integer away from 0".
+    """
+    return _divide_away_from_zero(parse_quantity(quantity).nanos, _NANOS_PER_UNIT)
+
+
+def amount(resource: str, quantity: QuantityText) -> int:
+    """Return the quantity in base units of the resource: cpu in milli, all else in whole units."""
+    return milli_value(quantity) if resource == "cpu" else unit_value(quantity)
+
+
+def amount_of_nanos(resource: str, nanos: int) -> int:
+    """Round an exact sum of billionths up to base units of the resource."""
+    divisor = _NANOS_PER_MILLI if resource == "cpu" else _NANOS_PER_UNIT
+    return _divide_away_from_zero(nanos, divisor)
+
+
+def canonical(quantity: QuantityText) -> str:
+    """Return the canonical text: no fraction, largest suffix, family of suffixes retained.
+
+    As in Kubernetes a binary quantity below 1024 or with a fraction turns decimal.
+    """
+    return _text_of(parse_quantity(quantity))
+
+
+def format_amount(resource: str, base_units: int) -> str:
+    """Return the canonical text of an amount in base units: ("cpu", 1500) is "1500m".
+
+    Bytes are written in the binary family, everything else in the decimal one.
+    """
+    if resource == "cpu":
+        return _text_of(Quantity(base_units * _NANOS_PER_MILLI, Format.DECIMAL_SI))
+    family = Format.BINARY_SI if _is_in_bytes(resource) else Format.DECIMAL_SI
+    return _text_of(Quantity(base_units * _NANOS_PER_UNIT, family))
+
+
+def _is_in_bytes(resource: str) -> bool:
+    return resource in {"memory", "ephemeral-storage", "storage"} or resource.startswith(
+        "hugepages-"
+    )
+
+
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def _parse_text(text: str) -> Quantity:
+    if len(text) > MAX_LENGTH:
+        raise QuantityError(f"{text[:20]!r}...: a quantity has at most {MAX_LENGTH} characters")
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"{text!r} is not a quantity such as 500m, 2Gi or 1e3")
+    sign, whole, fraction, suffix = match.groups("")
+    if not whole and not fraction:
+        raise QuantityError(f"{text!r} has no digits")
+    nanos, family = _scale(int(whole + fraction), len(fraction), suffix)
+    if nanos > _MAX_NANOS:
+        raise QuantityError(f"{text!r} is larger than {MAX_UNITS}")
+    return Quantity(-nanos if sign == "-" else nanos, family)
+
+
+def _parse_number(number: float) -> Quantity:
+    # By exact type: True is an int to isinstance, and no quantity.
+    if type(number) is int:
+        if abs(number) > MAX_UNITS:
+            raise QuantityError(f"an integer larger than {MAX_UNITS} is no quantity")
+        return Quantity(number * _NANOS_PER_UNIT, Format.DECIMAL_SI)
+    if type(number) is not float:
+        raise QuantityError(f"a {type(number).__name__} is not a quantity")
+    # The shortest digits that give this float are the same in Go; where the exponent starts
+    # is not, and an exponent makes another family.
+    shortest = decimal.Decimal(repr(number))
+    if not shortest.is_finite():
+        raise QuantityError(f"{number} is not a quantity")
+    is_fixed = shortest.is_zero() or shortest.adjusted() in _GO_FIXED_RANGE
+    return _parse_text(f"{shortest:f}" if is_fixed else repr(number))
+
+
+def _scale(digits: int, fraction_digits: int, suffix: str) -> tuple[int, Format]:
+    """Return digits / 10^fraction_digits x suffix in nanos, rounded up."""
+    if suffix.endswith("i"):
+        family, exponent = Format.BINARY_SI, 0
+        digits <<= 10 * _BINARY_SUFFIXES.index(suffix)
+    elif suffix in _DECIMAL_SUFFIXES:
+        family, exponent = Format.DECIMAL_SI, _DECIMAL_SUFFIXES[suffix]
+    else:
+        family, exponent = Format.DECIMAL_EXPONENT, int(suffix[1:])
+        if abs(exponent) > MAX_EXPONENT:
+            raise QuantityError(f"exponent {exponent} is beyond {MAX_EXPONENT}")
+    shift = exponent + _NANO_DIGITS - fraction_digits
+    if shift >= 0:
+        return digits * 10**shift, family
+    return -(-digits // 10**-shift), family
+
+
+def _divide_away_from_zero(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor) if dividend >= 0 else dividend // divisor
+
+
+def _text_of(quantity: Quantity) -> str:
+    nanos, family = quantity
+    if nanos == 0:
+        return "0"
+    units, rest = divmod(nanos, _NANOS_PER_UNIT)
+    if family is Format.BINARY_SI and rest == 0 and abs(units) >= _KIBI:
+        return _binary_text(units)
+    return _decimal_text(nanos, family)
+
+
+def _binary_text(units: int) -> str:
+    power = 0
+    while units % _KIBI == 0 and power + 1 < len(_BINARY_SUFFIXES):
+        units >>= 10
+        power += 1
+    return f"{units}{_BINARY_SUFFIXES[power]}"
+
+
+def _decimal_text(nanos: int, family: Format) -> str:
+    mantissa, exponent = nanos, -_NANO_DIGITS
+    while mantissa % 1000 == 0 and exponent < _LARGEST_DECIMAL_EXPONENT:
+        mantissa //= 1000
+        exponent += 3
+    if family is Format.DECIMAL_EXPONENT:
+        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+    return f"{mantissa}{_DECIMAL_SUFFIX_OF[exponent]}"

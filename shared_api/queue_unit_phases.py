@@ -1,0 +1,351 @@
+"""The life of a QueueUnit: its phases, who may move it from one to the next, what is booked.
+
+The phase is the truth; conditions are derived from it in the same write and tell people the
+same story. A unit reads Enqueued from its birth (the CRD's default, no write)::
+
+                 +--------------------- evicted, or its wait is over ---------------------+
+                 v                                                                         |
+    (born) -> Enqueued -> Reserved -> Dequeued -> Running -> Succeed or Failed             |
+                 |            |          |           |                                     |
+                 |            +----------+-----------+--> TimeoutBackoff ------------------+
+                 +--> SchedReady -> SchedSucceed -> Running
+                          +-------> SchedFailed -> Enqueued, TimeoutBackoff
+
+Two programs write the one `status`, so each move has its writers, and each write carries the
+resourceVersion that its writer had seen. An eviction is visible before it happens: first the
+condition `Evicted=True` (phase and admissions stay, the unit is still booked), then the job is
+stopped, and only then Enqueued or TimeoutBackoff is written with no admissions: now it is free.
+
+Everything here is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, StrEnum
+from typing import Final
+
+from shared_api.objects.meta import Condition, Timestamp, find_condition, is_condition_true
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import ADOPTED, MANAGED_BY, read_annotation
+
+
+class Phase(StrEnum):
+    """`status.phase`; the words are upstream's, odd spellings included."""
+
+    ENQUEUED = "Enqueued"
+    RESERVED = "Reserved"
+    DEQUEUED = "Dequeued"
+    RUNNING = "Running"
+    SUCCEED = "Succeed"
+    FAILED = "Failed"
+    SCHED_READY = "SchedReady"
+    SCHED_SUCCEED = "SchedSucceed"
+    SCHED_FAILED = "SchedFailed"
+    TIMEOUT_BACKOFF = "TimeoutBackoff"
+
+
+class Writer(Enum):
+    """Who writes a phase."""
+
+    SCHEDULER = "scheduler"
+    CONTROLLERS = "controllers"
+    RESERVATIONS = "whoever reserves nodes in strict mode"
+
+
+_E, _R, _D = Phase.ENQUEUED, Phase.RESERVED, Phase.DEQUEUED
+_READY, _SUCCESS, _FAILURE = Phase.SCHED_READY, Phase.SCHED_SUCCEED, Phase.SCHED_FAILED
+_RUN, _BACKOFF = Phase.RUNNING, Phase.TIMEOUT_BACKOFF
+_SCHEDULER = frozenset({Writer.SCHEDULER})
+_CONTROLLERS = frozenset({Writer.CONTROLLERS})
+_RESERVATIONS = frozenset({Writer.RESERVATIONS})
+_EITHER = _SCHEDULER | _CONTROLLERS
+
+FINAL_PHASES: Final = frozenset({Phase.SUCCEED, Phase.FAILED})
+
+MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
+    # Decided.
+    (_E, _R): _SCHEDULER,
+    (_E, _D): _SCHEDULER,
+    (_E, _READY): _SCHEDULER,
+    (_R, _D): _SCHEDULER,
+    (_R, _READY): _SCHEDULER,
+    # Strict mode: nodes are reserved before the job is released.
+    (_READY, _SUCCESS): _RESERVATIONS,
+    (_READY, _FAILURE): _RESERVATIONS,
+    (_READY, _D): _SCHEDULER,
+    # Its pods run. From Enqueued only when adopted: `check_move` asks for the booking.
+    (_D, _RUN): _CONTROLLERS,
+    (_SUCCESS, _RUN): _CONTROLLERS,
+    (_E, _RUN): _CONTROLLERS,
+    # Freed by an eviction that has been carried out. Enqueued to Enqueued is an adopted job that
+    # was evicted before anybody wrote Running.
+    (_E, _E): _CONTROLLERS,
+    (_R, _E): _EITHER,
+    (_D, _E): _CONTROLLERS,
+    (_RUN, _E): _CONTROLLERS,
+    (_READY, _E): _EITHER,
+    (_SUCCESS, _E): _CONTROLLERS,
+    (_FAILURE, _E): _EITHER,
+    (_E, _BACKOFF): _CONTROLLERS,
+    (_R, _BACKOFF): _SCHEDULER,
+    (_D, _BACKOFF): _CONTROLLERS,
+    (_RUN, _BACKOFF): _CONTROLLERS,
+    (_READY, _BACKOFF): _EITHER,
+    (_SUCCESS, _BACKOFF): _CONTROLLERS,
+    (_FAILURE, _BACKOFF): _EITHER,
+    # The wait is over: always the scheduler, so that there is one alarm clock.
+    (_BACKOFF, _E): _SCHEDULER,
+    # The job ended, wherever its unit stood: a deadline may end a job that never ran.
+    **{
+        (phase, final): _CONTROLLERS
+        for phase in Phase
+        if phase not in FINAL_PHASES
+        for final in sorted(FINAL_PHASES)
+    },
+}
+"""(from, to) -> who may move it. What is not here is nobody's move."""
+
+BOOKED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
+"""From the decision until final or freed. SchedFailed is booked until somebody frees it."""
+
+RELEASED_PHASES: Final = frozenset({_D, _SUCCESS, _RUN})
+"""The job may be unsuspended."""
+
+QUOTA_RESERVED: Final = "QuotaReserved"
+ADMITTED: Final = "Admitted"
+PODS_READY: Final = "PodsReady"
+FINISHED: Final = "Finished"
+EVICTED: Final = "Evicted"
+
+
+class IllegalMoveError(AssertionError):
+    """Somebody tried a move that is not theirs: a bug in the caller, told with the story."""
+
+
+def phase_of(unit: QueueUnit) -> Phase:
+    """Return the unit's phase; a missing or unknown word is Enqueued.
+
+    A unit with a word of another version (legacy `Preempted`) waits: holding is the safe side,
+    and its living pods stay charged whatever its phase.
+    """
+    try:
+        return Phase(unit.status.phase)
+    except ValueError:
+        return Phase.ENQUEUED
+
+
+def is_final(unit: QueueUnit) -> bool:
+    """Say whether the job of the unit has ended."""
+    return phase_of(unit) in FINAL_PHASES
+
+
+def is_adopted(unit: QueueUnit) -> bool:
+    """Say whether the job ran before it had a unit, and has not been evicted since.
+
+    The annotation stays; the eviction that frees an adopted unit leaves `Evicted=False` behind,
+    and from then on it waits like any other.
+    """
+    if read_annotation(unit.metadata.annotations, ADOPTED) != "true":
+        return False
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    return evicted is None or (evicted.status == "True" and phase_of(unit) is not _BACKOFF)
+
+
+def is_booked(unit: QueueUnit) -> bool:
+    """Say whether the unit occupies quota by itself, living pods aside (decisions A 6)."""
+    phase = phase_of(unit)
+    return phase in BOOKED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
+
+
+def is_being_evicted(unit: QueueUnit) -> bool:
+    """Say whether an eviction was asked for that nobody has carried out to its end."""
+    return is_booked(unit) and is_condition_true(unit.status.conditions, EVICTED)
+
+
+def is_managed_by_controllers(unit: QueueUnit) -> bool:
+    """Say whether the controllers own the job's side; of all others the scheduler does both."""
+    return bool(read_annotation(unit.metadata.annotations, MANAGED_BY))
+
+
+def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
+    """Let a move pass or raise.
+
+    Raises:
+        IllegalMoveError: the move is nobody's, or not this writer's; the text tells the unit's
+            whole story.
+    """
+    phase = phase_of(unit)
+    writers = MOVES.get((phase, to), frozenset())
+    if Writer.CONTROLLERS in writers and not is_managed_by_controllers(unit):
+        writers |= _SCHEDULER
+    if not writers:
+        raise IllegalMoveError(f"nobody moves a unit to {to}: {story_of(unit)}")
+    if writer not in writers:
+        raise IllegalMoveError(f"{writer.value} may not move to {to}: {story_of(unit)}")
+    if to is Phase.RUNNING and not is_booked(unit):
+        raise IllegalMoveError(f"{to} without a booking: {story_of(unit)}")
+
+
+def story_of(unit: QueueUnit) -> str:
+    """Tell what became of a unit, oldest change first, in one line."""
+    meta, status = unit.metadata, unit.status
+    changes = sorted(status.conditions, key=lambda c: (c.last_transition_time or "", c.type))
+    told = [f"{c.type}={c.status}/{c.reason} at {c.last_transition_time}" for c in changes]
+    admitted = [f"{a.name}:{a.replicas} ({a.running} running)" for a in status.admissions]
+    return (
+        f"{meta.key} uid={meta.uid} rv={meta.resource_version} phase={status.phase!r}"
+        f" managedBy={read_annotation(meta.annotations, MANAGED_BY)!r}"
+        f" adopted={is_adopted(unit)} admissions=[{', '.join(admitted)}]"
+        f" conditions=[{'; '.join(told)}] message={status.message!r}"
+    )
+
+
+# --- conditions --------------------------------------------------------------------------------
+
+_ALWAYS: Final = True
+_IF_PRESENT: Final = False
+
+_ADMITTED_CONDITIONS: Final = (
+    (QUOTA_RESERVED, "True", "QuotaReserved", "Quota is reserved in the queue", _ALWAYS),
+    (ADMITTED, "True", "Admitted", "The queue unit is admitted", _ALWAYS),
+)
+
+# phase -> (type, status, reason, message, whether it is added where it is missing)
+_DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
+    Phase.ENQUEUED: (
+        (QUOTA_RESERVED, "False", "Pending", "The queue unit waits for quota", _ALWAYS),
+        (ADMITTED, "False", "Pending", "The queue unit waits for admission", _ALWAYS),
+        (PODS_READY, "False", "Pending", "The queue unit waits for admission", _IF_PRESENT),
+        (EVICTED, "False", "Requeued", "The queue unit is in the queue again", _IF_PRESENT),
+    ),
+    Phase.RESERVED: (
+        (QUOTA_RESERVED, "True", "QuotaReserved", "Quota is reserved in the queue", _ALWAYS),
+        (ADMITTED, "False", "WaitingForAdmissionChecks", "Admission checks are open", _ALWAYS),
+    ),
+    Phase.DEQUEUED: _ADMITTED_CONDITIONS,
+    Phase.SCHED_READY: _ADMITTED_CONDITIONS,
+    Phase.SCHED_SUCCEED: _ADMITTED_CONDITIONS,
+    Phase.RUNNING: (
+        *_ADMITTED_CONDITIONS,
+        (PODS_READY, "True", "PodsRunning", "Pods of the job run", _ALWAYS),
+    ),
+    # Upstream leaves the other three True after the end; a reader would take them for a claim.
+    Phase.SUCCEED: (
+        (QUOTA_RESERVED, "False", "Succeeded", "The job has finished", _IF_PRESENT),
+        (ADMITTED, "False", "Succeeded", "The job has finished", _IF_PRESENT),
+        (PODS_READY, "False", "Succeeded", "The job has finished", _IF_PRESENT),
+        (FINISHED, "True", "Succeeded", "The job has succeeded", _ALWAYS),
+    ),
+    Phase.FAILED: (
+        (QUOTA_RESERVED, "False", "Failed", "The job has finished", _IF_PRESENT),
+        (ADMITTED, "False", "Failed", "The job has finished", _IF_PRESENT),
+        (PODS_READY, "False", "Failed", "The job has finished", _IF_PRESENT),
+        (FINISHED, "True", "Failed", "The job has failed", _ALWAYS),
+    ),
+    Phase.TIMEOUT_BACKOFF: (
+        (QUOTA_RESERVED, "False", "BackoffTimeout", "The queue unit waits to try again", _ALWAYS),
+        (ADMITTED, "False", "BackoffTimeout", "The queue unit waits to try again", _ALWAYS),
+        (PODS_READY, "False", "BackoffTimeout", "The queue unit waits to try again", _IF_PRESENT),
+        (EVICTED, "True", "BackoffTimeout", "", _ALWAYS),
+    ),
+    Phase.SCHED_FAILED: ((ADMITTED, "False", "SchedulingFailed", "", _ALWAYS),),
+}
+
+
+def conditions_of(
+    phase: Phase, before: Iterable[Condition], *, now: Timestamp, message: str = ""
+) -> tuple[Condition, ...]:
+    """Return all conditions of a unit that moves to `phase`, those of other writers kept.
+
+    `message` is the status message; it is the text of the two conditions that have none of
+    their own (backed off, scheduling failed).
+    """
+    after = tuple(before)
+    for condition_type, status, reason, text, added in _DERIVED[phase]:
+        if not added and find_condition(after, condition_type) is None:
+            continue
+        if phase is Phase.TIMEOUT_BACKOFF and condition_type == EVICTED:
+            # Whoever asked for the eviction named its reason; it is not painted over.
+            asked = find_condition(after, EVICTED)
+            if asked is not None and asked.status == "True":
+                continue
+        condition = Condition(
+            type=condition_type, status=status, reason=reason, message=text or message
+        )
+        after = with_condition(after, condition, now=now)
+    return after
+
+
+def with_condition(
+    before: Iterable[Condition], condition: Condition, *, now: Timestamp
+) -> tuple[Condition, ...]:
+    """Return the conditions with one set; its `lastTransitionTime` moves when its status flips."""
+    after: list[Condition] = []
+    found = False
+    for old in before:
+        if old.type != condition.type:
+            after.append(old)
+            continue
+        found = True
+        flipped = old.status != condition.status
+        after.append(_at(condition, now if flipped else old.last_transition_time or now))
+    if not found:
+        after.append(_at(condition, now))
+    return tuple(after)
+
+
+def condition_body(condition: Condition) -> dict[str, object]:
+    """Return a condition as JSON; the schema requires `reason` and `message`, empty or not."""
+    body: dict[str, object] = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    if condition.observed_generation is not None:
+        body["observedGeneration"] = condition.observed_generation
+    return body
+
+
+def status_of_move(
+    unit: QueueUnit, to: Phase, *, writer: Writer, now: Timestamp, message: str = ""
+) -> dict[str, object]:
+    """Return the `status` part of the merge patch that moves a unit: what every move has.
+
+    Phase, message, time, conditions; admissions and reclaimable pods are emptied when the unit
+    becomes final or free (the next run counts from the job's own numbers again), and the requeue
+    state is cleared when its pods run. The caller adds what is its own
+    (admissions at the dequeue, requeueState at a backoff), and the guard.
+
+    Raises:
+        IllegalMoveError: as `check_move`.
+    """
+    check_move(unit, to, writer)
+    conditions = conditions_of(to, unit.status.conditions, now=now, message=message)
+    status: dict[str, object] = {
+        "phase": to.value,
+        "message": message,
+        "lastUpdateTime": now,
+        "conditions": [condition_body(condition) for condition in conditions],
+    }
+    if to not in BOOKED_PHASES:
+        if unit.status.admissions:
+            status["admissions"] = []
+        if unit.status.reclaimable_pods:
+            status["reclaimablePods"] = []
+    if to is Phase.RUNNING and unit.status.requeue_state is not None:
+        status["requeueState"] = None
+    return status
+
+
+def _at(condition: Condition, time: Timestamp) -> Condition:
+    return Condition(
+        type=condition.type,
+        status=condition.status,
+        reason=condition.reason,
+        message=condition.message,
+        observed_generation=condition.observed_generation,
+        last_transition_time=time,
+    )

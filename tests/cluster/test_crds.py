@@ -1,0 +1,487 @@
+"""The CRDs on a real API server: accepted, compatible with upstream, each rule both ways."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from shared_api.crds import DEFINITIONS
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.pod_requests import pod_requests
+from tests.controlplane.api_client import ApiError
+from tests.controlplane.control_plane import ControlPlane, KubectlFailed
+
+pytestmark = pytest.mark.cluster
+
+CRDS = Path(__file__).parents[2] / "crds"
+UPSTREAM = Path(__file__).parent / "upstream"
+NAMESPACE = "team-a"
+UNITS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/queueunits"
+QUEUES = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/queues"
+MERGE = "application/merge-patch+json"
+CONSUMER = {"kind": "Job", "namespace": NAMESPACE, "name": "j", "uid": "1"}
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
+    with ControlPlane(controlplane_binaries) as running:
+        running.apply(CRDS)
+        running.kubectl("create", "namespace", NAMESPACE)
+        for definition in DEFINITIONS:
+            name = f"crd/{definition.plural}.scheduling.x-k8s.io"
+            running.kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
+        yield running
+
+
+@pytest.fixture
+def unit(plane: ControlPlane) -> Iterator[str]:
+    """The name of a unit that stands for a Job and asks for one cpu."""
+    spec = {"queue": "q", "priority": 3, "consumerRef": CONSUMER, "request": {"cpu": 1}}
+    create(plane, "unit", spec)
+    yield "unit"
+    plane.client_for().request("DELETE", f"{UNITS}/unit")
+
+
+def body_of(kind: str, name: str, spec: Json) -> Json:
+    api_version = "scheduling.x-k8s.io/v1alpha1"
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def create(plane: ControlPlane, name: str, spec: Json, **more: Json) -> Json:
+    body = body_of("QueueUnit", name, spec) | more
+    return plane.client_for().request("POST", UNITS, body)
+
+
+def create_dry(plane: ControlPlane, spec: Json) -> Json:
+    body = body_of("QueueUnit", "dry", spec)
+    return plane.client_for().request("POST", f"{UNITS}?dryRun=All&fieldValidation=Strict", body)
+
+
+def patch(plane: ControlPlane, name: str, body: Json, subresource: str = "") -> Json:
+    path = f"{UNITS}/{name}{subresource}?fieldValidation=Strict"
+    return plane.client_for().request("PATCH", path, body, content_type=MERGE)
+
+
+def causes(error: ApiError) -> set[tuple[str, str]]:
+    """The fields that an answer blames, with its messages."""
+    assert error.status == 422, error
+    # A type or length error keeps CEL rules from being asked, which the server adds as a cause.
+    return {
+        (cause["field"], cause["message"])
+        for cause in json.loads(error.body)["details"]["causes"]
+        if "some validation rules were not checked" not in cause["message"]
+    }
+
+
+def as_json(value: object) -> Json:
+    return json.loads(msgspec.json.encode(value))
+
+
+def without_nulls(value: Json) -> Json:
+    """What is left after `kubectl apply`, which takes a null for "remove this field"."""
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()]
+
+
+# ------------------------------------------------------------------------------- the server's view
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=["Queue", "QueueUnit"])
+def test_the_server_finds_nothing_to_criticise(plane: ControlPlane, definition: Any) -> None:
+    name = f"{definition.plural}.scheduling.x-k8s.io"
+    crd = json.loads(plane.kubectl("get", "crd", name, "--output=json"))
+    conditions = {one["type"]: one["status"] for one in crd["status"]["conditions"]}
+    assert conditions.get("NonStructuralSchema") is None
+    assert conditions["Established"] == conditions["NamesAccepted"] == "True"
+
+
+def test_applying_them_again_changes_nothing(plane: ControlPlane) -> None:
+    before = json.loads(plane.kubectl("get", "crd", "--output=json"))["items"]
+    plane.apply(CRDS)
+    after = json.loads(plane.kubectl("get", "crd", "--output=json"))["items"]
+    assert [one["metadata"]["generation"] for one in after] == [1, 1]
+    assert [one["spec"] for one in after] == [one["spec"] for one in before]
+
+
+def test_client_side_apply_can_carry_them_too(plane: ControlPlane) -> None:
+    # The CRDs are there; what counts is that the annotation with the whole manifest fits.
+    answer = plane.kubectl("apply", "--dry-run=server", "--filename", str(CRDS))
+    assert answer.count("(server dry run)") == 2
+
+
+def test_kubectl_explain_tells_what_a_field_means(plane: ControlPlane) -> None:
+    assert "names of pod sets" not in plane.kubectl("explain", "queueunits.spec.podSet")
+    told = plane.kubectl("explain", "queueunits.spec.podSet.minCount")
+    assert "With how many pods the job can do, if not with all." in told
+    assert "An order in which units" in plane.kubectl("explain", "queues.scheduling.x-k8s.io")
+
+
+# ------------------------------------------------------------------------------------- upstream
+
+
+@pytest.mark.parametrize(
+    "how",
+    [["create"], ["apply"], ["apply", "--server-side"]],
+    ids=["create", "client-side apply", "server-side apply"],
+)
+@pytest.mark.parametrize("file", ["queueunit.yaml", "queue.yaml"])
+def test_an_upstream_manifest_is_taken_unchanged(
+    plane: ControlPlane, how: list[str], file: str
+) -> None:
+    path = str(UPSTREAM / file)
+    try:
+        # Strict: a field that the schema does not know would be an error, not a warning.
+        plane.kubectl(*how, "--validate=strict", "--filename", path)
+        got = json.loads(plane.kubectl("get", "--output=json", "--filename", path))
+        want = yaml.safe_load((UPSTREAM / file).read_text())
+        assert without_nulls(got["spec"]) == without_nulls(want["spec"])
+        if how != ["create"]:
+            plane.kubectl(*how, "--validate=strict", "--filename", path)
+            again = json.loads(plane.kubectl("get", "--output=json", "--filename", path))
+            assert again["metadata"]["generation"] == 1
+    finally:
+        plane.kubectl("delete", "--filename", path)
+
+
+def test_an_upstream_status_is_kept_field_for_field_and_decodes(plane: ControlPlane) -> None:
+    manifest = yaml.safe_load((UPSTREAM / "queueunit.yaml").read_text())
+    name = manifest["metadata"]["name"]
+    plane.client_for().request("POST", UNITS, manifest)
+    got = patch(plane, name, {"status": manifest["status"]}, "/status")
+    assert got["status"] == manifest["status"]
+    raw = plane.kubectl("get", "--raw", f"{UNITS}/{name}")
+    plane.client_for().request("DELETE", f"{UNITS}/{name}")
+    unit = msgspec.json.decode(raw.encode(), type=QueueUnit)
+    assert [pod_requests(pods.template.spec) for pods in unit.spec.pod_set] == [
+        {"cpu": 2500, "memory": 5 * 2**30, "nvidia.com/gpu": 1},
+        {"cpu": 2000, "memory": 4 * 2**30, "nvidia.com/gpu": 1},
+    ]
+    assert as_json(unit.status)["admissions"] == manifest["status"]["admissions"]
+
+
+def test_an_upstream_queue_status_is_kept_and_decodes(plane: ControlPlane) -> None:
+    manifest = yaml.safe_load((UPSTREAM / "queue.yaml").read_text())
+    plane.client_for().request("POST", QUEUES, manifest)
+    path = f"{QUEUES}/team-a/status?fieldValidation=Strict"
+    status = {"status": manifest["status"]}
+    plane.client_for().request("PATCH", path, status, content_type=MERGE)
+    raw = plane.kubectl("get", "--raw", f"{QUEUES}/team-a")
+    plane.client_for().request("DELETE", f"{QUEUES}/team-a")
+    queue = msgspec.json.decode(raw.encode(), type=Queue)
+    assert as_json(queue.spec) == manifest["spec"]
+    assert as_json(queue.status) == manifest["status"]
+
+
+def test_a_manifest_needs_no_spec_and_no_status(plane: ControlPlane) -> None:
+    body = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "metadata": {"name": "bare"}}
+    client = plane.client_for()
+    assert client.request("POST", f"{UNITS}?dryRun=All", {**body, "kind": "QueueUnit"})
+    assert client.request("POST", f"{QUEUES}?dryRun=All", {**body, "kind": "Queue"})
+
+
+def test_nulls_are_dropped_before_they_are_checked(plane: ControlPlane) -> None:
+    # Go writes null for an empty pointer or slice that has no omitempty.
+    pod_set: Json = {"name": None, "count": None, "minCount": None, "template": {}}
+    nothing = dict.fromkeys(["priority", "active", "queue", "consumerRef", "resource"])
+    got = create_dry(plane, {**nothing, "request": {"cpu": None}, "podSet": [pod_set]})
+    assert got["spec"] == {
+        "request": {},
+        "podSet": [{"name": "main", "count": 1, "template": {}}],
+    }
+
+
+# ------------------------------------------------------------------------------ born Enqueued
+
+
+def test_a_unit_reads_enqueued_from_its_birth(plane: ControlPlane) -> None:
+    version = plane.client_for().request("GET", UNITS)["metadata"]["resourceVersion"]
+    born = create(plane, "newborn", {"queue": "q"}, status={"phase": "Running"})
+    assert born["status"] == {"phase": "Enqueued"}
+    client = plane.client_for()
+    listed = client.request("GET", f"{UNITS}?fieldSelector=status.phase%3DEnqueued")["items"]
+    assert [one["metadata"]["name"] for one in listed] == ["newborn"]
+    assert listed[0]["status"] == {"phase": "Enqueued"}
+    watch = f"{UNITS}?watch=1&timeoutSeconds=1&resourceVersion={version}"
+    for path in (watch, f"{watch}&fieldSelector=status.phase%3DEnqueued"):
+        events = [json.loads(line) for line in plane.kubectl("get", "--raw", path).splitlines()]
+        assert [(event["type"], event["object"]["status"]) for event in events] == [
+            ("ADDED", {"phase": "Enqueued"})
+        ]
+    assert client.request("GET", f"{UNITS}/newborn")["metadata"]["generation"] == 1
+    client.request("DELETE", f"{UNITS}/newborn")
+
+
+def test_a_phase_that_is_taken_away_is_enqueued_again(plane: ControlPlane, unit: str) -> None:
+    patch(plane, unit, {"status": {"phase": "Running"}}, "/status")
+    assert patch(plane, unit, {"status": None}, "/status")["status"] == {"phase": "Enqueued"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        ("spec.queue=q", ["unit"]),
+        ("spec.queue=other", []),
+        ("status.phase=Enqueued,spec.queue=q", ["unit"]),
+        ("status.phase!=Enqueued", []),
+    ],
+)
+def test_units_are_found_by_queue_and_phase(
+    plane: ControlPlane, unit: str, selector: str, want: list[str]
+) -> None:
+    assert unit == "unit"
+    names = plane.kubectl(
+        "get", "qu", "-n", NAMESPACE, "--field-selector", selector,
+        "--output=jsonpath={.items[*].metadata.name}",
+    )  # fmt: skip
+    assert names.split() == want
+
+
+# ------------------------------------------------------------------------------------- columns
+
+
+@pytest.mark.parametrize("name", ["queueunits", "queueunit", "qu", "qus"])
+def test_units_in_columns(plane: ControlPlane, unit: str, name: str) -> None:
+    header, row = rows(plane.kubectl("get", name, "-n", NAMESPACE))
+    assert header == ["NAME", "QUEUE", "PRIORITY", "PHASE", "JOBTYPE", "AGE"]
+    assert row[:-1] == [unit, "q", "3", "Enqueued", "Job"]
+
+
+def test_the_message_is_a_wide_column(plane: ControlPlane, unit: str) -> None:
+    patch(plane, unit, {"status": {"message": "no-room"}}, "/status")
+    header, row = rows(plane.kubectl("get", "qu", "-n", NAMESPACE, "-o", "wide"))
+    assert header == ["NAME", "QUEUE", "PRIORITY", "PHASE", "JOBTYPE", "MESSAGE", "AGE"]
+    assert row[:-1] == [unit, "q", "3", "Enqueued", "Job", "no-room"]
+
+
+def test_queues_in_columns_and_both_kinds_by_their_category(plane: ControlPlane, unit: str) -> None:
+    client = plane.client_for()
+    client.request("POST", QUEUES, body_of("Queue", "q", {"queuePolicy": "Block"}))
+    status = {"status": {"pending": 7, "admitted": 2}}
+    client.request("PATCH", f"{QUEUES}/q/status", status, content_type=MERGE)
+    header, row = rows(plane.kubectl("get", "queues", "-n", NAMESPACE))
+    both = plane.kubectl("get", "koord-queue", "-n", NAMESPACE, "-o", "name").split()
+    client.request("DELETE", f"{QUEUES}/q")
+    assert header == ["NAME", "POLICY", "PENDING", "ADMITTED", "AGE"]
+    assert row[:-1] == ["q", "Block", "7", "2"]
+    assert sorted(both) == [
+        "queue.scheduling.x-k8s.io/q",
+        f"queueunit.scheduling.x-k8s.io/{unit}",
+    ]
+
+
+# --------------------------------------------------------------- the rules, each both ways
+
+TEMPLATE: Json = {}
+POD_SET = {"name": "a", "count": 2, "template": TEMPLATE}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"podSet": [POD_SET, {**POD_SET, "name": "b"}]},
+        {"podSet": [{**POD_SET, "name": f"w-{number}"} for number in range(32)]},
+        {"podSet": [{**POD_SET, "minCount": 2}]},
+        {"podSet": [{"minCount": 1}]},
+        {"podSet": [{**POD_SET, "count": 0}]},
+        {"request": {"cpu": 0, "memory": "+1Gi", "a/b": "0.5"}},
+        {"resource": {"cpu": "1e3", "memory": "1E", "x": ".5", "y": "5."}},
+        {"request": {f"example.com/r{number}": "1" for number in range(64)}},
+        {"priority": -(2**31), "maximumExecutionTimeSeconds": 0},
+        {"podSet": [{"template": {"anything": [1, {"goes": None}]}}]},
+    ],
+)
+def test_accepted_specs(plane: ControlPlane, spec: Json) -> None:
+    assert create_dry(plane, copy.deepcopy(spec))["kind"] == "QueueUnit"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        ({"podSet": [POD_SET, POD_SET]}, "spec.podSet", "names of pod sets must be unique"),
+        ({"podSet": [{}, {}]}, "spec.podSet", "names of pod sets must be unique"),
+        (
+            {"podSet": [{**POD_SET, "minCount": 3}]},
+            "spec.podSet[0].minCount",
+            "minCount must not be larger than count",
+        ),
+        ({"request": {"cpu": "-1"}}, "spec.request[cpu]", "a demand must not be negative"),
+        ({"request": {"a/b": -1}}, "spec.request[a/b]", "a demand must not be negative"),
+        ({"resource": {"cpu": "-1m"}}, "spec.resource[cpu]", "a demand must not be negative"),
+        ({"request": {"cpu": "1GB"}}, "spec.request.cpu", "should match"),
+        ({"request": {"cpu": "9e999999999"}}, "spec.request.cpu", "should match"),
+        ({"request": {"cpu": "1" * 65}}, "spec.request.cpu", "Too long"),
+        ({"request": {"cpu": 0.5}}, "spec.request.cpu", "must be of type integer"),
+        ({"podSet": []}, "spec.podSet", "should have at least 1 items"),
+        (
+            {"podSet": [{**POD_SET, "name": f"w-{number}"} for number in range(33)]},
+            "spec.podSet",
+            "must have at most 32 items",
+        ),
+        ({"podSet": [{**POD_SET, "count": -1}]}, "spec.podSet[0].count", "greater than or equal"),
+        ({"podSet": [{**POD_SET, "name": "A b"}]}, "spec.podSet[0].name", "should match"),
+        ({"priority": 2**31}, "spec.priority", "less than or equal"),
+        ({"priority": "high"}, "spec.priority", "must be of type integer"),
+        ({"queue": "q" * 254}, "spec.queue", "Too long"),
+        (
+            {"request": {f"example.com/r{number}": 1 for number in range(65)}},
+            "spec.request",
+            "must have at most 64 items",
+        ),
+    ],
+)
+def test_refused_specs(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        create_dry(plane, spec)
+    found = causes(caught.value)
+    assert any(message in said for blamed, said in found if blamed == field), found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"consumerRef": {"apiVersion": "batch/v2", "resourceVersion": "9", "fieldPath": "x"}},
+        {"queue": "another", "priority": 9},
+        {"request": {"cpu": "2"}},
+    ],
+)
+def test_a_unit_may_be_edited(plane: ControlPlane, unit: str, change: Json) -> None:
+    assert patch(plane, unit, {"spec": change})["metadata"]["generation"] == 2
+
+
+def test_what_a_reference_left_open_may_be_filled_in_once(plane: ControlPlane) -> None:
+    create(plane, "open", {"consumerRef": {"name": "j"}})
+    patch(plane, "open", {"spec": {"consumerRef": CONSUMER}})
+    with pytest.raises(ApiError) as caught:
+        patch(plane, "open", {"spec": {"consumerRef": {"uid": "2"}}})
+    plane.client_for().request("DELETE", f"{UNITS}/open")
+    assert caught.value.status == 422
+
+
+def test_a_unit_without_a_job_may_be_given_one(plane: ControlPlane) -> None:
+    create(plane, "jobless", {"queue": "q"})
+    got = patch(plane, "jobless", {"spec": {"consumerRef": CONSUMER}})
+    plane.client_for().request("DELETE", f"{UNITS}/jobless")
+    assert got["spec"]["consumerRef"] == CONSUMER
+
+
+SAME = "a unit stands for one job: kind, namespace, name and uid of consumerRef are immutable"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        ({"consumerRef": {"uid": "2"}}, "spec.consumerRef", SAME),
+        ({"consumerRef": {"uid": None}}, "spec.consumerRef", SAME),
+        ({"consumerRef": {"kind": "RayJob"}}, "spec.consumerRef", SAME),
+        ({"consumerRef": {"namespace": "b"}}, "spec.consumerRef", SAME),
+        ({"consumerRef": {"name": "k"}}, "spec.consumerRef", SAME),
+        ({"consumerRef": None}, "spec", "consumerRef can not be removed"),
+        (None, "spec", "consumerRef can not be removed"),
+    ],
+)
+def test_a_unit_can_not_change_hands(
+    plane: ControlPlane, unit: str, spec: Json, field: str, message: str
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        patch(plane, unit, {"spec": spec})
+    assert causes(caught.value) == {(field, f"Invalid value: {message}")}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": ""},
+        {"phase": "Preempted"},
+        {"phase": "TimeoutBackoff", "lastUpdateTime": None},
+        {"admissions": [{"name": "a", "replicas": 1, "running": 3}]},
+        {"podOwners": ["1", "2"], "requeueState": {"count": 1}},
+        {"admissionChecks": [{"name": "c", "state": "Retry", "requeueAfterSeconds": 5}]},
+    ],
+)
+def test_accepted_statuses(plane: ControlPlane, unit: str, status: Json) -> None:
+    assert patch(plane, unit, {"status": status}, "/status")["status"]
+
+
+@pytest.mark.parametrize(
+    ("status", "field", "message"),
+    [
+        ({"phase": "Foo"}, "status.phase", "Unsupported value"),
+        ({"attempts": -1}, "status.attempts", "greater than or equal to 0"),
+        (
+            {"admissions": [{"name": "a", "replicas": 1}]},
+            "status.admissions[0].running",
+            "Required",
+        ),
+        (
+            {"admissions": [{"name": f"{n}", "replicas": 1, "running": 0} for n in range(33)]},
+            "status.admissions",
+            "must have at most 32 items",
+        ),
+        (
+            {"admissionChecks": [{"name": "c", "state": "Maybe"}]},
+            "status.admissionChecks[0].state",
+            "Unsupported value",
+        ),
+        ({"podOwners": ["1", "1"]}, "status.podOwners[1]", "Duplicate value"),
+        ({"lastUpdateTime": "yesterday"}, "status.lastUpdateTime", "must be of type date-time"),
+        ({"message": "m" * 32769}, "status.message", "Too long"),
+        ({"conditions": [{"type": "A", "status": "Yes"}]}, "status.conditions[0].status", "Unsu"),
+    ],
+)
+def test_refused_statuses(
+    plane: ControlPlane, unit: str, status: Json, field: str, message: str
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        patch(plane, unit, {"status": status}, "/status")
+    found = causes(caught.value)
+    assert any(message in said for blamed, said in found if blamed == field), found
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"queuePolicy": "p" * 64}, "spec.queuePolicy"),
+        ({"admissionChecks": [{}]}, "spec.admissionChecks[0].name"),
+        (
+            {
+                "admissionChecks": [
+                    {"name": "c", "labelSelector": {"matchExpressions": [{"operator": "Like"}]}}
+                ]
+            },
+            "spec.admissionChecks[0].labelSelector.matchExpressions[0].operator",
+        ),
+    ],
+)
+def test_refused_queues(plane: ControlPlane, spec: Json, field: str) -> None:
+    body = body_of("Queue", "dry", spec)
+    with pytest.raises(ApiError) as caught:
+        plane.client_for().request("POST", f"{QUEUES}?dryRun=All", body)
+    assert field in {blamed for blamed, _ in causes(caught.value)}
+
+
+def test_an_unknown_policy_is_not_refused(plane: ControlPlane) -> None:
+    body = body_of("Queue", "dry", {"queuePolicy": "somebody.example/Lottery"})
+    assert plane.client_for().request("POST", f"{QUEUES}?dryRun=All", body)
+
+
+def test_kubectl_shows_the_message_to_a_person(plane: ControlPlane, unit: str) -> None:
+    with pytest.raises(KubectlFailed, match=r"spec\.request\[cpu\].*must not be negative"):
+        plane.kubectl(
+            "patch", "qu", unit, "-n", NAMESPACE, "--type=merge",
+            "--patch", '{"spec": {"request": {"cpu": "-1"}}}',
+        )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Compacted objects are equal to what was decoded, and share what they can."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from shared_api.objects import compactor
+from shared_api.objects.compactor import Compactor
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
+from shared_api.objects.pod import Pod, PodTemplate
+from shared_api.objects.queue_unit import QueueUnit
+
+SPEC: dict[str, Any] = {
+    "queue": "team-a-queue",
+    "consumerRef": {"kind": "PyTorchJob", "namespace": "team-a", "name": "job", "uid": "7"},
+    "request": {"cpu": "1500m", "example.com/a-resource-with-a-long-name": 2},
+    "podSet": [
+        {
+            "name": "worker",
+            "count": 3,
+            "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "250m"}}}]}},
+        }
+    ],
+}
+STATUS = {
+    "phase": "Dequeued",
+    "conditions": [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}],
+    "podOwners": ["1", "2"],
+}
+
+
+def decode(name: str, cpu: str = "250m", **meta: Any) -> QueueUnit:
+    body = {"metadata": {"name": name, **meta}, "spec": SPEC, "status": STATUS}
+    text = json.dumps(body).replace("250m", cpu)
+    return msgspec.json.decode(text.encode(), type=QueueUnit)
+
+
+def test_a_compacted_object_is_equal_to_the_decoded_one() -> None:
+    labels: dict[str, Any] = {
+        "labels": {"a": "b"},
+        "annotations": {},
+        "ownerReferences": [{"uid": "7"}],
+    }
+    unit = decode("one", **labels)
+    assert Compactor().compact(unit) is unit
+    assert unit == decode("one", **labels)
+    assert unit.spec.request["example.com/a-resource-with-a-long-name"] == 2
+    assert unit.status.pod_owners == ("1", "2")
+
+
+def test_equal_parts_of_two_objects_become_one() -> None:
+    shared = Compactor()
+    first, second = (shared.compact(decode(name)) for name in ("one", "two"))
+    assert first.spec.queue is second.spec.queue
+    assert first.status.phase is second.status.phase
+    assert first.status.conditions[0].type is second.status.conditions[0].reason
+    assert first.spec.request["cpu"] is second.spec.request["cpu"]
+    assert first.metadata.labels is second.metadata.labels is first.spec.resource
+    assert first.spec.pod_set[0].template is second.spec.pod_set[0].template
+    keys = zip(first.spec.request, second.spec.request, strict=True)
+    assert all(one is other for one, other in keys)
+
+
+def test_different_templates_stay_different() -> None:
+    shared = Compactor()
+    first, second = shared.compact(decode("one")), shared.compact(decode("two", cpu="1"))
+    assert first.spec.pod_set[0].template != second.spec.pod_set[0].template
+
+
+def test_the_memory_of_templates_is_bounded() -> None:
+    shared = Compactor()
+    units = [
+        shared.compact(decode("one", cpu=f"{number}m"))
+        for number in range(compactor.MAX_TEMPLATES + 2)
+    ]
+    # The first was forgotten in between, and is kept apart from its equal now.
+    again = shared.compact(decode("two", cpu="0m"))
+    assert again.spec.pod_set[0].template == units[0].spec.pod_set[0].template
+    assert again.spec.pod_set[0].template is not units[0].spec.pod_set[0].template
+    last = shared.compact(decode("three", cpu=f"{compactor.MAX_TEMPLATES + 1}m"))
+    assert last.spec.pod_set[0].template is units[-1].spec.pod_set[0].template
+
+
+def test_defaults_that_all_objects_share_are_left_alone() -> None:
+    bare = Compactor().compact(msgspec.json.decode(b"{}", type=QueueUnit))
+    assert bare == QueueUnit()
+    assert PodTemplate() == msgspec.json.decode(b"{}", type=PodTemplate)
+
+
+def test_any_kind_can_be_compacted() -> None:
+    pod = msgspec.json.decode(b'{"spec": {"nodeName": "node-1", "priority": 3}}', type=Pod)
+    assert Compactor().compact(pod) == msgspec.convert(
+        {"spec": {"nodeName": "node-1", "priority": 3}}, Pod
+    )
+    meta = ObjectMeta(name="x", deletion_timestamp=Timestamp("2026-11-01T10:00:00Z"))
+    assert Compactor().compact(meta).deletion_timestamp == "2026-11-01T10:00:00Z"
+    assert Compactor().compact(Condition(type="A")).type == "A"

@@ -1,0 +1,159 @@
+"""What a pod is charged with is what Kubernetes' own function says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared_api.objects.pod import PodSpec
+from shared_api.pod_requests import pod_requests
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import Amounts
+
+RECORDED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "pod_requests_of_go.json").read_text(encoding="utf-8")
+)["pods"]
+
+
+def requests_of(spec: dict[str, Any]) -> Amounts:
+    return pod_requests(msgspec.convert(spec, PodSpec))
+
+
+def container(limits: dict[str, Any] | None = None, **requests: Any) -> dict[str, Any]:
+    return {"resources": {"requests": requests, "limits": limits or {}}}
+
+
+def sidecar(**requests: Any) -> dict[str, Any]:
+    return {**container(**requests), "restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize("pod", RECORDED, ids=range(len(RECORDED)))
+def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
+    assert requests_of(pod["spec"]) == pod["requests"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, {}, id="no containers ask for nothing"),
+        pytest.param(
+            {"containers": [container(cpu="500m"), container(cpu=1, memory="1Ki")]},
+            {"cpu": 1500, "memory": 1024},
+            id="containers add up",
+        ),
+        pytest.param(
+            {"containers": [container(cpu="0.1m"), container(cpu="0.2m")]},
+            {"cpu": 1},
+            id="rounded once per pod, not per container",
+        ),
+        pytest.param(
+            {"containers": [container({"cpu": "2", "memory": "1Gi"}, cpu="1")]},
+            {"cpu": 1000, "memory": 2**30},
+            id="a limit is the request of a resource that has none",
+        ),
+        pytest.param(
+            {"containers": [container(cpu=1)], "initContainers": [container(cpu=3)]},
+            {"cpu": 3000},
+            id="an init container runs alone",
+        ),
+        pytest.param(
+            {"containers": [container(cpu=2)], "initContainers": [container(cpu=1)] * 3},
+            {"cpu": 2000},
+            id="init containers run one after the other",
+        ),
+        pytest.param(
+            {"containers": [container(cpu=1)], "initContainers": [sidecar(cpu=2)]},
+            {"cpu": 3000},
+            id="a sidecar runs beside the containers",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu=1)],
+                "initContainers": [sidecar(cpu=2), container(cpu=5)],
+            },
+            {"cpu": 7000},
+            id="a sidecar runs beside the init containers after it",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu=1)],
+                "initContainers": [container(cpu=5), sidecar(cpu=2)],
+            },
+            {"cpu": 5000},
+            id="but not beside those before it",
+        ),
+        pytest.param(
+            {"containers": [container(cpu=1)], "overhead": {"cpu": "250m", "memory": "1Mi"}},
+            {"cpu": 1250, "memory": 2**20},
+            id="overhead comes on top",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu=1, memory="1Gi", gpu=1)],
+                "resources": {"requests": {"cpu": 4}},
+                "overhead": {"cpu": "1"},
+            },
+            {"cpu": 5000, "memory": 2**30, "gpu": 1},
+            id="a pod-level request replaces the sum of its resource only",
+        ),
+        pytest.param(
+            {"containers": [container(cpu=1)], "resources": {"limits": {"cpu": 4, "memory": 8}}},
+            {"cpu": 1000, "memory": 8},
+            id="a pod-level limit counts where no container asks",
+        ),
+        pytest.param(
+            {"containers": [{}], "resources": {"requests": {"cpu": 1}, "limits": {"cpu": 4}}},
+            {"cpu": 1000},
+            id="a pod-level limit is no request beside one",
+        ),
+        pytest.param(
+            {
+                "containers": [container(gpu=1)],
+                "resources": {"requests": {"gpu": 4}, "limits": {"fpga": 2}},
+            },
+            {"gpu": 1},
+            id="only cpu, memory and huge pages exist at pod level",
+        ),
+    ],
+)
+def test_pod_requests(spec: dict[str, Any], want: Amounts) -> None:
+    assert requests_of(spec) == want
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        (
+            {"containers": [container(), container(cpu="x")]},
+            r"^containers\[1\].resources.requests.cpu: 'x' is not a quantity",
+        ),
+        (
+            {"initContainers": [container({"cpu": "-1"})]},
+            r"^initContainers\[0\].resources.limits.cpu: '-1' is negative",
+        ),
+        ({"overhead": {"memory": "9e999999999"}}, "^overhead.memory: exponent"),
+        ({"resources": {"requests": {"cpu": ""}}}, "^resources.requests.cpu: '' has no digits"),
+        ({"resources": {"limits": {"cpu": -1}}}, "^resources.limits.cpu: -1 is negative"),
+    ],
+)
+def test_an_error_carries_the_path(spec: dict[str, Any], want: str) -> None:
+    with pytest.raises(QuantityError, match=want):
+        requests_of(spec)
+
+
+def test_the_spec_is_left_alone() -> None:
+    spec = msgspec.convert(
+        {
+            "containers": [container({"memory": "1Gi"}, cpu=1)],
+            "resources": {"requests": {"cpu": 2}},
+            "overhead": {"cpu": 1},
+        },
+        PodSpec,
+    )
+    before = msgspec.to_builtins(spec)
+    assert pod_requests(spec) == pod_requests(spec)
+    assert msgspec.to_builtins(spec) == before
