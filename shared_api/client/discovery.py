@@ -1,0 +1,117 @@
+"""Which kinds the API server has.
+
+"Not there" is an answer: the CRD is missing, wait for it. "Could not be asked" is a failure: the
+server is down or refuses, and nothing is known. Waiting is the caller's part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from shared_api.client.errors import ApiFailure, MalformedAnswer, NotFound
+from shared_api.client.resource_client import ResourceType
+from shared_api.process.clock import Clock
+
+PROBE_SECONDS: Final = 5.0
+"""How long an answer about a kind that may be missing is believed."""
+
+
+class RawReader(Protocol):
+    """What discovery uses of the `ResourceClient`."""
+
+    def get_raw(self, path: str) -> bytes:
+        """Return the body of a path; raises ApiFailure."""
+
+
+class ServedKind(msgspec.Struct, frozen=True):
+    """A kind that a group and version has."""
+
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    namespaced: bool = False
+    verbs: tuple[str, ...] = ()
+
+
+class _ResourceList(msgspec.Struct, frozen=True):
+    resources: tuple[_Resource, ...] | None = None
+
+
+_resource_list: Final = msgspec.json.Decoder(_ResourceList)
+
+
+def served_kinds(client: RawReader, group: str, version: str) -> dict[str, ServedKind]:
+    """Return what the server has of a group and version, by the plural names.
+
+    Empty when it does not know the group or version: no CRD of it is installed.
+
+    Raises:
+        ApiFailure: the server could not be asked, so this says nothing about what it has.
+    """
+    try:
+        body = client.get_raw(f"/apis/{group}/{version}" if group else f"/api/{version}")
+    except NotFound:
+        return {}
+    try:
+        resources = _resource_list.decode(body).resources or ()
+    except msgspec.DecodeError as error:
+        raise MalformedAnswer(f"the answer to discovery can not be read: {error}") from error
+    return {
+        each.name: ServedKind(
+            each.kind, each.name, each.namespaced, each.verbs, _subresources(each.name, resources)
+        )
+        for each in resources
+        if "/" not in each.name
+    }
+
+
+def is_served(client: RawReader, group: str, version: str, plural: str) -> bool:
+    """Say whether the server has this resource.
+
+    Raises:
+        ApiFailure: the server could not be asked.
+    """
+    return plural in served_kinds(client, group, version)
+
+
+def _subresources(plural: str, resources: tuple[_Resource, ...]) -> tuple[str, ...]:
+    prefix = f"{plural}/"
+    return tuple(r.name.removeprefix(prefix) for r in resources if r.name.startswith(prefix))
+
+
+class KindProbe:
+    """Says whether the server has a kind that need not be there; asks it now and then.
+
+    Args:
+        client: asked for discovery.
+        resource_type: the kind.
+        clock: spaces the questions.
+    """
+
+    def __init__(self, client: RawReader, resource_type: ResourceType[Any], clock: Clock) -> None:
+        self._client = client
+        self._resource_type = resource_type
+        self._clock = clock
+        self._served = True
+        self._ask_at = 0.0
+
+    def may_be_served(self) -> bool:
+        """Return False only when the server has said that it has no such kind, lately."""
+        now = self._clock.monotonic()
+        if now >= self._ask_at:
+            self._ask_at = now + PROBE_SECONDS
+            try:
+                kind = self._resource_type
+                self._served = is_served(self._client, kind.group, kind.version, kind.plural)
+            except ApiFailure:
+                self._served = True
+        return self._served

@@ -1,0 +1,207 @@
+"""What can go wrong between a caller and the API server, as one family.
+
+    ApiFailure                     root; catch this to mean "the call did not do what it should"
+      ApiError                     the server answered, and the answer is an error status
+        BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404,
+        Conflict / AlreadyExists 409, Gone 410, Invalid 422, TooManyRequests 429, ServerError 5xx
+      ConnectionLost               no answer; `sent` says whether the server may have acted
+        Timeout                    the same, because the time was up
+      StreamIdle                   a watch is open and silent
+      MalformedAnswer              the server answered with something that is not what we asked for
+      UndecodableObject            the server answered with an object we cannot read
+
+Errors of sockets, TLS and the HTTP parser stop at the transport and are chained as the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from shared_api.objects.meta import NO_UID, Uid
+
+MAX_MESSAGE_CHARS: Final = 2_000
+"""Of a server's error text; a webhook may answer with a page of HTML."""
+
+
+class ApiFailure(Exception):
+    """Root of the family: a call to the API server did not succeed."""
+
+
+class ApiError(ApiFailure):
+    """The server answered with an error status.
+
+    Attributes:
+        status: HTTP status code.
+        reason: the machine-readable reason of the `Status` object ("Conflict"), "" without one.
+        message: the server's text.
+        retry_after_seconds: what `Retry-After` asks for, None without it.
+        after_retry: an earlier try of the same write may have reached the server. A 409 or 422
+            may then be the echo of our own success: read the object before judging.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        *,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(status, reason, message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+        self.after_retry = False
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.reason or type(self).__name__}: {self.message}"
+
+
+class BadRequest(ApiError):
+    """400: the request makes no sense to the server (a JSON patch that does not parse)."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are not (or no longer) known, also after a refresh."""
+
+
+class Forbidden(ApiError):
+    """403: RBAC or an admission plugin says no."""
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such resource on this server."""
+
+
+class Conflict(ApiError):
+    """409, reason Conflict: the guard (resourceVersion, uid) no longer holds."""
+
+
+class AlreadyExists(ApiError):
+    """409, reason AlreadyExists: the name of a create is taken."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or continue token is too old; list again."""
+
+
+class Invalid(ApiError):
+    """422: the schema, a CEL rule or a JSON patch test refuses the object."""
+
+
+class TooManyRequests(ApiError):
+    """429: priority and fairness, or an eviction budget, asks for patience."""
+
+
+class ServerError(ApiError):
+    """5xx: the server, etcd or a webhook behind it failed."""
+
+
+class ConnectionLost(ApiFailure):
+    """The connection could not be made, or broke before the whole answer was there.
+
+    Attributes:
+        sent: the whole request may have reached the server, so its outcome is unknown. False
+            means that the server surely has not acted on it.
+        after_retry: an earlier try of the same write may have reached the server.
+    """
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.after_retry = False
+
+
+class Timeout(ConnectionLost):
+    """No (whole) answer within the time given."""
+
+
+class StreamIdle(ApiFailure):
+    """An open watch brought nothing for the time given; it can be read again."""
+
+
+class MalformedAnswer(ApiFailure):
+    """The answer has status 200 and is no JSON of the expected shape: a gateway's page, say."""
+
+
+class DecodeFailure(msgspec.Struct, frozen=True):
+    """One object that could not be read into its struct, as far as it could be identified."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: Uid = NO_UID
+    resource_version: str = ""
+    error: str = ""
+    """With the path to the field: "Expected `int`, got `str` - at `$.spec.priority`"."""
+
+
+class UndecodableObject(ApiFailure):
+    """The server's answer to a get, create or patch does not fit the struct.
+
+    For a write this means: it was carried out.
+    """
+
+    def __init__(self, failure: DecodeFailure) -> None:
+        super().__init__(f"{failure.namespace}/{failure.name}: {failure.error}")
+        self.failure = failure
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """The fields read of a `v1.Status` body."""
+
+    reason: str = ""
+    message: str = ""
+
+
+_BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_SERVER_ERRORS_FROM: Final = 500
+_status_decoder: Final = msgspec.json.Decoder(_Status)
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """Build the error for an answer with a status of 400 or more.
+
+    Args:
+        status: HTTP status code.
+        headers: with lower-case names.
+        body: a `v1.Status` as JSON, or anything else (a proxy's page), which becomes the message.
+    """
+    try:
+        said = _status_decoder.decode(body)
+    except msgspec.DecodeError:
+        said = _Status(message=body[:MAX_MESSAGE_CHARS].decode("utf-8", "replace").strip())
+    return status_error(
+        status, said.reason, said.message, retry_after_seconds=_seconds(headers.get("retry-after"))
+    )
+
+
+def status_error(
+    status: int, reason: str, message: str, *, retry_after_seconds: float | None = None
+) -> ApiError:
+    """Build the error of the family that fits a status code and reason."""
+    kind = _BY_STATUS.get(status, ServerError if status >= _SERVER_ERRORS_FROM else ApiError)
+    if kind is Conflict and reason == "AlreadyExists":
+        kind = AlreadyExists
+    return kind(
+        status, reason, message[:MAX_MESSAGE_CHARS], retry_after_seconds=retry_after_seconds
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Read `Retry-After`; the API server sends whole seconds, a date is ignored."""
+    if retry_after is None or not retry_after.strip().isdecimal():
+        return None
+    return float(retry_after)

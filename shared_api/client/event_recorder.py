@@ -1,0 +1,347 @@
+"""Events: what a person should see in `kubectl describe`, at most one write per thing to see.
+
+    record ──► inbox ──► step: known? ──no──► create the Event
+                                └──yes──► count it; write the count, at most every some minutes
+
+An event says something *once*. Said again, about the same object and in the same words, it
+becomes a series of the first, under the same name: names are made from what is said, so that
+after a restart it is found again (the create answers AlreadyExists) instead of said twice. Words
+with moving numbers in them would each make an event of their own; per object there are only so
+many.
+
+All writes go through the dispatcher's low lane: an event never holds up a decision, and is lost
+rather than waited for.
+
+Model: client-go `tools/events` (series) and `tools/record` (the limit per object). The API's rules:
+events.k8s.io/v1 and its validation (only `series` may change).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from shared_api.client.errors import AlreadyExists, NotFound
+from shared_api.client.flow_control import Lane
+from shared_api.client.resource_types import EVENTS
+from shared_api.client.writes import Outcome, Rejected, Verb, Write, Written
+from shared_api.process.clock import rfc3339_micro
+
+if TYPE_CHECKING:
+    from shared_api.objects.meta import Timestamp, Uid
+    from shared_api.process.clock import Clock
+
+V = TypeVar("V")
+
+MAX_NOTE_BYTES: Final = 1024
+MAX_WORD_BYTES: Final = 128
+"""Of reason, action and reporting instance; limits of the API's validation."""
+MAX_NAME_CHARS: Final = 253
+"""A DNS subdomain."""
+HASH_CHARS: Final = 16
+"""64 bits: two events of one object do not meet."""
+COUNT_SECONDS: Final = 300.0
+"""Between two writes of one series' count: it moves, and nobody reads it by the second."""
+OBJECT_BURST: Final = 25
+OBJECT_REFILL_SECONDS: Final = 300.0
+"""New events about one object: client-go's spam filter (burst 25, one more every 5 minutes)."""
+MAX_SERIES: Final = 4096
+MAX_OBJECTS: Final = 4096
+"""Remembered, the least recently used forgotten: client-go's cache sizes."""
+MAX_INBOX: Final = 10_000
+"""Records that wait for `step`; the oldest are lost above it."""
+EVENTS_PER_STEP: Final = 500
+"""Taken from the inbox at once, so that the thread notices a stop."""
+IN_FLIGHT_SECONDS: Final = 5.0
+"""A count whose event is still being written is looked at again after the longest write."""
+DEFAULT_NAMESPACE: Final = "default"
+"""Where the API wants events about cluster-scoped objects."""
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]")
+_QUALIFIED_NAME: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+
+
+class EventType(Enum):
+    """How a person should take it."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: Uid | str = ""
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to see."""
+
+    regarding: ObjectReference
+    type: EventType = EventType.NORMAL
+    reason: str
+    """One CamelCase word for programs: "QuotaReserved"."""
+    action: str
+    """One CamelCase word for what was done: "Dequeue"."""
+    note: str
+    """For people. Without numbers that move: each wording is an event of its own."""
+    related: ObjectReference | None = None
+
+
+class WriteSink(Protocol):
+    """Takes writes: the dispatcher."""
+
+    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
+        """Send a write at some time, and tell what became of it, once."""
+
+
+class EventRecorder:
+    """Takes happenings from any thread; one thread calls `step`, which writes events."""
+
+    # No lock: `record` and the outcomes put into deques, which are safe by themselves; all else
+    # belongs to the one thread that calls `step`.
+
+    def __init__(
+        self,
+        writes: WriteSink,
+        clock: Clock,
+        *,
+        reporting_controller: str,
+        reporting_instance: str,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make a recorder.
+
+        Args:
+            writes: takes the writes.
+            clock: for the times in events and the limits.
+            reporting_controller: who says it, as a qualified name: "koord-queue/scheduler".
+            reporting_instance: which of them: the pod's name.
+            wake: called when there is something to do; wakes the thread that calls `step`.
+        """
+        assert _QUALIFIED_NAME.fullmatch(reporting_controller), reporting_controller
+        self.wake = wake
+        self.lost = 0
+        """Happenings that nobody will see, by the limits or because a write failed."""
+        self._writes = writes
+        self._clock = clock
+        self._controller = reporting_controller
+        self._instance = cut(reporting_instance, MAX_WORD_BYTES) or "unknown"
+        self._inbox: deque[tuple[Happening, Timestamp]] = deque(maxlen=MAX_INBOX)
+        self._outcomes: deque[tuple[str, Outcome[Any]]] = deque()
+        self._series: _Recent[_Series] = _Recent(MAX_SERIES)
+        self._allowances: _Recent[_Allowance] = _Recent(MAX_OBJECTS)
+        self._due: dict[str, float] = {}
+        """Series whose count is to be written, and from when on it may be."""
+
+    def record(self, happening: Happening) -> None:
+        """Have an event written, or its count raised. Returns at once, never raises."""
+        self._inbox.append((happening, rfc3339_micro(self._clock.now())))
+        self.wake()
+
+    def step(self) -> float | None:
+        """Hand over what is to be written; return how long to rest (None: until woken)."""
+        while self._outcomes:
+            self._settle(*self._outcomes.popleft())
+        for _ in range(min(len(self._inbox), EVENTS_PER_STEP)):
+            self._see(*self._inbox.popleft())
+        now = self._clock.monotonic()
+        for name in [name for name, due in self._due.items() if due <= now]:
+            self._write_count(name, now)
+        if self._inbox:
+            return 0.0
+        return max(0.0, min(self._due.values()) - now) if self._due else None
+
+    # ------------------------------------------------------------------------------ inside
+
+    def _see(self, happening: Happening, seen_at: Timestamp) -> None:
+        name = event_name(happening, self._controller)
+        known = self._series.get(name)
+        if known is not None:
+            known.count += 1
+            known.seen_at = seen_at
+            self._due.setdefault(name, known.write_at)
+        elif self._is_allowed(happening.regarding):
+            known = _Series(happening, seen_at)
+            forgotten = self._series.put(name, known)
+            if forgotten is not None:
+                self._due.pop(forgotten, None)
+            self._create(name, known)
+        else:
+            self.lost += 1
+
+    def _is_allowed(self, regarding: ObjectReference) -> bool:
+        key = regarding.uid or f"{regarding.kind}/{regarding.namespace}/{regarding.name}"
+        now = self._clock.monotonic()
+        allowance = self._allowances.get(key)
+        if allowance is None:
+            allowance = _Allowance(now)
+            self._allowances.put(key, allowance)
+        return allowance.take(now)
+
+    def _create(self, name: str, series: _Series) -> None:
+        happening = series.happening
+        body: dict[str, Any] = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": name, "namespace": _namespace_of(happening)},
+            "eventTime": series.seen_at,
+            "type": happening.type.value,
+            "reason": cut(happening.reason, MAX_WORD_BYTES),
+            "action": cut(happening.action, MAX_WORD_BYTES),
+            "note": cut(happening.note, MAX_NOTE_BYTES),
+            "regarding": msgspec.to_builtins(happening.regarding),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+        }
+        if happening.related is not None:
+            body["related"] = msgspec.to_builtins(happening.related)
+        self._submit(name, series, Verb.CREATE, body)
+
+    def _write_count(self, name: str, now: float) -> None:
+        series = self._series.get(name)
+        if series is None:
+            del self._due[name]
+        elif series.in_flight:
+            self._due[name] = now + IN_FLIGHT_SECONDS
+        else:
+            del self._due[name]
+            body = {"series": {"count": series.count, "lastObservedTime": series.seen_at}}
+            self._submit(name, series, Verb.PATCH, body)
+
+    def _submit(self, name: str, series: _Series, verb: Verb, body: dict[str, Any]) -> None:
+        series.in_flight = True
+        series.write_at = self._clock.monotonic() + COUNT_SECONDS
+        write = Write(
+            resource_type=EVENTS,
+            namespace=_namespace_of(series.happening),
+            name=name,
+            body=body,
+            verb=verb,
+            lane=Lane.LOW,
+        )
+        self._writes.submit(write, lambda outcome: self._on_outcome(name, outcome))
+
+    def _on_outcome(self, name: str, outcome: Outcome[Any]) -> None:
+        """Take an outcome from a thread of the dispatcher."""
+        self._outcomes.append((name, outcome))
+        if not isinstance(outcome, Written):
+            self.wake()  # else there is nothing to do about it before the next happening
+
+    def _settle(self, name: str, outcome: Outcome[Any]) -> None:
+        series = self._series.get(name)
+        if series is None:
+            return
+        series.in_flight = False
+        match outcome:
+            case Written():
+                pass
+            case Rejected(error=AlreadyExists()):
+                # Said before a restart. How often is not read, so the count begins anew.
+                series.count += 1
+                self._due[name] = self._clock.monotonic()
+            case Rejected(error=NotFound()) if series.count > 1:
+                # The server forgets events after an hour; this one goes on.
+                series.count = 1
+                self._create(name, series)
+            case _:
+                # Should it be said again, it is tried again.
+                self.lost += 1
+                self._series.forget(name)
+                self._due.pop(name, None)
+
+
+class _Series:
+    """What has been seen of one event."""
+
+    __slots__ = ("count", "happening", "in_flight", "seen_at", "write_at")
+
+    def __init__(self, happening: Happening, seen_at: Timestamp) -> None:
+        self.happening = happening
+        self.seen_at = seen_at
+        self.count = 1
+        self.in_flight = False
+        self.write_at = 0.0
+        """When the count may be written again."""
+
+
+class _Allowance:
+    """How many new events there may be about one object: a token bucket."""
+
+    __slots__ = ("_at", "_tokens")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._tokens = float(OBJECT_BURST)
+
+    def take(self, now: float) -> bool:
+        """Take one, if there is one."""
+        grown = self._tokens + (now - self._at) / OBJECT_REFILL_SECONDS
+        self._tokens = min(grown, float(OBJECT_BURST))
+        self._at = now
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
+class _Recent(Generic[V]):
+    """A dict that forgets what was not used for the longest time."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[str, V] = OrderedDict()
+
+    def get(self, key: str) -> V | None:
+        """Return the value, which is the most recent from now on."""
+        value = self._items.get(key)
+        if value is not None:
+            self._items.move_to_end(key)
+        return value
+
+    def put(self, key: str, value: V) -> str | None:
+        """Add a value; return the key that was forgotten for it."""
+        self._items[key] = value
+        return self._items.popitem(last=False)[0] if len(self._items) > self._limit else None
+
+    def forget(self, key: str) -> None:
+        """Remove a value."""
+        self._items.pop(key, None)
+
+
+def event_name(happening: Happening, controller: str) -> str:
+    """Return the name of the event: the same whenever and wherever the same is said."""
+    said = [controller, happening.type.value, happening.reason, happening.action, happening.note]
+    for each in (happening.regarding, happening.related):
+        if each is not None:
+            said += [each.api_version, each.kind, each.namespace, each.name, each.uid]
+    digest = hashlib.sha256("\0".join(said).encode()).hexdigest()[:HASH_CHARS]
+    # Not every name may stand in a name of an event: those of cluster roles have colons.
+    about = _NOT_IN_NAMES.sub("-", happening.regarding.name.lower()).strip("-.")
+    about = about[: MAX_NAME_CHARS - HASH_CHARS - 1].rstrip("-.")
+    return f"{about}.{digest}" if about else digest
+
+
+def cut(text: str, limit_bytes: int) -> str:
+    """Return the text, cut so that its UTF-8 form has at most so many bytes."""
+    data = text.encode()
+    if len(data) <= limit_bytes:
+        return text
+    ellipsis = "…"
+    kept = data[: limit_bytes - len(ellipsis.encode())].decode("utf-8", "ignore")
+    return kept + ellipsis
+
+
+def _namespace_of(happening: Happening) -> str:
+    return happening.regarding.namespace or DEFAULT_NAMESPACE

@@ -1,0 +1,161 @@
+"""How fast to ask, and when to ask again.
+
+Two lanes, each a token bucket of its own. What decides about a job goes through the normal lane;
+what only tells people about it (events, counts, reasons) through the low lane, which has a fifth
+of the rate on top and can not take a token from the normal one.
+
+What may be repeated, and after how long, is one pure function, `retry_pause`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from shared_api.backoff import Backoff
+from shared_api.client.errors import ApiFailure, ConnectionLost, ServerError, TooManyRequests
+
+if TYPE_CHECKING:
+    from shared_api.process.clock import Clock
+
+DEFAULT_QPS: Final = 500.0
+DEFAULT_BURST: Final = 1000
+LOW_LANE_SHARE: Final = 0.2
+"""Of rate and burst, for the low lane, on top of the normal lane's. In other queues events and
+status summaries are half of all writes; here they come second."""
+MAX_TRIES: Final = 5
+"""Of one call, the first included."""
+RETRY_BACKOFF: Final = Backoff(base_seconds=0.1, cap_seconds=2.0, jitter=0.25)
+"""Five tries take 1.5 s: a server that restarts is the caller's to wait for."""
+MAX_RETRY_AFTER_SECONDS: Final = 30.0
+"""A server or proxy that asks for more patience does not get it."""
+
+
+class Lane(Enum):
+    """Which budget a request is charged to."""
+
+    NORMAL = "normal"
+    LOW = "low"
+
+
+class FlowControl:
+    """Limits the rate of requests; shared by all threads of a process."""
+
+    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+        """Start with full buckets.
+
+        Args:
+            qps: requests per second in the long run; 0 or less: no limit.
+            burst: requests at once after a rest; at least 1.
+            clock: for waiting.
+        """
+        self._clock = clock
+        # Guards the buckets. Nobody waits while holding it: a token is reserved, then waited for.
+        self._lock = threading.Lock()
+        self._buckets: Mapping[Lane, _Bucket] = {}
+        if qps > 0:
+            now = clock.monotonic()
+            low_burst = max(1.0, burst * LOW_LANE_SHARE)
+            self._buckets = {
+                Lane.NORMAL: _Bucket(qps, max(1.0, burst), now),
+                Lane.LOW: _Bucket(qps * LOW_LANE_SHARE, low_burst, now),
+            }
+
+    def acquire(self, lane: Lane, limit_seconds: float) -> bool:
+        """Wait for the turn of one request, at most that long.
+
+        Returns False at once, and takes nothing, when the turn would come later.
+        """
+        bucket = self._buckets.get(lane)
+        if bucket is None:
+            return True
+        with self._lock:
+            wait = bucket.seconds_until_token(self._clock.monotonic())
+            if wait > limit_seconds:
+                return False
+            bucket.take()
+        if wait > 0:
+            self._clock.sleep(wait)
+        return True
+
+    def seconds_until(self, lane: Lane) -> float:
+        """Return how long a request would wait now; takes nothing."""
+        bucket = self._buckets.get(lane)
+        if bucket is None:
+            return 0.0
+        with self._lock:
+            return bucket.seconds_until_token(self._clock.monotonic())
+
+
+class _Bucket:
+    """A token bucket that may be in debt to those who wait."""
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = burst
+        self._filled_at = now
+
+    def seconds_until_token(self, now: float) -> float:
+        """Fill up to now, and return when there is a whole token."""
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+        self._filled_at = now
+        return max(0.0, (1.0 - self._tokens) / self._rate)
+
+    def take(self) -> None:
+        """Take a token, or one that is still to come."""
+        self._tokens -= 1.0
+
+
+def may_have_acted(failure: ApiFailure) -> bool:
+    """Say whether the server may have carried out the request that ended so.
+
+    A 5xx says nothing about it: 504 means that the server gave up waiting for its own write. Only
+    a 503 with `Retry-After` comes from in front of all work (overload, shutdown).
+    """
+    match failure:
+        case ConnectionLost():
+            return failure.sent
+        case ServerError(status=503, retry_after_seconds=float()):
+            return False
+        case ServerError():
+            return True
+        case _:
+            return False
+
+
+def is_surely_not_done(failure: ApiFailure) -> bool:
+    """Say whether a call, with all its tries, has surely had no effect, for a reason that may pass.
+
+    A refusal (403, 409, 422 ...) is not meant: it has had no effect either, but will not pass.
+    """
+    if isinstance(failure, (TooManyRequests, ServerError, ConnectionLost)):
+        return not failure.after_retry and not may_have_acted(failure)
+    return False
+
+
+def retry_pause(
+    failure: ApiFailure, attempt: int, *, harmless: bool, rng: random.Random
+) -> float | None:
+    """Return how long to wait before the same request may be sent again, None for never.
+
+    Args:
+        failure: how the attempt ended.
+        attempt: its number, from 0.
+        harmless: repeating does no harm even if the server has acted: reads and guarded writes.
+        rng: gives the jitter.
+    """
+    if attempt + 1 >= MAX_TRIES:
+        return None
+    if not isinstance(failure, (TooManyRequests, ServerError, ConnectionLost)):
+        return None
+    if may_have_acted(failure) and not harmless:
+        return None
+    pause = RETRY_BACKOFF.seconds(attempt, rng)
+    if isinstance(failure, ConnectionLost) or failure.retry_after_seconds is None:
+        return pause
+    # The jitter goes on top of what the server asked for, never below it.
+    return min(failure.retry_after_seconds, MAX_RETRY_AFTER_SECONDS) + pause * RETRY_BACKOFF.jitter

@@ -1,0 +1,319 @@
+"""One HTTP/1.1 connection: a request out, a response or a stream of lines back.
+
+Written on a plain socket and httptools because every write and every watch event of both
+programs passes here: a PATCH over TLS costs a third of the CPU that `http.client` takes
+(tests/benchmarks/client_transport.py measures it).
+
+Whether a request was *sent* is decided here. When `sendall` fails or runs out of time, its last
+bytes were never accepted by the kernel, so the server holds an incomplete request, which it can
+not act on: not sent. Once `sendall` has returned, the outcome is unknown until a response is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import httptools
+
+from shared_api.client.errors import ConnectionLost, StreamIdle, Timeout
+from shared_api.client.transport import Response
+
+if TYPE_CHECKING:
+    from shared_api.process.clock import Clock
+
+RECEIVE_BYTES: Final = 65_536
+"""Per call; a TLS record brings at most 16 KiB, a plain socket can fill it."""
+MAX_HEAD_BYTES: Final = 262_144
+"""Of status line and headers; the API server's own take less than 1 KiB."""
+MAX_BODY_BYTES: Final = 268_435_456
+"""256 MiB: 500 objects of a list page at half a MiB, far above what etcd's limit makes usual."""
+MAX_LINE_BYTES: Final = 16_777_216
+"""16 MiB for one watch event; etcd takes objects of 1.5 MiB, or 8 MiB when so configured."""
+LOOK_SECONDS: Final = 0.01
+"""To take in what has already arrived: a TLS record may have come in half."""
+_FIRST_FINAL_STATUS: Final = 200
+"""Below it are interim answers (100 Continue, 103 Early Hints), which are skipped."""
+
+
+class _BrokenResponseError(Exception):
+    """What arrived is no HTTP response, or is above a limit."""
+
+
+class _ResponseParts:
+    """Collects what the parser finds of one response."""
+
+    __slots__ = ("body", "body_bytes", "complete", "ends_with_connection", "head_bytes", "headers",
+                 "keep_alive", "parser", "status", "surplus")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last response."""
+        self.status = 0
+        """0 until the head is complete."""
+        self.headers: dict[str, str] = {}
+        self.head_bytes = 0
+        self.body: list[bytes] = []
+        self.body_bytes = 0
+        self.complete = False
+        self.surplus = False
+        self.keep_alive = False
+        self.ends_with_connection = False
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes from the socket.
+
+        Raises:
+            _BrokenResponseError: they do not belong to a response, or are above a limit.
+        """
+        if not self.status:
+            self.head_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if self.complete:  # only what follows our response makes no sense
+                self.surplus = True
+                return
+            raise _BrokenResponseError(f"not an HTTP response: {error}") from error
+        if not self.status and self.head_bytes > MAX_HEAD_BYTES:
+            raise _BrokenResponseError(f"a head of more than {MAX_HEAD_BYTES} bytes")
+        if self.body_bytes > MAX_BODY_BYTES:
+            raise _BrokenResponseError(f"a body of more than {MAX_BODY_BYTES} bytes")
+
+    def take_body(self) -> list[bytes]:
+        """Return the pieces that came since the last call."""
+        pieces = self.body
+        self.body = []
+        self.body_bytes = 0
+        return pieces
+
+    # Called by the parser.
+
+    def on_message_begin(self) -> None:
+        # Bytes after the end of the one response we asked for: never reuse such a connection.
+        self.surplus = self.complete
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        known = self.headers.get(key)
+        self.headers[key] = text if known is None else f"{known}, {text}"
+
+    def on_headers_complete(self) -> None:
+        status = self.parser.get_status_code()
+        if status < _FIRST_FINAL_STATUS:
+            self.headers = {}
+            return
+        self.status = status
+        self.keep_alive = self.parser.should_keep_alive()
+        self.ends_with_connection = (
+            not self.keep_alive
+            and "content-length" not in self.headers
+            and "chunked" not in self.headers.get("transfer-encoding", "")
+        )
+
+    def on_body(self, data: bytes) -> None:
+        self.body.append(data)
+        self.body_bytes += len(data)
+
+    def on_message_complete(self) -> None:
+        self.complete = self.status != 0
+
+
+class HttpConnection:
+    """One connection, used by one thread at a time, for one request at a time."""
+
+    def __init__(self, sock: socket.socket, clock: Clock) -> None:
+        self.idle_since = clock.monotonic()
+        self.answered = False
+        """Whether any byte of the current response has arrived."""
+        self._sock = sock
+        self._clock = clock
+        self._parts = _ResponseParts()
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request may follow the response just read."""
+        parts = self._parts
+        return parts.complete and parts.keep_alive and not parts.surplus
+
+    def is_stale(self) -> bool:
+        """Say whether an idle connection has news; that can only be its end."""
+        return bool(self._poll.poll(0))
+
+    def has_input(self) -> bool:
+        """Say whether bytes have arrived that were not taken in yet."""
+        decrypted = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
+        return decrypted or bool(self._poll.poll(0))
+
+    def exchange(self, data: bytes, deadline: float) -> Response:
+        """Send one encoded request and read the whole response.
+
+        Raises:
+            ConnectionLost: (or Timeout) the connection must not be used again.
+        """
+        parts = self._parts
+        self._send(data, deadline)
+        while not parts.complete:
+            self.receive(deadline)
+        body = parts.body
+        return Response(parts.status, parts.headers, body[0] if len(body) == 1 else b"".join(body))
+
+    def open_stream(self, data: bytes, deadline: float) -> HttpStream:
+        """Send one encoded request, read the head of the response, and leave the body to come.
+
+        The connection belongs to the stream from then on.
+
+        Raises:
+            ConnectionLost: (or Timeout) the connection must not be used again.
+        """
+        self._send(data, deadline)
+        while not self._parts.status:
+            self.receive(deadline)
+        return HttpStream(self, self._parts, self._clock)
+
+    def receive(self, deadline: float) -> None:
+        """Take in the next bytes of the response.
+
+        Raises:
+            ConnectionLost: (or Timeout) none came, or they make no sense.
+        """
+        try:
+            self._sock.settimeout(self._seconds_until(deadline))
+            data = self._sock.recv(RECEIVE_BYTES)
+            if data:
+                self.answered = True
+                self._parts.feed(data)
+            else:
+                self._end_of_connection()
+        except TimeoutError as error:
+            raise Timeout("no complete answer in time", sent=True) from error
+        except (OSError, _BrokenResponseError) as error:
+            raise ConnectionLost(f"the connection broke: {error}", sent=True) from error
+
+    def shutdown(self) -> None:
+        """Wake a thread that is reading: it finds the end of the connection."""
+        # Not SSLSocket.shutdown, which would take the TLS object from under a reading thread.
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket. Never while another thread is reading from it."""
+        with contextlib.suppress(OSError):
+            self._sock.close()
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        self._parts.reset()
+        self.answered = False
+        try:
+            self._sock.settimeout(self._seconds_until(deadline))
+            self._sock.sendall(data)
+        except TimeoutError as error:
+            raise Timeout("time was up before the request was sent", sent=False) from error
+        except OSError as error:
+            raise ConnectionLost(f"the request could not be sent: {error}", sent=False) from error
+
+    def _end_of_connection(self) -> None:
+        if not (self._parts.status and self._parts.ends_with_connection):
+            raise _BrokenResponseError("closed before the end of the response")
+        self._parts.complete = True
+
+    def _seconds_until(self, deadline: float) -> float:
+        seconds = deadline - self._clock.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+
+class HttpStream:
+    """The body of a response, line by line: a `ResponseStream`."""
+
+    def __init__(self, connection: HttpConnection, parts: _ResponseParts, clock: Clock) -> None:
+        self.status = parts.status
+        self.headers = parts.headers
+        self._connection = connection
+        self._parts = parts
+        self._clock = clock
+        self._lines: deque[bytes] = deque()
+        self._unfinished: list[bytes] = []
+        self._unfinished_bytes = 0
+        # Guards _reading and _closed, and with them the socket: it is only shut down while a
+        # reader holds it, and only closed when none does, so that a file descriptor which
+        # somebody else got meanwhile is never touched.
+        self._lock = threading.Lock()
+        self._reading = False
+        self._closed = False
+        self._split_lines()
+
+    def read_line(self, timeout_seconds: float) -> bytes | None:
+        """Return the next line, or None at the orderly end. See `ResponseStream`."""
+        if self._lines:
+            return self._lines.popleft()
+        with self._lock:
+            if self._closed:
+                raise ConnectionLost("the stream is closed", sent=True)
+            self._reading = True
+        broken = True
+        try:
+            line = self._next_line(timeout_seconds)
+            broken = False
+            return line
+        except Timeout as error:
+            broken = False
+            raise StreamIdle(f"nothing for {timeout_seconds:g} s") from error
+        finally:
+            with self._lock:
+                self._reading = False
+                self._closed |= broken
+                if self._closed:
+                    self._connection.close()
+
+    def close(self) -> None:
+        """End the stream, from any thread."""
+        with self._lock:
+            self._closed = True
+            if self._reading:
+                self._connection.shutdown()
+            else:
+                self._connection.close()
+
+    def _next_line(self, seconds: float) -> bytes | None:
+        deadline = self._clock.monotonic() + max(seconds, LOOK_SECONDS)
+        while not self._lines:
+            if self._parts.complete:
+                return self._rest()
+            if seconds <= 0 and not self._connection.has_input():
+                raise Timeout("nothing has arrived", sent=True)
+            self._connection.receive(deadline)
+            self._split_lines()
+        return self._lines.popleft()
+
+    def _split_lines(self) -> None:
+        """Move the received pieces into whole lines; each byte is looked at once."""
+        for piece in self._parts.take_body():
+            first, *more = piece.split(b"\n")
+            self._unfinished.append(first)
+            self._unfinished_bytes += len(first)
+            for start in more:
+                self._lines.append(b"".join(self._unfinished))
+                self._unfinished = [start]
+                self._unfinished_bytes = len(start)
+        if self._unfinished_bytes > MAX_LINE_BYTES:
+            raise ConnectionLost(f"a line of more than {MAX_LINE_BYTES} bytes", sent=True)
+
+    def _rest(self) -> bytes | None:
+        """Return what stands after the last newline: an error's body has none at its end."""
+        rest = b"".join(self._unfinished)
+        self._unfinished = []
+        self._unfinished_bytes = 0
+        return rest or None

@@ -1,0 +1,359 @@
+"""The real transport: a pool of kept-alive connections to one server.
+
+A request takes the connection that rested for the shortest time, or opens one. The server, or
+something in between, closes resting connections; usually that is seen before use. When it
+happens just as a request goes out, the request is repeated once, on a fresh connection, if it
+surely did not arrive or if repeating it does no harm. Every other repetition is the business of
+`resource_client`, which knows what is guarded.
+
+No call is without a limit of time: connecting and the TLS handshake have their own, within
+the caller's deadline. One exception is outside our reach: the resolver of host names, which has
+the limits of /etc/resolv.conf.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote
+
+from shared_api.client.connection_settings import ConnectionSettings, Login, Proxy, SettingsError
+from shared_api.client.errors import ConnectionLost, Timeout
+from shared_api.client.http_connection import HttpConnection, HttpStream
+from shared_api.client.transport import Request, Response, ResponseStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared_api.process.clock import Clock
+
+CONNECT_SECONDS: Final = 5.0
+"""To one address; a SYN lost once is repeated after 1 s, twice after 3 s."""
+TLS_HANDSHAKE_SECONDS: Final = 5.0
+"""Half of client-go's 10 s: writes have 4 s in all."""
+MAX_IDLE_CONNECTIONS: Final = 32
+"""Kept while resting: 16 writers, as many readers."""
+IDLE_SECONDS: Final = 60.0
+"""The API server closes resting connections after 90 s (its IdleTimeout)."""
+KEEP_ALIVE_PROBES: Final = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 15),
+    ("TCP_KEEPCNT", 3),
+)
+"""Seconds, seconds, count: a dead peer of a quiet watch is found after 75 s."""
+MAX_PROXY_ANSWER_BYTES: Final = 65_536
+"""Of a proxy's answer to CONNECT."""
+_UNAUTHORIZED: Final = 401
+_REPEATABLE: Final = frozenset({"GET", "HEAD"})
+_Answer = TypeVar("_Answer", Response, HttpStream)
+_TlsIdentity = tuple[bytes, bytes, bytes]
+
+
+class HttpTransport:
+    """A `Transport` over sockets, used from many threads at once."""
+
+    # No lock: a deque's append and pop are atomic, and a connection is in the pool or has one
+    # user, never both. `_tls` is replaced whole; two threads that do so at once both are right.
+
+    def __init__(self, settings: ConnectionSettings, clock: Clock) -> None:
+        """Check the settings; nothing is connected yet.
+
+        Raises:
+            SettingsError: no login, or its certificates can not be read.
+        """
+        self._settings = settings
+        self._clock = clock
+        self._idle: deque[tuple[_TlsIdentity, HttpConnection]] = deque()
+        self._tls: tuple[_TlsIdentity, ssl.SSLContext] | None = None
+        self._closed = False
+        if settings.tls:
+            self._tls_context(settings.login.current())
+
+    def send(self, request: Request, timeout_seconds: float) -> Response:
+        """Send a request and return the whole response. See `Transport`.
+
+        After a 401 the login is renewed, and the request sent once more.
+        """
+        deadline = self._clock.monotonic() + timeout_seconds
+        login = self._login()
+        response = self._send_as(login, request, deadline)
+        if response.status == _UNAUTHORIZED:
+            renewed = self._settings.login.renew(login)
+            if renewed != login:
+                return self._send_as(renewed, request, deadline)
+        return response
+
+    def stream(self, request: Request, timeout_seconds: float) -> ResponseStream:
+        """Send a request and return the open response. See `Transport`.
+
+        After a 401 the login is renewed, and the request sent once more.
+        """
+        deadline = self._clock.monotonic() + timeout_seconds
+        login = self._login()
+        stream = self._stream_as(login, request, deadline)
+        if stream.status == _UNAUTHORIZED:
+            renewed = self._settings.login.renew(login)
+            if renewed != login:
+                stream.close()
+                return self._stream_as(renewed, request, deadline)
+        return stream
+
+    def close(self) -> None:
+        """Close resting connections, and those in use when they come back."""
+        self._closed = True
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop()[1].close()
+
+    # ------------------------------------------------------------------------- one exchange
+
+    def _login(self) -> Login:
+        try:
+            return self._settings.login.current()
+        except SettingsError as error:
+            raise ConnectionLost(f"no login: {error}", sent=False) from error
+
+    def _send_as(self, login: Login, request: Request, deadline: float) -> Response:
+        data = self._encode(request, login)
+
+        def exchange(connection: HttpConnection) -> Response:
+            response = connection.exchange(data, deadline)
+            self._give_back(login, connection)
+            return response
+
+        return self._on_a_connection(login, request, deadline, exchange)
+
+    def _stream_as(self, login: Login, request: Request, deadline: float) -> HttpStream:
+        data = self._encode(request, login)
+        return self._on_a_connection(
+            login, request, deadline, lambda connection: connection.open_stream(data, deadline)
+        )
+
+    def _on_a_connection(
+        self,
+        login: Login,
+        request: Request,
+        deadline: float,
+        exchange: Callable[[HttpConnection], _Answer],
+    ) -> _Answer:
+        """Run an exchange on a rested connection, else, or when that broke unused, on a new one."""
+        if self._closed:
+            raise ConnectionLost("the transport is closed", sent=False)
+        rested = self._take_rested(login)
+        if rested is not None:
+            try:
+                return _close_on_failure(exchange, rested)
+            except Timeout:
+                raise
+            except ConnectionLost as lost:
+                harmless = not lost.sent or request.method in _REPEATABLE
+                if rested.answered or not harmless:
+                    raise
+        return _close_on_failure(exchange, self._connect(login, deadline))
+
+    def _encode(self, request: Request, login: Login) -> bytes:
+        """Make the bytes of the request: head and body in one piece, for one `sendall`."""
+        target = self._settings.path_prefix + request.path
+        if request.query:
+            target += "?" + "&".join(f"{_quote(k)}={_quote(v)}" for k, v in request.query)
+        lines = [f"{request.method} {target} HTTP/1.1", f"Host: {self._settings.host_header}"]
+        if login.authorization:
+            lines.append(f"Authorization: {login.authorization}")
+        lines.extend(f"{name}: {value}" for name, value in request.headers)
+        if request.body or request.method not in _REPEATABLE:
+            lines.append(f"Content-Length: {len(request.body)}")
+        head = "\r\n".join(lines)
+        # A name or token with a line break in it would smuggle in a header.
+        if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
+            raise ValueError(f"line break in the head of {request.method} {request.path!r}")
+        return head.encode("latin-1") + b"\r\n\r\n" + request.body
+
+    # ------------------------------------------------------------------------- the pool
+
+    def _take_rested(self, login: Login) -> HttpConnection | None:
+        identity = login.tls_identity
+        oldest = self._clock.monotonic() - IDLE_SECONDS
+        while self._idle:
+            try:
+                made_for, connection = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                return None
+            if (
+                made_for == identity
+                and connection.idle_since > oldest
+                and not connection.is_stale()
+            ):
+                return connection
+            connection.close()
+        return None
+
+    def _give_back(self, login: Login, connection: HttpConnection) -> None:
+        if not connection.reusable:
+            connection.close()
+            return
+        connection.idle_since = self._clock.monotonic()
+        self._idle.append((login.tls_identity, connection))
+        if self._closed:  # asked after the append, since close() may have emptied the pool before
+            self.close()
+        elif len(self._idle) > MAX_IDLE_CONNECTIONS:
+            with contextlib.suppress(IndexError):
+                self._idle.popleft()[1].close()
+
+    # ------------------------------------------------------------------------- connecting
+
+    def _connect(self, login: Login, deadline: float) -> HttpConnection:
+        settings = self._settings
+        try:
+            sock = self._dial(deadline)
+            if settings.tls:
+                sock = self._wrap(sock, login, deadline)
+        except TimeoutError as error:
+            raise Timeout(f"no connection to {self._place()} in time", sent=False) from error
+        except ssl.SSLCertVerificationError as error:
+            message = f"the certificate of {self._place()} is refused: {error.verify_message}"
+            raise ConnectionLost(message, sent=False) from error
+        except (OSError, SettingsError) as error:
+            message = f"no connection to {self._place()}: {error}"
+            raise ConnectionLost(message, sent=False) from error
+        return HttpConnection(sock, self._clock)
+
+    def _dial(self, deadline: float) -> socket.socket:
+        """Open a socket to the server, if need be through the proxy's tunnel."""
+        proxy = self._settings.proxy
+        host, port = (
+            (proxy.host, proxy.port) if proxy else (self._settings.host, self._settings.port)
+        )
+        failure: OSError = OSError(f"{host} has no address")
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, address in addresses:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                self._limit(sock, CONNECT_SECONDS, deadline)
+                sock.connect(address)
+                if sock.getsockname() == sock.getpeername():
+                    # TCP's simultaneous open: with nobody listening on a high loopback port, the
+                    # kernel may have picked that very port for us. It would stay taken.
+                    raise ConnectionRefusedError("connected to itself, nobody listens")
+                _tune(sock)
+                if proxy:
+                    self._open_tunnel(sock, proxy, deadline)
+                return sock
+            except OSError as error:
+                sock.close()
+                failure = error
+        raise failure
+
+    def _open_tunnel(self, sock: socket.socket, proxy: Proxy, deadline: float) -> None:
+        target = self._settings.host_header
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if proxy.authorization:
+            lines.append(f"Proxy-Authorization: {proxy.authorization}")
+        sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        answer = b""
+        # Byte-exact up to the blank line, since what follows belongs to the tunnel; but no
+        # server speaks first in TLS or HTTP, so nothing does.
+        while b"\r\n\r\n" not in answer:
+            self._limit(sock, CONNECT_SECONDS, deadline)
+            piece = sock.recv(MAX_PROXY_ANSWER_BYTES)
+            answer += piece
+            if not piece or len(answer) > MAX_PROXY_ANSWER_BYTES:
+                raise OSError("the proxy gave no answer to CONNECT")
+        status_line = answer.split(b"\r\n", 1)[0].decode("latin-1")
+        if status_line.split(" ")[1:2] != ["200"]:
+            raise OSError(f"the proxy refused CONNECT: {status_line[:200]}")
+
+    def _wrap(self, sock: socket.socket, login: Login, deadline: float) -> ssl.SSLSocket:
+        settings = self._settings
+        try:
+            context = self._tls_context(login)
+            self._limit(sock, TLS_HANDSHAKE_SECONDS, deadline)
+            name = settings.tls_server_name or settings.host
+            return context.wrap_socket(sock, server_hostname=name)
+        except (OSError, SettingsError):
+            sock.close()
+            raise
+
+    def _tls_context(self, login: Login) -> ssl.SSLContext:
+        identity = login.tls_identity
+        if self._tls is None or self._tls[0] != identity:
+            self._tls = (identity, tls_context(login, verify=self._settings.verify))
+        return self._tls[1]
+
+    def _limit(self, sock: socket.socket, seconds: float, deadline: float) -> None:
+        left = deadline - self._clock.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        sock.settimeout(min(seconds, left))
+
+    def _place(self) -> str:
+        proxy = self._settings.proxy
+        via = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
+        return self._settings.host_header + via
+
+
+def tls_context(login: Login, *, verify: bool) -> ssl.SSLContext:
+    """Make the TLS context for a login.
+
+    Raises:
+        SettingsError: certificate, key or authorities can not be read.
+    """
+    # Not ssl.create_default_context: its VERIFY_X509_STRICT (Python 3.13) refuses the
+    # authorities of many clusters, which lack extensions that RFC 5280 asks for.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    try:
+        if login.ca_pem:
+            # Only comments between the certificates can hold other than ASCII.
+            context.load_verify_locations(cadata=login.ca_pem.decode("ascii", "ignore"))
+        elif verify:
+            context.load_default_certs()
+        if login.certificate_pem:
+            _load_certificate(context, login.certificate_pem + b"\n" + login.private_key_pem)
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(f"certificate, key or authorities can not be read: {error}") from error
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, pem: bytes) -> None:
+    # The ssl module takes a path only. A file in memory leaves no key on a disk, and works
+    # where the root file system is read-only.
+    descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, pem)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_refuse_to_ask)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_to_ask() -> str:
+    # Without a callback OpenSSL would ask on the terminal, and wait.
+    raise ValueError("the private key is encrypted")
+
+
+def _tune(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE_PROBES:
+        if hasattr(socket, name):  # not everywhere under these names
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _close_on_failure(
+    exchange: Callable[[HttpConnection], _Answer], connection: HttpConnection
+) -> _Answer:
+    try:
+        return exchange(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _quote(text: str) -> str:
+    return text if text.isalnum() and text.isascii() else quote(text, safe="")

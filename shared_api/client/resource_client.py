@@ -1,0 +1,466 @@
+"""Get, list, watch, create, patch and delete of any kind, through flow control and transport.
+
+Reads are repeated when they fail for a reason that may pass. Writes are repeated when the server
+surely has not acted, or when a guard (`metadata.resourceVersion`, a uid as precondition) makes the
+repetition harmless; what is left unknown is reported as such, and `after_retry` marks an answer
+that may be the echo of an earlier try.
+
+A call has one limit of time for everything: waiting for its turn, all tries, the pauses between
+them. For a write it is at most `WRITE_SECONDS`, so who begins one with that much of a lease left
+can be sure that none of its tries comes after the lease. The server is told to give up as well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from shared_api.client.answers import AnswerReader, EventType, Page, WatchEvent, WatchStream
+from shared_api.client.errors import (
+    ApiError,
+    ConnectionLost,
+    DecodeFailure,
+    NotFound,
+    Timeout,
+    error_of,
+)
+from shared_api.client.flow_control import FlowControl, Lane, may_have_acted, retry_pause
+from shared_api.client.transport import Request, Response, ResponseStream, Transport
+
+if TYPE_CHECKING:
+    from shared_api.objects.meta import Uid
+    from shared_api.process.clock import Clock
+
+__all__ = [
+    "DecodeFailure",
+    "EventType",
+    "Lane",
+    "Page",
+    "PatchType",
+    "RequestObserver",
+    "ResourceClient",
+    "ResourceType",
+    "WatchEvent",
+    "WatchStream",
+]
+
+T = TypeVar("T")
+_Answer = TypeVar("_Answer", Response, ResponseStream)
+
+WRITE_SECONDS: Final = 4.0
+"""For a write with all its tries: a new leader waits that long for the last one of its
+predecessor."""
+READ_SECONDS: Final = 30.0
+"""For a get or a page of a list with all tries."""
+MIN_TRY_SECONDS: Final = 0.1
+"""With less time left another try is not worth its while."""
+PAGE_LIMIT: Final = 500
+"""Objects per page of a list; client-go's pager and kubectl use the same."""
+MAX_ERROR_LINES: Final = 100
+"""Read of an error that answers a watch."""
+_FIRST_ERROR_STATUS: Final = 400
+_encoder: Final = msgspec.json.Encoder()
+
+
+class ResourceType(msgspec.Struct, Generic[T], frozen=True):
+    """A kind of object, where it is served, and the struct that its objects are read into."""
+
+    group: str
+    """ "" for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    object_type: type[T]
+
+    @property
+    def api_version(self) -> str:
+        """As in manifests: "v1", "batch/v1"."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the path of a collection, of one of its objects, or of a subresource.
+
+        With namespace "" that is the collection over all namespaces, or a cluster-scoped one.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{_escape(namespace)}" if namespace and self.namespaced else ""
+        rest = "".join(f"/{_escape(part)}" for part in (name, subresource) if part)
+        return f"{root}{scope}/{self.plural}{rest}"
+
+
+class PatchType(Enum):
+    """How the body of a patch is meant; the value is its media type."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+
+
+class RequestObserver(Protocol):
+    """Counts requests, for metrics. Called on the requesting thread, after each try."""
+
+    def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
+        """See one request answered with a status code, or "<error>" without an answer."""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """One request, and how it may be treated."""
+
+    verb: str
+    request: Request
+    seconds: float
+    lane: Lane = Lane.NORMAL
+    is_write: bool = False
+    harmless: bool = True
+    """Sending it twice does no harm."""
+
+
+class ResourceClient:
+    """The one way to the objects of the API server. Used from many threads at once."""
+
+    def __init__(  # noqa: PLR0913 - collaborators and settings, each by its name
+        self,
+        transport: Transport,
+        *,
+        flow: FlowControl,
+        clock: Clock,
+        rng: random.Random,
+        request_timeout_seconds: float = READ_SECONDS,
+        user_agent: str = "koord-queue",
+        host: str = "",
+        observer: RequestObserver | None = None,
+    ) -> None:
+        """Make a client.
+
+        Args:
+            transport: carries the requests.
+            flow: limits their rate; shared by all clients of a process.
+            clock: for limits and pauses.
+            rng: spreads the pauses.
+            request_timeout_seconds: for a read with all its tries. A write has less.
+            user_agent: tells the server who writes; the part before "/" names the field manager.
+            host: the server's, for the observer.
+            observer: counts requests.
+        """
+        self._transport = transport
+        self._flow = flow
+        self._clock = clock
+        self._rng = rng
+        self._read_seconds = request_timeout_seconds
+        self._write_seconds = min(WRITE_SECONDS, request_timeout_seconds)
+        self._headers = (("Accept", "application/json"), ("User-Agent", user_agent))
+        self._host = host
+        self._observer = observer
+        # Filled on first use. Two threads at once make two equal readers; either may stay.
+        self._readers: dict[type[Any], AnswerReader[Any]] = {}
+
+    # ------------------------------------------------------------------------------- reads
+
+    def get(self, resource_type: ResourceType[T], namespace: str, name: str) -> T:
+        """Return one object as it is now.
+
+        Raises:
+            ApiError: NotFound and others.
+            ConnectionLost: no answer.
+            UndecodableObject: it does not fit the struct.
+        """
+        request = Request("GET", resource_type.path(namespace, name), (), self._headers)
+        response = self._run(_Call("get", request, self._read_seconds))
+        return self._reader(resource_type).read_object(response.body)
+
+    def get_raw(self, path: str) -> bytes:
+        """Return the body of any other path: discovery, /version.
+
+        Raises:
+            ApiFailure: as `get`.
+        """
+        request = Request("GET", path, (), self._headers)
+        return self._run(_Call("get", request, self._read_seconds)).body
+
+    def list_page(
+        self,
+        resource_type: ResourceType[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_LIMIT,
+        continue_token: str = "",
+    ) -> Page[T]:
+        """Return one page of a list of the newest state.
+
+        Args:
+            resource_type: what to list.
+            namespace: "" for all.
+            label_selector: as in kubectl.
+            field_selector: as in kubectl.
+            limit: objects per page; 0 for all.
+            continue_token: from the page before; the whole list is of one version.
+
+        Raises:
+            Gone: the continue token has expired.
+            ApiFailure: as `get`.
+            MalformedAnswer: the answer is no list. Objects that do not fit are no error.
+        """
+        query = _query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit) if limit else "",
+            **{"continue": continue_token},
+        )
+        request = Request("GET", resource_type.path(namespace), query, self._headers)
+        response = self._run(_Call("list", request, self._read_seconds))
+        return self._reader(resource_type).read_page(response.body)
+
+    def watch(
+        self,
+        resource_type: ResourceType[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str = "",
+        timeout_seconds: int = 300,
+    ) -> WatchStream[T]:
+        """Open a watch, with bookmarks, of what comes after a version. Tried once.
+
+        Args:
+            resource_type: what to watch.
+            namespace: "" for all.
+            label_selector: as in kubectl.
+            field_selector: as in kubectl.
+            resource_version: where to begin.
+            timeout_seconds: when the server shall end the watch.
+
+        Raises:
+            Gone: the version is too old.
+            ApiFailure: as `get`.
+        """
+        query = _query(
+            watch="true",
+            allowWatchBookmarks="true",
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            timeoutSeconds=str(timeout_seconds),
+        )
+        request = Request("GET", resource_type.path(namespace), query, self._headers)
+        call = _Call("watch", request, self._read_seconds)
+        self._wait_for_turn(call, call.seconds)
+        stream = self._observed(call, lambda: self._transport.stream(request, self._read_seconds))
+        if stream.status < _FIRST_ERROR_STATUS:
+            return WatchStream(stream, self._reader(resource_type))
+        try:
+            raise error_of(stream.status, stream.headers, _read_rest(stream, self._read_seconds))
+        finally:
+            stream.close()
+
+    # ------------------------------------------------------------------------------ writes
+
+    def create(
+        self,
+        resource_type: ResourceType[T],
+        namespace: str,
+        body: Mapping[str, Any],
+        *,
+        lane: Lane = Lane.NORMAL,
+    ) -> T:
+        """Create an object and return it as the server made it.
+
+        Raises:
+            AlreadyExists: the name is taken.
+            ApiError: the server refuses.
+            ConnectionLost: `sent` says whether the object may be there all the same.
+            UndecodableObject: it was created, and does not fit the struct.
+        """
+        path = resource_type.path(namespace)
+        response = self._write("create", "POST", path, body, "application/json", lane=lane)
+        return self._reader(resource_type).read_object(response.body)
+
+    def patch(
+        self,
+        resource_type: ResourceType[T],
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        subresource: str = "",
+        patch_type: PatchType = PatchType.MERGE,
+        lane: Lane = Lane.NORMAL,
+    ) -> T:
+        """Patch an object and return it as it is then.
+
+        Raises:
+            Conflict: the resourceVersion in the patch is not the newest.
+            Invalid: the schema, a wrong uid, or a failed test of a JSON patch.
+            ApiError: the server refuses for another reason. With `after_retry`, read before
+                judging.
+            ConnectionLost: `sent` says whether the patch may be in effect all the same.
+            UndecodableObject: it was patched, and does not fit the struct.
+        """
+        path = resource_type.path(namespace, name, subresource)
+        response = self._write("patch", "PATCH", path, body, patch_type.value, lane=lane)
+        return self._reader(resource_type).read_object(response.body)
+
+    def delete(
+        self,
+        resource_type: ResourceType[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: Uid | None = None,
+        propagation: str | None = None,
+        lane: Lane = Lane.NORMAL,
+    ) -> None:
+        """Delete an object; with finalizers it goes later.
+
+        Args:
+            resource_type: its kind.
+            namespace: "" for a cluster-scoped kind.
+            name: of the object.
+            uid: delete only this one, not another of the same name.
+            propagation: "Foreground", "Background", "Orphan"; None: the kind's default.
+            lane: whose budget is charged.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: there is one, with another uid.
+            ApiError: the server refuses.
+            ConnectionLost: `sent` says whether it may be deleted all the same.
+        """
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        path = resource_type.path(namespace, name)
+        try:
+            self._write("delete", "DELETE", path, options, "application/json", lane=lane)
+        except NotFound as gone:
+            if not gone.after_retry:  # else an earlier try of ours did it
+                raise
+
+    def _write(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        media_type: str,
+        *,
+        lane: Lane,
+    ) -> Response:
+        headers = (*self._headers, ("Content-Type", media_type))
+        request = Request(method, path, (), headers, _encoder.encode(body))
+        call = _Call(
+            verb,
+            request,
+            self._write_seconds,
+            lane,
+            is_write=True,
+            harmless=is_guarded(verb, body),
+        )
+        return self._run(call)
+
+    # --------------------------------------------------------------------------- the tries
+
+    def _run(self, call: _Call) -> Response:
+        """Send until there is an answer that counts, or no try left."""
+        deadline = self._clock.monotonic() + call.seconds
+        in_doubt = False  # an earlier try of this write may have been carried out
+        for attempt in count():
+            try:
+                return self._try(call, deadline)
+            except (ApiError, ConnectionLost) as failure:
+                pause = retry_pause(failure, attempt, harmless=call.harmless, rng=self._rng)
+                if pause is None or self._seconds_until(deadline) < pause + MIN_TRY_SECONDS:
+                    failure.after_retry = in_doubt
+                    if isinstance(failure, ConnectionLost):
+                        failure.sent |= in_doubt
+                    raise
+                in_doubt |= call.is_write and may_have_acted(failure)
+            self._clock.sleep(pause)
+        raise AssertionError("the loop ends by returning or raising")
+
+    def _try(self, call: _Call, deadline: float) -> Response:
+        self._wait_for_turn(call, self._seconds_until(deadline))
+        seconds = self._seconds_until(deadline)
+        if seconds <= 0:  # the machine, or this process, stood still: too late for a write
+            raise Timeout("time was up before the request was sent", sent=False)
+        request = call.request
+        if call.is_write:
+            limit = ("timeout", f"{max(1, int(seconds * 1000))}ms")
+            request = msgspec.structs.replace(request, query=(*request.query, limit))
+        response = self._observed(call, lambda: self._transport.send(request, seconds))
+        if response.status >= _FIRST_ERROR_STATUS:
+            raise error_of(response.status, response.headers, response.body)
+        return response
+
+    def _wait_for_turn(self, call: _Call, limit_seconds: float) -> None:
+        if not self._flow.acquire(call.lane, limit_seconds - MIN_TRY_SECONDS):
+            raise Timeout(f"no turn in the {call.lane.value} lane within the time", sent=False)
+
+    def _seconds_until(self, deadline: float) -> float:
+        return deadline - self._clock.monotonic()
+
+    def _observed(self, call: _Call, send: Callable[[], _Answer]) -> _Answer:
+        if self._observer is None:
+            return send()
+        sent_at = self._clock.monotonic()
+        code = "<error>"
+        try:
+            answer = send()
+            code = str(answer.status)
+            return answer
+        finally:
+            self._observer.on_request(
+                verb=call.verb,
+                method=call.request.method,
+                host=self._host,
+                code=code,
+                seconds=self._clock.monotonic() - sent_at,
+            )
+
+    def _reader(self, resource_type: ResourceType[T]) -> AnswerReader[T]:
+        reader = self._readers.get(resource_type.object_type)
+        if reader is None:
+            reader = AnswerReader(resource_type.object_type)
+            self._readers[resource_type.object_type] = reader
+        return reader
+
+
+def is_guarded(verb: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether a write names what it expects to find, so that repeating it does no harm.
+
+    A uid alone guards a deletion, which happens once. It does not guard a patch: between two
+    tries of "resume this job" somebody may have suspended it.
+    """
+    if isinstance(body, Mapping):
+        part = "preconditions" if verb == "delete" else "metadata"
+        key = "uid" if verb == "delete" else "resourceVersion"
+        return verb != "create" and bool(body.get(part, {}).get(key))
+    return any(
+        step.get("op") == "test" and step.get("path") == "/metadata/resourceVersion"
+        for step in body
+    )
+
+
+def _read_rest(stream: ResponseStream, seconds: float) -> bytes:
+    lines: list[bytes] = []
+    while len(lines) < MAX_ERROR_LINES and (line := stream.read_line(seconds)) is not None:
+        lines.append(line)
+    return b"\n".join(lines)
+
+
+def _query(**parameters: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in parameters.items() if value)
+
+
+def _escape(part: str) -> str:
+    return quote(part, safe="")

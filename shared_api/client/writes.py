@@ -1,0 +1,162 @@
+"""A write as a value, what can become of it, and how two writes become one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from shared_api.client.errors import ApiError, ApiFailure, ServerError
+from shared_api.client.flow_control import Lane, is_surely_not_done
+from shared_api.client.resource_client import ResourceType
+
+if TYPE_CHECKING:
+    from shared_api.objects.meta import Uid
+
+T = TypeVar("T")
+
+
+class Verb(Enum):
+    """What a write does."""
+
+    CREATE = "create"
+    PATCH = "patch"
+    DELETE = "delete"
+
+
+class Write(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A write that somebody wants done; a merge patch unless the verb says otherwise."""
+
+    resource_type: ResourceType[T]
+    namespace: str
+    name: str
+    body: Mapping[str, Any] = {}
+    verb: Verb = Verb.PATCH
+    subresource: str = ""
+    lane: Lane = Lane.NORMAL
+    uid: Uid | None = None
+    """Of a DELETE: only this object, not another of the same name."""
+
+
+class Written(msgspec.Struct, Generic[T], frozen=True):
+    """Done."""
+
+    object: T
+    """As it is now; None after a DELETE."""
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The server said no. With `error.after_retry`, read the object before judging."""
+
+    error: ApiError
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """Perhaps done. Read the object."""
+
+    failure: ApiFailure
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """Surely not done."""
+
+    reason: str
+
+
+Outcome = Written[T] | Rejected | Unknown | Dropped
+
+_ABSENT: Final = object()
+
+
+def outcome_of(failure: ApiFailure) -> Outcome[Any]:
+    """Say what a write that failed so has come to."""
+    if is_surely_not_done(failure):
+        return Dropped(str(failure))
+    # A 5xx is not the server's judgement on the write, so it is no rejection.
+    if isinstance(failure, ApiError) and not isinstance(failure, ServerError):
+        return Rejected(failure)
+    return Unknown(failure)
+
+
+def _is_same_patch(one: Write[Any], other: Write[Any]) -> bool:
+    both_patch = one.verb is Verb.PATCH and other.verb is Verb.PATCH
+    return both_patch and one.subresource == other.subresource
+
+
+def is_pointless_beside(new: Write[Any], waiting: Write[Any]) -> bool:
+    """Say whether a new low patch need not be sent, since a normal one of the object waits."""
+    lanes = (new.lane, waiting.lane)
+    return lanes == (Lane.LOW, Lane.NORMAL) and _is_same_patch(new, waiting)
+
+
+def supersedes(new: Write[Any], waiting: Write[Any]) -> bool:
+    """Say whether a new patch makes a low one that waits pointless.
+
+    A normal one always does. A low one does when it knows a newer version of the object: the
+    older one would only meet a conflict.
+    """
+    if waiting.lane is not Lane.LOW or not _is_same_patch(new, waiting):
+        return False
+    return new.lane is Lane.NORMAL or _guards_of(new) != _guards_of(waiting)
+
+
+def merge(waiting: Write[Any], new: Write[Any]) -> Write[Any] | None:
+    """Return one write that does what `waiting` and then `new` would do, None if there is none.
+
+    There is none when they expect different versions: under the newer guard the older patch
+    would change an object that its author has never seen.
+    """
+    if waiting.lane is not new.lane or not _is_same_patch(waiting, new):
+        return None
+    if _guards_of(waiting) != _guards_of(new):
+        return None
+    body = merge_patches(waiting.body, new.body)
+    return None if body is None else msgspec.structs.replace(new, body=body)
+
+
+def rebased(waiting: Write[Any], done: Write[Any], written: object) -> Write[Any]:
+    """Let a normal patch that waited for a low one of ours expect the version that one made.
+
+    Both were built on the same version, so nobody else has written in between, and the low
+    one told only why the object waits: it must not cost the normal one a conflict. Not so
+    for two normal ones: the second may carry lists that were made without knowing the first.
+    """
+    if (done.lane, waiting.lane) != (Lane.LOW, Lane.NORMAL) or waiting.verb is not Verb.PATCH:
+        return waiting
+    guard = _guards_of(waiting)[0]
+    if not guard or guard != _guards_of(done)[0]:
+        return waiting
+    version = getattr(getattr(written, "metadata", None), "resource_version", "") or guard
+    metadata = {**waiting.body["metadata"], "resourceVersion": version}
+    return msgspec.structs.replace(waiting, body={**waiting.body, "metadata": metadata})
+
+
+def _guards_of(write: Write[Any]) -> tuple[str, str]:
+    """Return the resourceVersion and the uid that a patch expects, "" for any."""
+    metadata = write.body.get("metadata", {})
+    return metadata.get("resourceVersion", ""), metadata.get("uid", "")
+
+
+def merge_patches(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return one merge patch that does what `old` and then `new` would do.
+
+    None when there is none: `old` replaces a value as a whole (by null, a text, a list) into
+    which `new` then merges.
+
+    Source: RFC 7386.
+    """
+    merged = dict(old)
+    for key, value in new.items():
+        before = merged.get(key, _ABSENT)
+        if isinstance(value, Mapping) and before is not _ABSENT:
+            if not isinstance(before, Mapping):
+                return None
+            inner = merge_patches(before, value)
+            if inner is None:
+                return None
+            merged[key] = inner
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,119 @@
+"""How pages and events are read, also those with an object that does not fit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shared_api.client.answers import AnswerReader, Page, WatchEvent, WatchStream
+from shared_api.client.errors import DecodeFailure, MalformedAnswer, UndecodableObject
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitSpec
+from tests.shared_api.client.scripted_transport import ListedStream
+
+READER = AnswerReader(QueueUnit)
+GOOD = {
+    "metadata": {"name": "a", "namespace": "team", "uid": "1", "resourceVersion": "7"},
+    "spec": {"queue": "q"},
+}
+BAD = {
+    "metadata": {"name": "b", "namespace": "team", "uid": "2", "resourceVersion": "8"},
+    "spec": {"priority": "high"},
+}
+WANT = QueueUnit(
+    metadata=ObjectMeta(name="a", namespace="team", uid=Uid("1"), resource_version="7"),
+    spec=QueueUnitSpec(queue="q"),
+)
+WANT_FAILURE = DecodeFailure(
+    "team", "b", Uid("2"), "8", "Expected `int | null`, got `str` - at `$.spec.priority`"
+)
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("items", "want"),
+    [
+        ([GOOD], (WANT,)),
+        ([BAD, GOOD], (WANT_FAILURE, WANT)),
+        ([], ()),
+        (None, ()),
+    ],
+)
+def test_an_object_that_does_not_fit_stays_alone(items: Any, want: Any) -> None:
+    body = {"metadata": {"resourceVersion": "9", "continue": "c"}, "items": items}
+    assert READER.read_page(encoded(body)) == Page(want, "9", "c")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"metadata":{},"items":[3]}', b"", b"\xff"])
+def test_what_is_no_list_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedAnswer):
+        READER.read_page(body)
+
+
+def test_one_object_is_read_or_refused_with_its_name() -> None:
+    assert READER.read_object(encoded(GOOD)) == WANT
+    with pytest.raises(UndecodableObject, match=r"team/b: .*spec\.priority") as caught:
+        READER.read_object(encoded(BAD))
+    assert caught.value.failure == WANT_FAILURE
+    with pytest.raises(MalformedAnswer):
+        READER.read_object(b"<html>")
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        pytest.param({"type": "ADDED", "object": GOOD}, WatchEvent("ADDED", WANT, "7"), id="added"),
+        pytest.param(
+            {"type": "DELETED", "object": GOOD}, WatchEvent("DELETED", WANT, "7"), id="deleted"
+        ),
+        pytest.param(
+            {"type": "MODIFIED", "object": BAD},
+            WatchEvent("MODIFIED", resource_version="8", undecodable=WANT_FAILURE),
+            id="does not fit",
+        ),
+        pytest.param(
+            {"type": "BOOKMARK", "object": {"kind": "x", "metadata": {"resourceVersion": "99"}}},
+            WatchEvent("BOOKMARK", resource_version="99"),
+            id="bookmark",
+        ),
+        pytest.param(
+            {
+                "type": "ERROR",
+                "object": {"kind": "Status", "metadata": {}, "code": 410, "reason": "Expired"},
+            },
+            WatchEvent("ERROR", status=(410, "Expired", "")),
+            id="error",
+        ),
+    ],
+)
+def test_a_line_is_an_event(line: Any, want: WatchEvent[QueueUnit]) -> None:
+    assert READER.read_event(encoded(line)) == want
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b'{"type":"ADDED"}',
+        b'{"type":"PARTED","object":{}}',
+        b'{"type":"ADDED","object":1}',
+    ],
+)
+def test_a_line_that_is_no_event_is_malformed(line: bytes) -> None:
+    with pytest.raises(MalformedAnswer):
+        READER.read_event(line)
+
+
+def test_a_watch_gives_its_events_and_then_its_end() -> None:
+    lines = ListedStream(200, [encoded({"type": "ADDED", "object": GOOD})])
+    stream = WatchStream(lines, READER)
+    assert stream.next_event(1.0) == WatchEvent("ADDED", WANT, "7")
+    assert stream.next_event(1.0) is None
+    stream.close()
+    assert lines.closed

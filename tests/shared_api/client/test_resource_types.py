@@ -1,0 +1,57 @@
+"""The kinds that both programs use, against the API's own names."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_api.client import resource_types
+from shared_api.client.resource_client import ResourceType
+
+
+@pytest.mark.parametrize(
+    ("name", "want_path", "want_api_version", "want_kind"),
+    [
+        ("PODS", "/api/v1/namespaces/n/pods/x", "v1", "Pod"),
+        ("NODES", "/api/v1/nodes/x", "v1", "Node"),
+        ("NAMESPACES", "/api/v1/namespaces/x", "v1", "Namespace"),
+        ("JOBS", "/apis/batch/v1/namespaces/n/jobs/x", "batch/v1", "Job"),
+        (
+            "QUEUES",
+            "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/n/queues/x",
+            "scheduling.x-k8s.io/v1alpha1",
+            "Queue",
+        ),
+        (
+            "ELASTIC_QUOTAS",
+            "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/n/elasticquotas/x",
+            "scheduling.sigs.k8s.io/v1alpha1",
+            "ElasticQuota",
+        ),
+        (
+            "PRIORITY_CLASSES",
+            "/apis/scheduling.k8s.io/v1/priorityclasses/x",
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+        ),
+        (
+            "LEASES",
+            "/apis/coordination.k8s.io/v1/namespaces/n/leases/x",
+            "coordination.k8s.io/v1",
+            "Lease",
+        ),
+        ("EVENTS", "/apis/events.k8s.io/v1/namespaces/n/events/x", "events.k8s.io/v1", "Event"),
+        (
+            "CUSTOM_RESOURCE_DEFINITIONS",
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x",
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+        ),
+    ],
+)
+def test_a_kind_is_where_the_api_has_it(
+    name: str, want_path: str, want_api_version: str, want_kind: str
+) -> None:
+    got = getattr(resource_types, name)
+    assert isinstance(got, ResourceType)
+    assert got.path("n", "x") == want_path
+    assert (got.api_version, got.kind) == (want_api_version, want_kind)

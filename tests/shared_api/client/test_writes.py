@@ -1,0 +1,185 @@
+"""How two writes become one, and what a failed one has come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from shared_api.client.errors import (
+    ApiFailure,
+    ConnectionLost,
+    Invalid,
+    MalformedAnswer,
+    ServerError,
+    Timeout,
+    TooManyRequests,
+)
+from shared_api.client.flow_control import Lane
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import (
+    Dropped,
+    Outcome,
+    Rejected,
+    Unknown,
+    Verb,
+    Write,
+    is_pointless_beside,
+    merge,
+    merge_patches,
+    outcome_of,
+    rebased,
+    supersedes,
+)
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import QueueUnit
+
+LOW, NORMAL = Lane.LOW, Lane.NORMAL
+
+
+def patch(
+    version: str = "1", lane: Lane = NORMAL, subresource: str = "status", **status: Any
+) -> Any:
+    return Write(
+        resource_type=QUEUE_UNITS,
+        namespace="team",
+        name="u",
+        body={"metadata": {"resourceVersion": version}, "status": status},
+        subresource=subresource,
+        lane=lane,
+    )
+
+
+CREATE: Any = Write(resource_type=QUEUE_UNITS, namespace="team", name="u", verb=Verb.CREATE)
+
+
+# -------------------------------------------------------------------------------- merge patches
+
+values = st.recursive(
+    st.none() | st.integers(0, 2) | st.lists(st.integers(0, 2), max_size=1),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+patches = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
+
+
+def apply(document: Any, patch_: Any) -> Any:
+    """RFC 7386, section 2, word for word."""
+    if not isinstance(patch_, dict):
+        return patch_
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch_.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = apply(result.get(name), value)
+    return result
+
+
+@pytest.mark.properties
+@given(patches, patches, patches)
+def test_a_merged_patch_does_what_both_would_do(
+    document: dict[str, Any], old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    merged = merge_patches(old, new)
+    assume(merged is not None)
+    assert apply(document, merged) == apply(apply(document, old), new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        ({"a": {"x": 1}}, {"a": {"y": 2}, "b": 3}, {"a": {"x": 1, "y": 2}, "b": 3}),
+        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
+        ({"a": 1}, {"a": None}, {"a": None}),
+        ({"a": {"x": None}}, {"a": {"x": 1}}, {"a": {"x": 1}}),
+        ({"a": None}, {"a": {"x": 1}}, None),
+        ({"s": {"a": 1}}, {"s": {"a": {"x": 1}}}, None),
+    ],
+)
+def test_merging_patches(old: Any, new: Any, want: Any) -> None:
+    before = repr((old, new))
+    assert merge_patches(old, new) == want
+    assert repr((old, new)) == before, "patches are values"
+
+
+# --------------------------------------------------------------------------------------- writes
+
+
+@pytest.mark.parametrize(
+    ("waiting", "new", "want"),
+    [
+        pytest.param(patch(a=1), patch(b=2), patch(a=1, b=2), id="same version"),
+        pytest.param(patch("1", a=1), patch("2", b=2), None, id="another version"),
+        pytest.param(patch(a=1), patch(subresource="", b=2), None, id="another subresource"),
+        pytest.param(patch(a=1), patch(lane=LOW, b=2), None, id="another lane"),
+        pytest.param(CREATE, patch(b=2), None, id="after a create"),
+        pytest.param(patch(a=None), patch(a={"x": 1}), None, id="not to be said in one"),
+    ],
+)
+def test_patches_of_one_object_become_one_where_that_is_the_same(
+    waiting: Any, new: Any, want: Any
+) -> None:
+    assert merge(waiting, new) == want
+
+
+@pytest.mark.parametrize(
+    ("new", "waiting", "want_supersedes", "want_pointless"),
+    [
+        pytest.param(patch(), patch(lane=LOW), True, False, id="normal over low"),
+        pytest.param(patch(lane=LOW), patch(), False, True, id="low beside normal"),
+        pytest.param(patch("2", LOW), patch("1", LOW), True, False, id="low of a newer version"),
+        pytest.param(patch("1", LOW), patch("1", LOW), False, False, id="low of the same version"),
+        pytest.param(patch("2"), patch("1"), False, False, id="normal and normal"),
+        pytest.param(patch(subresource=""), patch(lane=LOW), False, False, id="subresources"),
+    ],
+)
+def test_which_write_makes_another_pointless(
+    new: Any, waiting: Any, *, want_supersedes: bool, want_pointless: bool
+) -> None:
+    assert supersedes(new, waiting) is want_supersedes
+    assert is_pointless_beside(new, waiting) is want_pointless
+
+
+@pytest.mark.parametrize(
+    ("waiting", "done", "want"),
+    [
+        pytest.param(patch("1", NORMAL), patch("1", LOW), "2", id="normal after our own low one"),
+        pytest.param(patch("1", NORMAL), patch("1", NORMAL), "1", id="a conflict must tell"),
+        pytest.param(patch("1", LOW), patch("1", LOW), "1", id="low after low"),
+        pytest.param(patch("0", NORMAL), patch("1", LOW), "0", id="made on another version"),
+    ],
+)
+def test_a_write_that_waited_for_our_own_low_one_expects_what_that_made(
+    waiting: Any, done: Any, want: str
+) -> None:
+    written = QueueUnit(metadata=ObjectMeta(resource_version="2"))
+    got = rebased(waiting, done, written)
+    assert got.body["metadata"]["resourceVersion"] == want
+    assert waiting.body["metadata"]["resourceVersion"] in {"0", "1"}, "writes are values"
+
+
+def in_doubt(failure: Any) -> Any:
+    failure.after_retry = True
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "want"),
+    [
+        (Invalid(422), Rejected),
+        (in_doubt(Invalid(422)), Rejected),
+        (TooManyRequests(429), Dropped),
+        (in_doubt(TooManyRequests(429)), Rejected),
+        (ServerError(500), Unknown),
+        (ServerError(503, retry_after_seconds=1.0), Dropped),
+        (ConnectionLost("", sent=True), Unknown),
+        (ConnectionLost("", sent=False), Dropped),
+        (Timeout("", sent=False), Dropped),
+        (MalformedAnswer(""), Unknown),
+    ],
+)
+def test_what_a_failed_write_has_come_to(failure: ApiFailure, want: type[Outcome[object]]) -> None:
+    assert isinstance(outcome_of(failure), want)
