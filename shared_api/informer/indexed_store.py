@@ -1,0 +1,259 @@
+"""Objects by key, and by whatever index was asked for; readers see the newest known version.
+
+Two kinds of news come in, from different threads and in any order:
+
+- what was *observed*, by list and watch, in the order of resourceVersions;
+- what this process has itself *written*, known from the answer to the write, a little earlier than
+  the watch brings it.
+
+A written version goes into the store at once, so that the next decision sees it and guards its
+write with the newest resourceVersion. Handlers are told when the watch brings it, so what they get
+stays one chain: the ``old`` of a change is always the ``new`` of the one before. For the time
+between, the store remembers what handlers last saw of that key (``_ahead``). Observations older
+than the written version are ignored.
+
+The race to know: the answer to a write may be processed after the watch has already brought the
+*deletion* of that object. Then it must not bring the object back. ``note_written`` therefore takes
+only versions above everything observed so far; refusing is always safe, because the watch is past
+that version and the store knows better.
+
+resourceVersions are compared as integers, which the API server guarantees since Kubernetes 1.35
+and etcd's revisions have always allowed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
+
+
+class ApiObject(Protocol):
+    """Anything with ``metadata``; frozen, so that it can be handed to any thread."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Name, namespace, uid, resourceVersion."""
+        ...
+
+
+T = TypeVar("T", bound=ApiObject)
+
+Change = tuple[T | None, T | None]
+"""(old, new) for handlers: (None, new) added, (old, new) changed, (old, None) gone."""
+
+# Names for list types, because inside IndexedStore "list" is its method.
+Changes = list[Change[T]]
+Objects = list[T]
+
+IndexFunction = Callable[[T], Iterable[str]]
+"""The values under which an object is found in one index; none leaves it out."""
+
+
+def version_number(resource_version: str) -> int:
+    """Return the resourceVersion as a number that can be compared; 0 for none."""
+    return int(resource_version) if resource_version.isdecimal() else 0
+
+
+class IndexedStore(Generic[T]):
+    """The objects of one resource. Reads from any thread, observations from one.
+
+    Args:
+        indexes: name of an index -> the values of an object in it.
+        transform: applied to every object on its way in, to save memory: drop what nobody reads,
+            share equal strings. Must keep ``metadata``'s name, namespace, uid, resourceVersion.
+    """
+
+    def __init__(
+        self,
+        *,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        transform: Callable[[T], T] | None = None,
+    ) -> None:
+        self._index_functions = dict(indexes or {})
+        self._transform = transform
+        # Guards all fields below.
+        self._lock = threading.Lock()
+        self._objects: dict[str, T] = {}
+        # Name of index -> value -> keys; dicts as sets, because they keep their order.
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {
+            name: {} for name in self._index_functions
+        }
+        # Keys whose object in the store handlers have not seen yet -> what they saw last.
+        self._ahead: dict[str, T | None] = {}
+        self._observed_version = 0
+
+    # ------------------------------------------------------------------ for readers
+
+    def get(self, key: str) -> T | None:
+        """Return the object with this key (`namespace/name`, or `name`)."""
+        with self._lock:
+            return self._objects.get(key)
+
+    def list(self) -> Objects[T]:
+        """Return all objects, in the order in which their keys came in."""
+        with self._lock:
+            return [*self._objects.values()]
+
+    def by_index(self, name: str, value: str) -> Objects[T]:
+        """Return the objects with this value in the index, in the order in which they got it."""
+        with self._lock:
+            keys = self._indexes[name].get(value, ())
+            return [self._objects[key] for key in keys]
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    # ------------------------------------------------------------------ for writers
+
+    def note_written(self, written: T) -> bool:
+        """Take in the object that the API server returned for this process's own write.
+
+        Returns whether it was news. Any thread; harmless when repeated or late.
+        """
+        new = self._prepared(written)
+        key, version = new.metadata.key, version_number(new.metadata.resource_version)
+        with self._lock:
+            stored = self._objects.get(key)
+            if version <= self._observed_version or version <= _version(stored):
+                return False
+            self._ahead.setdefault(key, stored)
+            self._put(key, new)
+            return True
+
+    # ------------------------------------------------------------------ for the informer
+
+    def put_observed(self, observed: T, *, force: bool = False) -> Changes[T]:
+        """Take in a version that list or watch brought; return what handlers must be told.
+
+        An object with another uid under the key of an old one is a deletion and an addition.
+        `force` takes it in whatever the version says: the server's history was replaced.
+        """
+        new = self._prepared(observed)
+        key, version = new.metadata.key, version_number(new.metadata.resource_version)
+        with self._lock:
+            self._observed_version = max(self._observed_version, version)
+            stored = self._objects.get(key)
+            seen = self._ahead.get(key, stored)
+            if stored is not None and not force:
+                if version < _version(stored):
+                    return []
+                if version == _version(stored) and key not in self._ahead:
+                    return []
+            self._ahead.pop(key, None)
+            self._put(key, new)
+        if seen is not None and seen.metadata.uid != new.metadata.uid:
+            return [(seen, None), (None, new)]
+        return [(seen, new)]
+
+    def remove_observed(self, key: str, uid: Uid, resource_version: str) -> Changes[T]:
+        """Take in a deletion that the watch brought; return what handlers must be told."""
+        version = version_number(resource_version)
+        with self._lock:
+            self._observed_version = max(self._observed_version, version)
+            stored = self._objects.get(key)
+            if stored is None:
+                return []
+            seen = self._ahead.get(key, stored)
+            if stored.metadata.uid != uid and version < _version(stored):
+                # The deletion of an earlier bearer of the name; this process has created the next.
+                self._ahead[key] = None
+            else:
+                self._remove(key, stored)
+        return [(seen, None)] if seen is not None else []
+
+    def keep_observed(self, key: str, uid: Uid, resource_version: str) -> Changes[T]:
+        """Take in that this object exists in a version that cannot be read.
+
+        The last good version of the same uid stays. Under another uid, the old object is gone.
+        """
+        with self._lock:
+            stored = self._objects.get(key)
+            same = stored is None or uid in {NO_UID, stored.metadata.uid}
+            if same or version_number(resource_version) < _version(stored):
+                return []
+        return self.remove_observed(key, uid, resource_version)
+
+    def remove_vanished(
+        self, listed: set[str], list_version: str, *, force: bool = False
+    ) -> Iterator[Change[T]]:
+        """Remove what a complete list did not have; yield what handlers must be told.
+
+        What this process has created since the list was made stays, unless `force`.
+        """
+        version = version_number(list_version)
+        with self._lock:
+            vanished = [
+                (key, stored)
+                for key, stored in self._objects.items()
+                if key not in listed and (force or _version(stored) <= version)
+            ]
+        for key, stored in vanished:
+            yield from self.remove_observed(key, stored.metadata.uid, list_version)
+
+    def advance(self, resource_version: str, *, force: bool = False) -> None:
+        """Note that everything up to this version has been observed (a list's end, a bookmark)."""
+        version = version_number(resource_version)
+        with self._lock:
+            self._observed_version = version if force else max(self._observed_version, version)
+
+    def seen_by_handlers(self) -> Objects[T]:
+        """Return all objects in the versions that handlers were told of."""
+        with self._lock:
+            known = (self._ahead.get(key, stored) for key, stored in self._objects.items())
+            return [each for each in known if each is not None]
+
+    def seen_by_handlers_of(self, key: str) -> T | None:
+        """Return one object in the version that handlers were told of."""
+        with self._lock:
+            return self._ahead.get(key, self._objects.get(key))
+
+    def validate(self) -> None:
+        """Assert what must hold between two calls; for tests."""
+        with self._lock:
+            assert self._ahead.keys() <= self._objects.keys(), "ahead of an object that is gone"
+            for name, function in self._index_functions.items():
+                want: dict[str, set[str]] = {}
+                for key, stored in self._objects.items():
+                    for value in function(stored):
+                        want.setdefault(value, set()).add(key)
+                got = {value: set(keys) for value, keys in self._indexes[name].items()}
+                assert got == want, f"index {name} does not fit its objects"
+
+    def _prepared(self, new: T) -> T:
+        return new if self._transform is None else self._transform(new)
+
+    # What follows is called with the lock held.
+
+    def _put(self, key: str, new: T) -> None:
+        old = self._objects.get(key)
+        self._objects[key] = new
+        for name, function in self._index_functions.items():
+            before = () if old is None else tuple(function(old))
+            after = tuple(function(new))
+            if before == after:
+                continue
+            self._unindex(name, key, before)
+            for value in after:
+                self._indexes[name].setdefault(value, {})[key] = None
+
+    def _remove(self, key: str, stored: T) -> None:
+        del self._objects[key]
+        self._ahead.pop(key, None)
+        for name, function in self._index_functions.items():
+            self._unindex(name, key, function(stored))
+
+    def _unindex(self, name: str, key: str, values: Iterable[str]) -> None:
+        index = self._indexes[name]
+        for value in values:
+            keys = index.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del index[value]
+
+
+def _version(stored: ApiObject | None) -> int:
+    return -1 if stored is None else version_number(stored.metadata.resource_version)

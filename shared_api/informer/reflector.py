@@ -1,0 +1,457 @@
+"""Keeps up with one resource on the API server: list, then watch, for ever.
+
+    LIST ──(last page)──► WATCH ──(410 Gone, or asked for)──► LIST
+      │                     │
+      └── failure ──► pause, then the same again ◄── failure, ended, stalled ──┘
+
+A *list* is paged, and reads the newest state (no resourceVersion, a quorum read): a cache may never
+go back in time, or a booking would be forgotten. All pages are of one snapshot. When its continue
+token expires (410) the list starts again, and after the second time without pages, as client-go's
+pager does.
+
+A *watch* resumes where the last one ended, so a dropped connection costs no list. It is found dead
+by time: bookmarks come about every minute, so silence means that the path is broken even if the
+socket is not; and the server itself ends a watch after ``timeoutSeconds``.
+
+The reflector is one ``step``: one page, or a bounded number of events. What it sees goes to a
+``ReflectorSink`` on the same thread. If the sink raises, the state is listed anew: no event is lost
+with the exception.
+
+Model: client-go ``tools/cache/reflector.go``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from shared_api.backoff import Backoff
+from shared_api.client.errors import (
+    ApiError,
+    ApiFailure,
+    ConnectionLost,
+    DecodeFailure,
+    Gone,
+    StreamIdle,
+)
+from shared_api.client.resource_client import Page, WatchEvent
+from shared_api.informer.indexed_store import version_number
+from shared_api.process.clock import Clock
+
+HTTP_GONE: Final = 410
+
+PAGE_LIMIT: Final = 500
+"""Objects per page; client-go's pager and kubectl use the same."""
+
+MAX_EXPIRED_LISTS: Final = 2
+"""After so many expired lists in a row the next one is asked for in one piece."""
+
+EVENTS_PER_STEP: Final = 500
+"""What a step handles at most, so that its thread notices a stop; as many as a page has."""
+
+MIN_WATCH_SECONDS: Final = 300
+"""The server is asked to end a watch after 5 to 10 minutes, at random, so that the watches of many
+clients do not end together (client-go: ``defaultMinWatchTimeout``)."""
+
+WATCH_MARGIN_SECONDS: Final = 30.0
+"""How much later than asked the server may end a watch before it counts as stalled."""
+
+MAX_SILENCE_SECONDS: Final = 90.0
+"""How long a watch may bring nothing: bookmarks come every 60 s (the API server's
+``bookmarkFrequency``), spread by a quarter, and may be late."""
+
+BRIEF_WATCH_SECONDS: Final = 1.0
+"""A watch that ends sooner and brought nothing counts as a failure (client-go: "very short")."""
+
+MAX_REFUSED_WATCHES: Final = 3
+"""After so many watches in a row that the server answered with an error, a list is tried: the
+resourceVersion may be one that this server does not know (restored from a backup)."""
+
+PAUSES: Final = Backoff(base_seconds=0.2, cap_seconds=3.5, jitter=0.25)
+"""Between failures: a server that is back is found within 5 s, and many clients do not return to a
+sick one together."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger("reflector")
+
+
+class EventStream(Protocol[T]):
+    """An open watch; a ``WatchStream`` is one."""
+
+    def next_event(self, idle_seconds: float, /) -> WatchEvent[T] | None:
+        """Return the next event, None at the orderly end.
+
+        Raises:
+            StreamIdle: none came in that time; the watch goes on.
+            ConnectionLost: it does not.
+        """
+        ...
+
+    def close(self) -> None:
+        """End it; from any thread, any number of times."""
+        ...
+
+
+class ListWatcher(Protocol[T]):
+    """One resource, with its selectors, on the API server. Raises ``ApiFailure``."""
+
+    def list_page(self, *, limit: int, continue_token: str) -> Page[T]:
+        """Return one page of the newest state; limit 0 for everything."""
+        ...
+
+    def watch(self, *, resource_version: str, timeout_seconds: int) -> EventStream[T]:
+        """Open a watch, with bookmarks, of what comes after this version."""
+        ...
+
+
+class ReflectorSink(Protocol[T]):
+    """Where a reflector puts what it sees; called by its `step`."""
+
+    def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
+        """See that a list of this version begins, and that an unfinished one is void.
+
+        `rewound`: the server is behind what was seen before, so its history was replaced.
+        """
+        ...
+
+    def on_page(self, items: Sequence[T | DecodeFailure]) -> None:
+        """See a part of the list; may come twice."""
+        ...
+
+    def on_list_end(self, resource_version: str) -> None:
+        """See that the list is complete: what was not in it does not exist."""
+        ...
+
+    def on_event(self, event: WatchEvent[T]) -> None:
+        """See an ADDED, MODIFIED or DELETED; may come twice."""
+        ...
+
+    def on_bookmark(self, resource_version: str) -> None:
+        """See that everything up to this version has been sent."""
+        ...
+
+
+class ReflectorObserver(Protocol):
+    """Counts, for metrics."""
+
+    def on_list(self) -> None:
+        """See that a list is complete."""
+        ...
+
+    def on_watch_end(self, reason: str) -> None:
+        """See that a watch ended: ended, lost, stalled, overdue, expired, refused, asked."""
+        ...
+
+
+class _Listing(msgspec.Struct):
+    """An unfinished list."""
+
+    resource_version: str = ""
+    continue_token: str = ""
+
+
+class _Watching(msgspec.Struct, Generic[T]):
+    """An open watch."""
+
+    stream: EventStream[T]
+    opened_at: float
+    overdue_at: float
+    events: int = 0
+
+
+class Reflector(Generic[T]):
+    """Follows one resource. `step` is called by one thread.
+
+    Args:
+        name: for logs.
+        source: where from.
+        sink: where to.
+        clock: for deadlines and pauses.
+        rng: spreads watches and pauses.
+        observer: counts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: ListWatcher[T],
+        sink: ReflectorSink[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        observer: ReflectorObserver | None = None,
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._sink = sink
+        self._clock = clock
+        self._rng = rng
+        self._observer = observer
+        self._listing: _Listing | None = _Listing()
+        self._watching: _Watching[T] | None = None
+        self._list_asked = False
+        self._expired_lists = 0
+        self._refused_watches = 0
+        self._failures = 0  # in a row
+        self._fruitless_lists = 0  # complete ones since a watch last worked
+        self._resume_at = clock.monotonic()
+        self._heard_at = clock.monotonic()
+        self._trouble = ""
+        self._resource_version = ""
+
+    # ------------------------------------------------------------------ from any thread
+
+    @property
+    def resource_version(self) -> str:
+        """Up to where the sink has seen everything; "" before the first complete list."""
+        return self._resource_version
+
+    @property
+    def trouble(self) -> str:
+        """What keeps the reflector from following, in words; "" while it does."""
+        return self._trouble
+
+    def silence_seconds(self) -> float:
+        """Return how long nothing has come from the server."""
+        return self._clock.monotonic() - self._heard_at
+
+    def ask_for_list(self) -> None:
+        """List anew at the next step."""
+        self._list_asked = True
+
+    def interrupt(self) -> None:
+        """Make a `step` that waits for events return."""
+        watching = self._watching
+        if watching is not None:
+            watching.stream.close()
+
+    # ------------------------------------------------------------------ from one thread
+
+    def step(self, wait_seconds: float) -> float:
+        """Do a bounded piece of work; return how long to rest.
+
+        Args:
+            wait_seconds: how long to block for the next event of a watch. With 0 the step never
+                blocks, and an idle watch answers how far its next deadline is: the caller looks
+                again then, or as soon as the server may have sent something.
+        """
+        pause = self._resume_at - self._clock.monotonic()
+        if pause > 0:
+            return pause
+        if self._list_asked and self._listing is None:
+            self._begin_list("asked")
+        rest = 0.0
+        try:
+            if self._listing is not None:
+                self._list_page(self._listing)
+            elif self._watching is None:
+                self._open_watch()
+            else:
+                rest = self._read_watch(self._watching, wait_seconds)
+        except BaseException:
+            # The sink failed with an event half taken in. It is gone from the stream, so only a
+            # list can bring its content back. A page, however, is simply asked for again.
+            self._list_asked = self._listing is None
+            raise
+        return max(self._resume_at - self._clock.monotonic(), rest)
+
+    def close(self) -> None:
+        """Close the watch; after the last `step`."""
+        if self._watching is not None:
+            self._watching.stream.close()
+            self._watching = None
+
+    # ------------------------------------------------------------------ list
+
+    def _begin_list(self, reason: str) -> None:
+        self._end_watch(reason)
+        self._list_asked = False
+        self._listing = _Listing()
+
+    def _list_page(self, listing: _Listing) -> None:
+        """Fetch one page and pass it on; the continue token moves only when the sink has it."""
+        limit = 0 if self._expired_lists >= MAX_EXPIRED_LISTS else PAGE_LIMIT
+        try:
+            page = self._source.list_page(limit=limit, continue_token=listing.continue_token)
+        except Gone as gone:
+            self._expired_lists += 1
+            self._listing = _Listing()
+            self._on_failure(gone, "list")
+            return
+        except ApiFailure as failure:
+            self._on_failure(failure, "list")  # the token is still good: the same page again
+            return
+        if not listing.continue_token:
+            listing.resource_version = page.resource_version
+            self._sink.on_list_start(page.resource_version, rewound=self._is_rewound(page))
+        self._sink.on_page(page.items)
+        self._on_progress()
+        listing.continue_token = page.continue_token
+        if not page.continue_token:
+            self._finish_list(listing)
+
+    def _is_rewound(self, page: Page[T]) -> bool:
+        """Say whether the server is behind what it has sent before: restored from a backup."""
+        return 0 < version_number(page.resource_version) < version_number(self._resource_version)
+
+    def _finish_list(self, listing: _Listing) -> None:
+        self._sink.on_list_end(listing.resource_version)
+        self._resource_version = listing.resource_version
+        self._listing = None
+        self._expired_lists = 0
+        self._fruitless_lists += 1
+        if self._observer is not None:
+            self._observer.on_list()
+
+    # ------------------------------------------------------------------ watch
+
+    def _open_watch(self) -> None:
+        timeout = int(MIN_WATCH_SECONDS * (1 + self._rng.random()))
+        now = self._clock.monotonic()
+        try:
+            stream = self._source.watch(
+                resource_version=self._resource_version, timeout_seconds=timeout
+            )
+        except Gone as gone:
+            self._on_expired(gone)
+        except ApiError as refusal:
+            self._on_refusal(refusal)
+        except ApiFailure as failure:
+            self._on_failure(failure, "watch")
+        else:
+            self._watching = _Watching(stream, now, now + timeout + WATCH_MARGIN_SECONDS)
+            self._heard_at = self._clock.monotonic()
+
+    def _read_watch(self, watching: _Watching[T], wait_seconds: float) -> float:
+        """Pass on what has come, and block only for the first event; return how long to rest."""
+        wait = wait_seconds
+        for _ in range(EVENTS_PER_STEP):
+            try:
+                event = watching.stream.next_event(wait)
+            except StreamIdle:
+                rest = self._check_deadlines(watching)
+                return 0.0 if wait_seconds > 0 else rest
+            except ConnectionLost as lost:
+                self._on_watch_over("lost", watching, lost)
+                return 0.0
+            except ApiFailure as failure:  # a line that is no event: a resumed watch would bring
+                self._begin_list("unreadable")  # it again, a list gets past it
+                self._on_failure(failure, "watch")
+                return 0.0
+            if event is None:
+                self._on_watch_over("ended", watching, None)
+                return 0.0
+            if not self._take(event, watching):
+                return 0.0
+            wait = 0.0
+        return 0.0
+
+    def _take(self, event: WatchEvent[T], watching: _Watching[T]) -> bool:
+        """Handle one event; return whether the watch goes on."""
+        if event.type == "ERROR":
+            self._on_error_event(event)
+            return False
+        if event.type == "BOOKMARK":
+            self._sink.on_bookmark(event.resource_version)
+        else:
+            self._sink.on_event(event)
+        watching.events += 1
+        self._fruitless_lists = 0
+        # Last: whoever sees this version may rely on the sink having everything up to it.
+        self._resource_version = event.resource_version or self._resource_version
+        self._on_progress()
+        return True
+
+    def _on_error_event(self, event: WatchEvent[T]) -> None:
+        """Handle the server's word that this watch cannot go on."""
+        code, reason, message = event.status or (0, "", "without a status")
+        refusal = ApiError(code, reason, message)
+        if code == HTTP_GONE or reason in {"Expired", "Gone"} or "too old" in message:
+            self._on_expired(refusal)
+        else:
+            self._on_refusal(refusal)
+
+    def _on_expired(self, gone: ApiError) -> None:
+        """List at once; with a pause when the version of the last list is already too old."""
+        self._begin_list("expired")
+        if self._fruitless_lists:
+            self._on_failure(gone, "watch")
+
+    def _on_refusal(self, refusal: ApiError) -> None:
+        """Pause after an error the server answered with; the third time in a row, list."""
+        self._refused_watches += 1
+        if self._refused_watches >= MAX_REFUSED_WATCHES:
+            self._refused_watches = 0
+            self._begin_list("refused")
+        else:
+            self._end_watch("refused")
+        self._on_failure(refusal, "watch")
+
+    def _on_watch_over(
+        self, reason: str, watching: _Watching[T], failure: ApiFailure | None
+    ) -> None:
+        """Handle a watch that is over without a word: go on from where it was."""
+        lasted = self._clock.monotonic() - watching.opened_at
+        self._end_watch(reason)
+        if not watching.events and lasted < BRIEF_WATCH_SECONDS:
+            # Else a server that hangs up at once would be called without a pause.
+            self._on_failure(failure or ConnectionLost("watch ended at once", sent=True), "watch")
+
+    def _check_deadlines(self, watching: _Watching[T]) -> float:
+        """End a watch that must be dead; return how long a living one has."""
+        now = self._clock.monotonic()
+        if now - watching.opened_at >= BRIEF_WATCH_SECONDS:
+            self._fruitless_lists = 0
+            self._on_health()
+        left = min(self._heard_at + MAX_SILENCE_SECONDS, watching.overdue_at) - now
+        if left > 0:
+            return left
+        if now >= watching.overdue_at:
+            self._end_watch("overdue")
+        elif watching.events:
+            self._end_watch("stalled")
+        else:
+            # Silent from the start: the server may be behind our resourceVersion (restored from a
+            # backup) and wait for it; only a list finds that out.
+            self._begin_list("stalled")
+        return 0.0
+
+    def _end_watch(self, reason: str) -> None:
+        if self._watching is None:
+            return
+        self._watching.stream.close()
+        self._watching = None
+        log.debug("watch over", resource=self._name, reason=reason)
+        if self._observer is not None:
+            self._observer.on_watch_end(reason)
+
+    # ------------------------------------------------------------------ both
+
+    def _on_progress(self) -> None:
+        self._heard_at = self._clock.monotonic()
+        self._on_health()
+
+    def _on_health(self) -> None:
+        self._failures = 0
+        self._refused_watches = 0
+        if self._trouble:
+            log.info("following again", resource=self._name)
+            self._trouble = ""
+
+    def _on_failure(self, failure: ApiFailure, doing: str) -> None:
+        """Pause, longer with each failure in a row; the log has each trouble once."""
+        # A list that works does not excuse the watch after it: else a server that refuses only
+        # watches would be made to list without end.
+        attempt = self._failures + max(self._fruitless_lists - 1, 0)
+        pause = PAUSES.seconds(attempt, self._rng)
+        self._failures += 1
+        self._resume_at = self._clock.monotonic() + pause
+        trouble = f"{doing}: {failure}"
+        report = log.debug if trouble == self._trouble else log.warning
+        self._trouble = trouble
+        report("cannot follow", resource=self._name, error=trouble, retry_in_seconds=pause)

@@ -1,0 +1,449 @@
+"""One reflector and one store for a resource, and many handlers that are told of every change.
+
+    API server ──► Reflector ──► IndexedStore ──► handlers, in the order in which they were added
+
+A handler gets ``(old, new)``: ``(None, new)`` added, ``(old, new)`` changed, ``(old, None)`` gone,
+and from the slow resync ``(same, same)``. All calls come from the informer's thread, one after the
+other, so a handler must be quick: it turns the change into a fact or a key and returns. Handlers
+compare states; each may be called twice, late, or with a new uid under an old name (told as gone,
+then added). What an exception in one handler leaves undone is repeated by the resync.
+
+The theory of the store (own writes, order of versions) is in ``indexed_store``, that of the
+connection in ``reflector``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from shared_api.client.errors import DecodeFailure
+from shared_api.client.resource_client import Page, ResourceType, WatchEvent
+from shared_api.informer.indexed_store import ApiObject, Change, IndexedStore, version_number
+from shared_api.informer.reflector import EventStream, Reflector, ReflectorObserver
+from shared_api.process.clock import Clock
+from shared_api.process.loop_thread import STOP_SECONDS, LoopThread
+
+RESYNC_SECONDS: Final = 600.0
+"""How often handlers see everything again. It should never find anything (a metric says so)."""
+
+RESYNC_JITTER: Final = 0.1
+"""Share by which resyncs are spread, so that the informers of a program take turns."""
+
+RESYNC_CHUNK: Final = 500
+"""Objects per step while resyncing, so that events do not wait behind it."""
+
+WAIT_SECONDS: Final = 1.0
+"""How long a step on the informer's own thread waits for an event: what a late handler, a request
+for a list and a stop may have to wait."""
+
+FRESH_READ_PATIENCE_SECONDS: Final = 0.5
+"""How long a fresh read waits for the watch before it asks for a list: a busy resource gets there
+by itself in milliseconds, a quiet one only by its next bookmark, a minute later."""
+
+T = TypeVar("T", bound=ApiObject)
+AnyT = TypeVar("AnyT")
+
+Handler = Callable[[T | None, T | None], None]
+
+UndecodableHandler = Callable[[DecodeFailure], None]
+"""Told once of every version of an object that cannot be read, on the informer's thread; puts event
+and condition on that object."""
+
+log = structlog.get_logger("shared_informer")
+
+
+class ListWatchClient(Protocol):
+    """What an informer uses of the ``ResourceClient``."""
+
+    def list_page(
+        self,
+        resource_type: ResourceType[AnyT],
+        *,
+        namespace: str = ...,
+        label_selector: str = ...,
+        field_selector: str = ...,
+        limit: int = ...,
+        continue_token: str = ...,
+    ) -> Page[AnyT]:
+        """Return one page of a list."""
+        ...
+
+    def watch(
+        self,
+        resource_type: ResourceType[AnyT],
+        *,
+        namespace: str = ...,
+        label_selector: str = ...,
+        field_selector: str = ...,
+        resource_version: str = ...,
+        timeout_seconds: int = ...,
+    ) -> EventStream[AnyT]:
+        """Open a watch."""
+        ...
+
+
+class InformerObserver(ReflectorObserver, Protocol):
+    """Counts, for metrics."""
+
+    def on_decode_failure(self) -> None:
+        """See a version of an object that cannot be read."""
+        ...
+
+    def on_handler_error(self) -> None:
+        """See an exception out of a handler."""
+        ...
+
+
+class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an informer follows, and how."""
+
+    namespace: str = ""
+    """ "" for all namespaces."""
+    label_selector: str = ""
+    field_selector: str = ""
+    resync_seconds: float = RESYNC_SECONDS
+    """0 for never."""
+    wait_seconds: float = WAIT_SECONDS
+    """0 for steps that never block, which one thread can call in turns (the simulation)."""
+
+
+class SharedInformer(Generic[T]):
+    """The cache of one resource. `step` is called by one thread; all else from any.
+
+    Args:
+        client: the way to the API server.
+        resource_type: what to follow.
+        clock: for deadlines, pauses and the resync.
+        rng: spreads them.
+        settings: selection and durations.
+        store: with the indexes and the transform one wants; a plain one when None.
+        observer: counts.
+    """
+
+    def __init__(
+        self,
+        client: ListWatchClient,
+        resource_type: ResourceType[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        settings: InformerSettings | None = None,
+        store: IndexedStore[T] | None = None,
+        observer: InformerObserver | None = None,
+    ) -> None:
+        self.store: IndexedStore[T] = IndexedStore() if store is None else store
+        self._name = resource_type.plural
+        self._clock = clock
+        self._rng = rng
+        self._settings = InformerSettings() if settings is None else settings
+        self._observer = observer
+        self._source = _Selected(client, resource_type, self._settings)
+        self._reflector = Reflector(
+            self._name, self._source, self, clock=clock, rng=rng, observer=observer
+        )
+        self._handlers: list[Handler[T]] = []
+        self._joining: deque[Handler[T]] = deque()
+        self._undecodable_handlers: list[UndecodableHandler] = []
+        self._undecodable: dict[str, DecodeFailure] = {}
+        self._listed: set[str] = set()  # keys of the list under way
+        self._unnamed = 0  # items of the list under way that cannot be identified
+        self._rewound = False
+        self._has_listed = False
+        self._resync_at = clock.monotonic() + self._resync_pause()
+        self._resync_left: deque[str] = deque()
+        self.thread: LoopThread | None = None
+
+    # ------------------------------------------------------------------ from any thread
+
+    def add_handler(self, on_change: Handler[T]) -> None:
+        """Tell this handler of every change; of what is there already, as added, first."""
+        self._joining.append(on_change)
+        if self.thread is not None:
+            self.thread.wake()
+
+    def add_undecodable_handler(self, on_undecodable: UndecodableHandler) -> None:
+        """Tell this handler of objects that cannot be read; before `start`."""
+        self._undecodable_handlers.append(on_undecodable)
+
+    def has_synced(self) -> bool:
+        """Say whether every handler has seen the whole first list."""
+        return self._has_listed and not self._joining
+
+    def note_written(self, written: T) -> bool:
+        """Put the answer to one's own write into the store; see `IndexedStore.note_written`."""
+        return self.store.note_written(written)
+
+    def undecodable(self) -> Mapping[str, DecodeFailure]:
+        """Return the objects whose newest version cannot be read, by key."""
+        return dict(self._undecodable)
+
+    @property
+    def last_resource_version(self) -> str:
+        """Up to where handlers have seen everything; "" before the first complete list."""
+        return self._reflector.resource_version
+
+    def silence_seconds(self) -> float:
+        """Return how long nothing has come from the server."""
+        return self._reflector.silence_seconds()
+
+    def check_synced(self) -> tuple[bool, str]:
+        """Judge for ``/readyz`` whether the cache is complete."""
+        trouble = self._reflector.trouble
+        detail = f"{len(self.store)} {self._name}"
+        if not self.has_synced():
+            detail = f"{self._name} not listed yet"
+        return self.has_synced(), f"{detail}; {trouble}" if trouble else detail
+
+    def start_fresh_read(self) -> FreshRead:
+        """Ask the server how far it is now; the answer says when this cache has got there.
+
+        Raises:
+            ApiFailure: The server could not be asked.
+        """
+        target = self._source.list_page(limit=1, continue_token="").resource_version
+        deadline = self._clock.monotonic() + FRESH_READ_PATIENCE_SECONDS
+        return FreshRead(self._reflector, target, self._clock, deadline)
+
+    def start(self, on_error: Callable[[str, Exception], None] | None = None) -> None:
+        """Follow the resource on a thread of the informer's own; once."""
+        assert self.thread is None, "started twice"
+        self.thread = LoopThread(
+            f"informer-{self._name}",
+            self.step,
+            self._clock,
+            on_error=on_error,
+            unblock=self._reflector.interrupt,
+        )
+        self.thread.start()
+
+    def stop(self, timeout_seconds: float = STOP_SECONDS) -> bool:
+        """End the thread and the watch; return whether the thread has ended."""
+        ended = self.thread is None or self.thread.stop(timeout_seconds)
+        self._reflector.close()
+        return ended
+
+    # ------------------------------------------------------------------ from one thread
+
+    def step(self) -> float:
+        """Do a bounded piece of work; return how long there is surely nothing to do."""
+        self._let_handlers_join()
+        self._resync_some()
+        # While there is more to resync, only look for events; do not wait for them.
+        wait = 0.0 if self._resync_left or self._joining else self._settings.wait_seconds
+        rest = self._reflector.step(wait)
+        return 0.0 if self._resync_left else rest
+
+    def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
+        """Begin to collect what exists (`ReflectorSink`)."""
+        self._listed.clear()
+        self._unnamed = 0
+        self._rewound = rewound
+        if rewound:
+            log.warning(
+                "the server's history was replaced (restored from a backup?)",
+                resource=self._name,
+                had=self.last_resource_version,
+                got=resource_version,
+            )
+
+    def on_page(self, items: Sequence[T | DecodeFailure]) -> None:
+        """Take in objects of a list and tell of them (`ReflectorSink`)."""
+        for item in items:
+            if isinstance(item, DecodeFailure):
+                self._keep(item, listed=True)
+            else:
+                self._listed.add(item.metadata.key)
+                self._put(item)
+
+    def on_list_end(self, resource_version: str) -> None:
+        """Remove what the list did not have (`ReflectorSink`)."""
+        if self._unnamed:
+            # One of these may be an object that we know: better to keep one too many till the
+            # next list than to take a living one for gone.
+            log.error("list with unnamed objects", resource=self._name, count=self._unnamed)
+        else:
+            self._deliver(
+                self.store.remove_vanished(self._listed, resource_version, force=self._rewound)
+            )
+            for key in self._undecodable.keys() - self._listed:
+                del self._undecodable[key]
+        self.store.advance(resource_version, force=self._rewound)
+        self._listed.clear()
+        self._rewound = False
+        if not self._has_listed:
+            log.info("cache complete", resource=self._name, objects=len(self.store))
+        self._has_listed = True
+
+    def on_event(self, event: WatchEvent[T]) -> None:
+        """Take in one change and tell of it (`ReflectorSink`)."""
+        if event.type == "DELETED":
+            self._remove(event)
+        elif event.undecodable is not None:
+            self._keep(event.undecodable, listed=False)
+        elif event.object is not None:
+            self._put(event.object)
+
+    def on_bookmark(self, resource_version: str) -> None:
+        """Note how far the watch is (`ReflectorSink`)."""
+        self.store.advance(resource_version)
+
+    # ------------------------------------------------------------------ private
+
+    def _put(self, item: T) -> None:
+        self._undecodable.pop(item.metadata.key, None)
+        self._deliver(self.store.put_observed(item, force=self._rewound))
+
+    def _keep(self, failure: DecodeFailure, *, listed: bool) -> None:
+        """Take in an object that cannot be read: its last good version goes on to count."""
+        key = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
+        if not failure.name:
+            self._unnamed += listed
+        elif listed:
+            self._listed.add(key)
+        before = self._undecodable.get(key)
+        if before is not None and before.resource_version == failure.resource_version:
+            return  # a list shows again what the watch has shown
+        if failure.name:
+            self._undecodable[key] = failure
+            self._deliver(self.store.keep_observed(key, failure.uid, failure.resource_version))
+        if self._observer is not None:
+            self._observer.on_decode_failure()
+        log.warning("object cannot be read", resource=self._name, key=key, error=failure.error)
+        for on_undecodable in self._undecodable_handlers:
+            try:
+                on_undecodable(failure)
+            except Exception as error:  # noqa: BLE001 - as in _tell
+                self._on_handler_error(error, key)
+
+    def _remove(self, event: WatchEvent[T]) -> None:
+        if event.object is not None:
+            meta = event.object.metadata
+            key, uid = meta.key, meta.uid
+        elif event.undecodable is not None:
+            broken = event.undecodable
+            key = f"{broken.namespace}/{broken.name}" if broken.namespace else broken.name
+            uid = broken.uid
+        else:
+            return
+        self._undecodable.pop(key, None)
+        self._deliver(self.store.remove_observed(key, uid, event.resource_version))
+
+    def _deliver(self, changes: Iterable[Change[T]]) -> None:
+        """Tell every handler of every change, in order."""
+        for old, new in changes:
+            for handler in self._handlers:
+                self._tell(handler, old, new)
+
+    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception as error:  # noqa: BLE001 - the other handlers must hear of it all the same
+            some = new if new is not None else old
+            self._on_handler_error(error, "" if some is None else some.metadata.key)
+
+    def _on_handler_error(self, error: Exception, key: str) -> None:
+        log.error("handler failed", resource=self._name, key=key, exc_info=error)
+        if self._observer is not None:
+            self._observer.on_handler_error()
+
+    def _let_handlers_join(self) -> None:
+        """Show what is there to handlers that are new, then count them in."""
+        while self._joining:
+            handler = self._joining[0]
+            for known in self.store.seen_by_handlers():
+                self._tell(handler, None, known)
+            self._handlers.append(handler)
+            self._joining.popleft()  # last: has_synced must not be true before
+
+    def _resync_some(self) -> None:
+        """Show handlers a part of what they know already, when a resync is due."""
+        now = self._clock.monotonic()
+        if self._settings.resync_seconds and self._has_listed and now >= self._resync_at:
+            self._resync_at = now + self._resync_pause()
+            self._resync_left.extend(each.metadata.key for each in self.store.seen_by_handlers())
+        for _ in range(min(len(self._resync_left), RESYNC_CHUNK)):
+            known = self.store.seen_by_handlers_of(self._resync_left.popleft())
+            if known is not None:
+                self._deliver([(known, known)])
+
+    def _resync_pause(self) -> float:
+        spread = 1 + RESYNC_JITTER * (2 * self._rng.random() - 1)
+        return self._settings.resync_seconds * spread
+
+
+class _Followed(Protocol):
+    """What a fresh read asks of a reflector, whatever it follows."""
+
+    @property
+    def resource_version(self) -> str: ...
+
+    def ask_for_list(self) -> None: ...
+
+
+class FreshRead:
+    """A version that the server had reached when asked, and whether a cache has got there.
+
+    A new leader asks once per cache, and begins to decide when all are reached: then its caches
+    hold everything that its predecessor has written.
+    """
+
+    def __init__(
+        self, reflector: _Followed, target: str, clock: Clock, patience_until: float
+    ) -> None:
+        self._reflector = reflector
+        self._target = version_number(target)
+        self._clock = clock
+        self._patience_until = patience_until
+        self._asked = False
+
+    def is_reached(self) -> bool:
+        """Say whether handlers have seen everything up to the target; never blocks.
+
+        Call it again until it is: when the watch does not get there by itself, it asks for a list.
+        """
+        if version_number(self._reflector.resource_version) >= self._target:
+            return True
+        if not self._asked and self._clock.monotonic() >= self._patience_until:
+            self._asked = True
+            self._reflector.ask_for_list()
+        return False
+
+
+class _Selected(Generic[T]):
+    """The `ListWatcher` of one resource under its selectors."""
+
+    def __init__(
+        self,
+        client: ListWatchClient,
+        resource_type: ResourceType[T],
+        settings: InformerSettings,
+    ) -> None:
+        self._client = client
+        self._resource_type = resource_type
+        self._settings = settings
+
+    def list_page(self, *, limit: int, continue_token: str) -> Page[T]:
+        return self._client.list_page(
+            self._resource_type,
+            namespace=self._settings.namespace,
+            label_selector=self._settings.label_selector,
+            field_selector=self._settings.field_selector,
+            limit=limit,
+            continue_token=continue_token,
+        )
+
+    def watch(self, *, resource_version: str, timeout_seconds: int) -> EventStream[T]:
+        return self._client.watch(
+            self._resource_type,
+            namespace=self._settings.namespace,
+            label_selector=self._settings.label_selector,
+            field_selector=self._settings.field_selector,
+            resource_version=resource_version,
+            timeout_seconds=timeout_seconds,
+        )

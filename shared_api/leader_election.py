@@ -1,0 +1,409 @@
+"""Who of several replicas may write: election on a Lease (coordination.k8s.io/v1).
+
+The life of a candidate:
+
+    candidate ──(lease free, expired, or absent; write accepted)──► leader
+    leader ──(renewed in time)──► leader
+    leader ──(another holds it, or no renewal within the renew deadline)──► over: the process ends
+    leader ──(release, at shutdown)──► over: the next candidate starts at once
+
+What makes it safe, and what each part assumes:
+
+- *Expiry is judged by what was seen here.* A candidate takes over when it has seen no change of
+  the lease for the whole lease duration by its own monotonic clock. The times in the object are for
+  people: wall clocks jump, monotonic ones do not.
+- *A leader counts from before it asked.* Its lease surely holds for the lease duration from the
+  moment before a successful renewal was sent, because no candidate can have seen that renewal
+  earlier. ``time_left`` says so to the write gate.
+- *Writes fit into what is left.* A write that could still be under way when the lease ends is not
+  sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
+  (unless the predecessor released the lease, which it does when its writers have stopped).
+- Assumed: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third of room).
+
+Every write to the lease is guarded by its resourceVersion, so of two candidates one gets a 409. A
+renewal whose outcome is unknown extends nothing: the lease is read, and renewed again.
+
+Model: client-go ``tools/leaderelection``. Different here: the judgement is a pure function, a lost
+lease is never won again by the same process, and no thread is started.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from enum import Enum
+from math import inf
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict
+from shared_api.objects.lease import Lease, LeaseSpec
+from shared_api.process.clock import Clock, rfc3339_micro
+
+LEASE_SECONDS: Final = 15
+RENEW_DEADLINE_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 2.0
+"""The three defaults of every Kubernetes component (``LeaderElectionConfiguration``)."""
+
+SETTLE_SECONDS: Final = 4.0
+"""How long a new leader waits before it writes: no write of its predecessor takes longer."""
+
+RETRY_JITTER: Final = 0.2
+"""Candidates retry up to this much later, so that they do not all ask at once (client-go: 1.2)."""
+
+RELEASED_LEASE_SECONDS: Final = 1
+"""Duration written with an empty holder; client-go does the same, zero would be invalid."""
+
+EXIT_LOST_LEASE: Final = 3
+"""Exit code of a process that held the lease and lost it: restart me, nothing is broken."""
+
+log = structlog.get_logger("leader_election")
+
+
+class LeaseSettingError(ValueError):
+    """Durations that cannot work together."""
+
+
+class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The durations of an election.
+
+    Raises:
+        LeaseSettingError: They cannot work together; the message says which and why.
+    """
+
+    lease_seconds: int = LEASE_SECONDS
+    renew_deadline_seconds: float = RENEW_DEADLINE_SECONDS
+    retry_seconds: float = RETRY_SECONDS
+    settle_seconds: float = SETTLE_SECONDS
+
+    def __post_init__(self) -> None:
+        assert self.settle_seconds >= 0, "nobody waits for less than no time"
+        if self.retry_seconds <= 0:
+            raise LeaseSettingError("leader election: retry period must be above 0")
+        if self.renew_deadline_seconds <= self.retry_seconds * (1 + RETRY_JITTER):
+            raise LeaseSettingError(
+                f"leader election: renew deadline ({self.renew_deadline_seconds:g} s) must be "
+                f"above {1 + RETRY_JITTER:g} times the retry period ({self.retry_seconds:g} s)"
+            )
+        if self.lease_seconds <= self.renew_deadline_seconds:
+            raise LeaseSettingError(
+                f"leader election: lease duration ({self.lease_seconds} s) must be above the renew "
+                f"deadline ({self.renew_deadline_seconds:g} s)"
+            )
+
+
+class LeaseLock(Protocol):
+    """The one Lease that the candidates share. Raises ``ApiFailure``.
+
+    Its requests must end well within the renew deadline and never wait behind the program's other
+    requests. ``lease_lock.ApiLeaseLock`` is the real one.
+    """
+
+    def read(self) -> Lease | None:
+        """Return the lease as it is now, None when there is none."""
+        ...
+
+    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
+        """Write the spec over the lease of this version, and return the new lease.
+
+        With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` when
+        somebody else was quicker.
+        """
+        ...
+
+
+class ObservedLease(msgspec.Struct, frozen=True):
+    """A version of the lease, and since when this process has known it."""
+
+    spec: LeaseSpec
+    resource_version: str
+    since: float
+    """Monotonic; a version seen again keeps the first time."""
+
+    @property
+    def holder(self) -> str:
+        """Who holds it; "" for nobody."""
+        return self.spec.holder_identity or ""
+
+
+class Verdict(Enum):
+    """What a candidate may do with the lease it sees."""
+
+    CREATE = "create"
+    """There is none."""
+    ACQUIRE = "acquire"
+    """Its holder released it, or has not renewed it for its whole duration."""
+    RENEW = "renew"
+    """It is ours."""
+    WAIT = "wait"
+    """Somebody else holds it."""
+
+
+def observe(previous: ObservedLease | None, lease: Lease, now: float) -> ObservedLease:
+    """Return what is known of the lease after reading it at `now`.
+
+    Any new resourceVersion counts as a sign of life: that errs towards waiting longer, while a
+    comparison of ``renewTime`` would trust the holder's wall clock to move.
+    """
+    version = lease.metadata.resource_version
+    known = previous is not None and previous.resource_version == version
+    since = previous.since if previous is not None and known else now
+    return ObservedLease(spec=lease.spec, resource_version=version, since=since)
+
+
+def judge_lease(
+    observed: ObservedLease | None, identity: str, now: float, default_seconds: int
+) -> Verdict:
+    """Judge what the candidate `identity` may do with the lease, at monotonic time `now`.
+
+    The holder's own duration decides, because that is what the holder goes by; `default_seconds`
+    stands in where it wrote none.
+    """
+    if observed is None:
+        return Verdict.CREATE
+    if observed.holder == identity:
+        return Verdict.RENEW
+    duration = observed.spec.lease_duration_seconds or default_seconds
+    if not observed.holder or now >= observed.since + duration:
+        return Verdict.ACQUIRE
+    return Verdict.WAIT
+
+
+class Leadership(Protocol):
+    """What the rest of the program asks; from any thread."""
+
+    def is_leader(self) -> bool:
+        """Say whether this process surely leads now."""
+        ...
+
+    def time_left(self) -> float:
+        """Return for how many seconds this process surely still leads; 0 if it does not."""
+        ...
+
+    def writable_seconds(self) -> float:
+        """Return how long a write may take that is sent now; 0 for "send none"."""
+        ...
+
+    def holder(self) -> str:
+        """Return who leads, as far as known here; "" for nobody."""
+        ...
+
+
+class SoleLeader:
+    """The `Leadership` of a process that runs without election (``--leader-elect=false``)."""
+
+    def __init__(self, identity: str) -> None:
+        self._identity = identity
+
+    def is_leader(self) -> bool:
+        """Always."""
+        return True
+
+    def time_left(self) -> float:
+        """Without end."""
+        return inf
+
+    def writable_seconds(self) -> float:
+        """Without end."""
+        return inf
+
+    def holder(self) -> str:
+        """Return this process."""
+        return self._identity
+
+
+class _Lead(msgspec.Struct, frozen=True):
+    """One successful renewal; replaced whole, so other threads read it without a lock."""
+
+    holds_until: float
+    renew_by: float
+    writes_from: float
+
+
+class LeaderElector:
+    """One candidate. `step` is called by one thread; the `Leadership` part from any.
+
+    Args:
+        lock: the lease.
+        identity: unique among all candidates and restarts ("<host>_<random>").
+        settings: the durations.
+        clock: only its monotonic time decides anything.
+        rng: jitter between candidates.
+        on_started_leading: called by `step` when the lease was won; must be quick.
+        on_stopped_leading: called by `step`, with the reason, when the lease was lost. Writers are
+            already stopped by `writable_seconds`; the process must end with `EXIT_LOST_LEASE`.
+    """
+
+    def __init__(
+        self,
+        lock: LeaseLock,
+        identity: str,
+        settings: LeaseSettings,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        on_started_leading: Callable[[], None],
+        on_stopped_leading: Callable[[str], None],
+    ) -> None:
+        self._lock = lock
+        self._identity = identity
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._on_started_leading = on_started_leading
+        self._on_stopped_leading = on_stopped_leading
+        self._observed: ObservedLease | None = None
+        self._must_read = True  # what we know of the lease may be old
+        self._lead: _Lead | None = None
+        self._over = False
+        self._last_trouble = ""
+
+    def is_leader(self) -> bool:
+        """Say whether this process surely leads now."""
+        return self.time_left() > 0
+
+    def time_left(self) -> float:
+        """Return for how many seconds the lease surely still holds; 0 if it does not."""
+        lead = self._lead
+        return 0.0 if lead is None else max(lead.holds_until - self._clock.monotonic(), 0.0)
+
+    def writable_seconds(self) -> float:
+        """Return how long a write may take that is sent now: 0 while a new leader settles."""
+        lead = self._lead
+        if lead is None or self._clock.monotonic() < lead.writes_from:
+            return 0.0
+        return self.time_left()
+
+    def settle_seconds_left(self) -> float:
+        """Return how long this new leader still has to wait before its first write."""
+        lead = self._lead
+        return 0.0 if lead is None else max(lead.writes_from - self._clock.monotonic(), 0.0)
+
+    def holder(self) -> str:
+        """Return who holds the lease, as last seen; "" for nobody."""
+        observed = self._observed
+        return "" if observed is None else observed.holder
+
+    def step(self) -> float | None:
+        """Try once to win or to renew the lease; return how long to rest, None when it is over."""
+        started = self._clock.monotonic()
+        hurry = False
+        if not self._is_too_late(started):
+            try:
+                self._try_once()
+                self._last_trouble = ""
+            except (Conflict, AlreadyExists):
+                self._must_read = True
+                hurry = self._lead is not None  # whoever wrote it: a leader wants to know at once
+            except ApiFailure as failure:
+                self._must_read = True  # a write may have arrived all the same
+                self._report_trouble(failure)
+        now = self._clock.monotonic()
+        if not self._over and self._is_too_late(now):
+            self._lose("not renewed within the renew deadline")
+        if self._over:
+            return None
+        return 0.0 if hurry else self._rest(now - started)
+
+    def release(self) -> None:
+        """Give the lease up, so that the next candidate need not wait for it to expire.
+
+        Called once at shutdown, when the writers have stopped and nobody calls `step` any more.
+        """
+        lead, observed = self._lead, self._observed
+        self._lead = None
+        self._over = True
+        if lead is None or observed is None:
+            return
+        spec = LeaseSpec(
+            holder_identity="",
+            lease_duration_seconds=RELEASED_LEASE_SECONDS,
+            acquire_time=observed.spec.acquire_time,
+            renew_time=rfc3339_micro(self._clock.now()),
+            lease_transitions=observed.spec.lease_transitions,
+        )
+        try:
+            self._lock.write(spec, observed.resource_version)
+            log.info("released the lease", identity=self._identity)
+        except ApiFailure as failure:
+            log.warning("could not release the lease, it will expire", error=str(failure))
+
+    def _try_once(self) -> None:
+        if self._must_read:
+            lease = self._lock.read()
+            now = self._clock.monotonic()
+            self._observed = None if lease is None else observe(self._observed, lease, now)
+        now = self._clock.monotonic()
+        verdict = judge_lease(self._observed, self._identity, now, self._settings.lease_seconds)
+        if verdict is not Verdict.WAIT:
+            self._write(verdict)
+        elif self._lead is not None:
+            self._lose(f"taken by {self.holder()}")
+
+    def _write(self, verdict: Verdict) -> None:
+        """Create, take or renew the lease, and draw the consequences of having it."""
+        observed = self._observed
+        sent_at = self._clock.monotonic()
+        version = "" if observed is None else observed.resource_version
+        lease = self._lock.write(self._build_spec(verdict), version)
+        self._observed = observe(None, lease, sent_at)
+        self._must_read = False
+        if self._lead is not None:
+            self._lead = self._build_lead(sent_at, self._lead.writes_from)
+            return
+        was_released = verdict is Verdict.ACQUIRE and observed is not None and not observed.holder
+        settle = 0.0 if was_released else self._settings.settle_seconds
+        now = self._clock.monotonic()
+        lead = self._build_lead(sent_at, now + settle)
+        if now >= lead.renew_by:  # the answer took so long that the lease is no good any more
+            self._must_read = True
+            return
+        self._lead = lead
+        log.info("acquired the lease", identity=self._identity, settle_seconds=settle)
+        self._on_started_leading()
+
+    def _build_spec(self, verdict: Verdict) -> LeaseSpec:
+        now = rfc3339_micro(self._clock.now())
+        old = None if self._observed is None else self._observed.spec
+        transitions = 0 if old is None else old.lease_transitions or 0
+        renewed = verdict is Verdict.RENEW
+        return LeaseSpec(
+            holder_identity=self._identity,
+            lease_duration_seconds=self._settings.lease_seconds,
+            acquire_time=old.acquire_time if renewed and old is not None else now,
+            renew_time=now,
+            lease_transitions=transitions + (verdict is Verdict.ACQUIRE),
+        )
+
+    def _build_lead(self, sent_at: float, writes_from: float) -> _Lead:
+        return _Lead(
+            holds_until=sent_at + self._settings.lease_seconds,
+            renew_by=sent_at + self._settings.renew_deadline_seconds,
+            writes_from=writes_from,
+        )
+
+    def _is_too_late(self, now: float) -> bool:
+        """Say whether this leader has used up its renew deadline, or whether it is all over."""
+        return self._over or (self._lead is not None and now >= self._lead.renew_by)
+
+    def _lose(self, reason: str) -> None:
+        self._lead = None  # first: from here on no thread gets a write through the gate
+        self._over = True
+        log.error("lost the lease", identity=self._identity, reason=reason)
+        self._on_stopped_leading(reason)
+
+    def _rest(self, elapsed: float) -> float:
+        """Return how long to rest after a try that took `elapsed` seconds."""
+        if self._lead is None:
+            return self._settings.retry_seconds * (1 + RETRY_JITTER * self._rng.random())
+        to_deadline = self._lead.renew_by - self._clock.monotonic()
+        return max(min(self._settings.retry_seconds - elapsed, to_deadline), 0.0)
+
+    def _report_trouble(self, failure: ApiFailure) -> None:
+        """Log a failed try; the same one again only at debug level (it comes every 2 s)."""
+        text = str(failure)
+        report = log.debug if text == self._last_trouble else log.warning
+        self._last_trouble = text
+        report("lease not reached", identity=self._identity, error=text)

@@ -1,0 +1,52 @@
+"""The Lease object that the candidates of an election share (a `LeaseLock`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared_api.client.errors import NotFound
+from shared_api.client.resource_client import ResourceClient
+from shared_api.client.resource_types import LEASES
+from shared_api.objects.lease import Lease, LeaseSpec
+
+
+class ApiLeaseLock:
+    """Reads and writes one lease.
+
+    Args:
+        client: Of the election alone: its requests must not wait behind others, and end well
+            within the renew deadline.
+        namespace: Of the lease.
+        name: Of the lease.
+    """
+
+    def __init__(self, client: ResourceClient, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+
+    def read(self) -> Lease | None:
+        """Return the lease, or None where there is none."""
+        try:
+            return self._client.get(LEASES, self._namespace, self._name)
+        except NotFound:
+            return None
+
+    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
+        """Create the lease, or write over this version of it."""
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": _spec_body(spec),
+        }
+        if not resource_version:
+            return self._client.create(LEASES, self._namespace, body)
+        guarded = {"metadata": {"resourceVersion": resource_version}, "spec": body["spec"]}
+        return self._client.patch(LEASES, self._namespace, self._name, guarded)
+
+
+def _spec_body(spec: LeaseSpec) -> dict[str, object]:
+    """All fields, an empty holder too: in a merge patch what is left out stays as it was."""
+    body: dict[str, object] = msgspec.to_builtins(spec)
+    return body

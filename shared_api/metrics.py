@@ -1,0 +1,281 @@
+"""What both programs tell Prometheus, and the registry it stands in.
+
+No module state: a program's ``wiring`` makes one ``SharedMetrics`` and hands its parts to those who
+count. Names that the Kubernetes world already knows (``workqueue_*``, ``rest_client_*``) are kept
+without a prefix, so that existing dashboards work; our own begin with ``koord_queue_``. No label
+has a value without bound: never the name of a job.
+
+The parts fit the small protocols of those who count (``WorkQueueObserver``, ``InformerObserver``),
+which do not know this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+QUEUE_SECONDS: Final = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+"""Buckets of the work queues; component-base has decades from 10 ns, Python needs fewer."""
+
+REQUEST_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Buckets of ``rest_client_request_duration_seconds``, those of component-base."""
+
+
+class WorkQueueMetrics:
+    """``workqueue_*``, by the name of the queue; names and meanings as in client-go."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        name = ("name",)
+        self.depth = Gauge(
+            "workqueue_depth", "Keys that wait for a worker", name, registry=registry
+        )
+        self.adds = Counter(
+            "workqueue_adds", "Keys that asked for work, repeats left out", name, registry=registry
+        )
+        self.retries = Counter(
+            "workqueue_retries", "Keys added again after a failure", name, registry=registry
+        )
+        self.queue_duration = Histogram(
+            "workqueue_queue_duration_seconds",
+            "How long a key waited for a worker",
+            name,
+            registry=registry,
+            buckets=QUEUE_SECONDS,
+        )
+        self.work_duration = Histogram(
+            "workqueue_work_duration_seconds",
+            "How long a worker took for a key",
+            name,
+            registry=registry,
+            buckets=QUEUE_SECONDS,
+        )
+
+    def of_queue(self, name: str) -> OneWorkQueueMetrics:
+        """Return the observer for the queue of this name."""
+        return OneWorkQueueMetrics(self, name)
+
+
+class OneWorkQueueMetrics:
+    """A ``WorkQueueObserver``; the series are looked up once, not at each key."""
+
+    def __init__(self, metrics: WorkQueueMetrics, name: str) -> None:
+        self._depth = metrics.depth.labels(name)
+        self._adds = metrics.adds.labels(name)
+        self._retries = metrics.retries.labels(name)
+        self._queue_duration = metrics.queue_duration.labels(name)
+        self._work_duration = metrics.work_duration.labels(name)
+
+    def on_add(self, depth: int) -> None:
+        """Count a key that became dirty."""
+        self._adds.inc()
+        self._depth.set(depth)
+
+    def on_get(self, waited_seconds: float, depth: int) -> None:
+        """Observe how long a key waited."""
+        self._queue_duration.observe(waited_seconds)
+        self._depth.set(depth)
+
+    def on_done(self, worked_seconds: float) -> None:
+        """Observe how long a key was worked on."""
+        self._work_duration.observe(worked_seconds)
+
+    def on_retry(self) -> None:
+        """Count a retry."""
+        self._retries.inc()
+
+
+class RestClientMetrics:
+    """``rest_client_*``: requests to the API server; names and labels as in client-go."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.duration = Histogram(
+            "rest_client_request_duration_seconds",
+            "Time from sending a request to having its answer (of a watch: its head)",
+            ("verb", "host"),
+            registry=registry,
+            buckets=REQUEST_SECONDS,
+        )
+        self.requests = Counter(
+            "rest_client_requests",
+            "Requests by status code, or <error> without an answer",
+            ("code", "method", "host"),
+            registry=registry,
+        )
+
+    def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
+        """Observe one request.
+
+        Args:
+            verb: get, list, watch, create, patch, delete.
+            method: GET, POST, PATCH, DELETE.
+            host: host and port of the API server.
+            code: the status code as text, "<error>" when there was no answer.
+            seconds: how long it took.
+        """
+        self.duration.labels(verb, host).observe(seconds)
+        self.requests.labels(code, method, host).inc()
+
+
+class InformerMetrics:
+    """Caches, by the plural name of the resource."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        resource = ("resource",)
+        self.objects = Gauge(
+            "koord_queue_informer_objects", "Objects in a cache", resource, registry=registry
+        )
+        self.synced = Gauge(
+            "koord_queue_informer_synced",
+            "1 when every handler has seen the whole first list",
+            resource,
+            registry=registry,
+        )
+        self.undecodable = Gauge(
+            "koord_queue_informer_undecodable_objects",
+            "Objects whose newest version could not be read (the last good one counts)",
+            resource,
+            registry=registry,
+        )
+        self.watch_age = Gauge(
+            "koord_queue_informer_watch_age_seconds",
+            "Time since a watch last brought anything (bookmarks come about every minute)",
+            resource,
+            registry=registry,
+        )
+        self.lists = Counter(
+            "koord_queue_informer_lists", "Complete lists", resource, registry=registry
+        )
+        self.watch_ends = Counter(
+            "koord_queue_informer_watch_ends",
+            "Watches that ended, by how",
+            ("resource", "reason"),
+            registry=registry,
+        )
+        self.decode_failures = Counter(
+            "koord_queue_informer_decode_failures",
+            "Versions of objects that could not be read",
+            resource,
+            registry=registry,
+        )
+        self.handler_errors = Counter(
+            "koord_queue_informer_handler_errors",
+            "Exceptions out of handlers; each is in the log",
+            resource,
+            registry=registry,
+        )
+
+    def of_resource(self, plural: str) -> OneInformerMetrics:
+        """Return the observer for the informer of this resource."""
+        return OneInformerMetrics(self, plural)
+
+
+class OneInformerMetrics:
+    """An ``InformerObserver``."""
+
+    def __init__(self, metrics: InformerMetrics, plural: str) -> None:
+        self._metrics = metrics
+        self._plural = plural
+        self._lists = metrics.lists.labels(plural)
+        self._decode_failures = metrics.decode_failures.labels(plural)
+        self._handler_errors = metrics.handler_errors.labels(plural)
+
+    def on_list(self) -> None:
+        """Count a complete list."""
+        self._lists.inc()
+
+    def on_watch_end(self, reason: str) -> None:
+        """Count the end of a watch."""
+        self._metrics.watch_ends.labels(self._plural, reason).inc()
+
+    def on_decode_failure(self) -> None:
+        """Count a version of an object that could not be read."""
+        self._decode_failures.inc()
+
+    def on_handler_error(self) -> None:
+        """Count an exception out of a handler."""
+        self._handler_errors.inc()
+
+    def show(
+        self,
+        *,
+        objects: Callable[[], float],
+        synced: Callable[[], float],
+        undecodable: Callable[[], float],
+        watch_age: Callable[[], float],
+    ) -> None:
+        """Let a scrape ask for the state, so that nothing is spent between scrapes."""
+        self._metrics.objects.labels(self._plural).set_function(objects)
+        self._metrics.synced.labels(self._plural).set_function(synced)
+        self._metrics.undecodable.labels(self._plural).set_function(undecodable)
+        self._metrics.watch_age.labels(self._plural).set_function(watch_age)
+
+
+class ProcessMetrics:
+    """The program as a whole."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.build_info = Gauge(
+            "koord_queue_build_info",
+            "Always 1; the labels say what runs",
+            ("component", "version", "python_version"),
+            registry=registry,
+        )
+        self.leader = Gauge(
+            "koord_queue_leader", "1 on the replica that holds the lease", registry=registry
+        )
+        self.loop_errors = Counter(
+            "koord_queue_loop_errors",
+            "Exceptions out of a thread's step; each is in the log, the step is repeated",
+            ("thread",),
+            registry=registry,
+        )
+        self.resync_found = Counter(
+            "koord_queue_resync_found",
+            "How often the slow resync found something that no event had brought: should stay 0",
+            ("resource",),
+            registry=registry,
+        )
+
+    def on_loop_error(self, thread: str, error: Exception) -> None:
+        """Count an exception out of a step."""
+        self.loop_errors.labels(thread).inc()
+
+    def on_leading(self, *, leading: bool) -> None:
+        """Show whether this replica leads."""
+        self.leader.set(1 if leading else 0)
+
+    def on_resync_found(self, plural: str) -> None:
+        """Count a change that only the slow resync found."""
+        self.resync_found.labels(plural).inc()
+
+
+class SharedMetrics:
+    """One registry with everything in it that both programs have.
+
+    Args:
+        component: the program's name, for ``koord_queue_build_info``.
+        version: the program's version.
+        python_version: the interpreter's version.
+    """
+
+    def __init__(self, *, component: str, version: str, python_version: str) -> None:
+        # Without this every counter and histogram has a second series with its time of birth:
+        # half of a scrape, which nobody reads. It is a switch of the library, not of a registry.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call] # untyped there
+        self.registry = CollectorRegistry(auto_describe=True)
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.PlatformCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
+        self.work_queues = WorkQueueMetrics(self.registry)
+        self.rest_client = RestClientMetrics(self.registry)
+        self.informers = InformerMetrics(self.registry)
+        self.process = ProcessMetrics(self.registry)
+        self.process.build_info.labels(component, version, python_version).set(1)
+
+    def exposition(self) -> tuple[bytes, str]:
+        """Return the body of ``/metrics`` and its content type."""
+        return prometheus_client.generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4

@@ -1,0 +1,89 @@
+"""The time, as an argument.
+
+Whoever needs to know the time, or to wait, is given a ``Clock``. Production has ``SystemClock``;
+tests and the simulation have ``shared_api.testing.virtual_clock.VirtualClock`` and turn it by hand.
+
+Two times are told apart everywhere: ``monotonic()`` for "how long" (leases, deadlines, backoff),
+which no administrator and no NTP step can move, and ``now()`` for what people read (conditions,
+events, ``renewTime``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+from shared_api.objects.meta import Timestamp
+
+
+class Clock(Protocol):
+    """What the time is, and how to wait for it; safe to use from any thread."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some fixed moment; never goes back."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the wall time in UTC; may jump, so nothing may be measured with it."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Return when this many seconds have passed; at once for zero and less."""
+        ...
+
+    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+        """Wait until the event is set or the seconds have passed (None: no limit).
+
+        Returns whether the event is set.
+        """
+        ...
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def monotonic(self) -> float:
+        """Return the machine's monotonic time."""
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        """Return the machine's wall time."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread."""
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+        """Block this thread until the event is set or the time is up."""
+        if seconds is None:
+            return event.wait()
+        # Above TIMEOUT_MAX (292 years) the interpreter raises; a caller's "infinite" must not.
+        return event.wait(min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+
+
+def rfc3339(moment: datetime) -> Timestamp:
+    """Return the moment as Kubernetes writes a ``metav1.Time``: UTC, whole seconds."""
+    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def rfc3339_micro(moment: datetime) -> Timestamp:
+    """Return the moment as Kubernetes writes a ``metav1.MicroTime``: UTC, six digits."""
+    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+
+def parse_time(text: str) -> datetime:
+    """Return the moment that an API server's timestamp names, in UTC.
+
+    Takes ``metav1.Time`` and ``metav1.MicroTime``, and any other RFC 3339 text with an offset.
+
+    Raises:
+        ValueError: The text is no time, or does not say which zone it is in.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"no time zone in {text!r}")
+    return moment.astimezone(UTC)

@@ -1,0 +1,264 @@
+"""What both programs are around their work: connection, election, probes, signals, order.
+
+    flags --> Program --> builds the Work with the client
+                |
+                +-- start: probes, then the work (caches fill, on every replica), then the election
+                +-- leading: the work is told, and may write from the moment `may_write` says so
+                +-- SIGTERM or SIGINT: not ready, work stopped, lease given up, exit 0
+                +-- lease lost: writers are stopped by `writable_seconds`; exit `EXIT_LOST_LEASE`
+
+A replica that does not lead runs its caches and answers questions: it is ready.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Final, Protocol
+
+import structlog
+
+from shared_api.access_review import AccessReviewer
+from shared_api.client.connection_settings import SettingsError
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.http_transport import HttpTransport
+from shared_api.client.kube_config import load_connection
+from shared_api.client.resource_client import ResourceClient
+from shared_api.leader_election import (
+    EXIT_LOST_LEASE,
+    LeaderElector,
+    Leadership,
+    LeaseSettingError,
+    LeaseSettings,
+    SoleLeader,
+)
+from shared_api.lease_lock import ApiLeaseLock
+from shared_api.metrics import SharedMetrics
+from shared_api.process.clock import SystemClock
+from shared_api.process.loop_thread import LoopThread, Step, check_threads
+from shared_api.process.probes import AddressError, ProbeServer, Routes, parse_address
+from shared_api.process.structured_logs import configure_logs
+from shared_api.program_flags import FlagError, ProgramFlags
+
+VERSION: Final = "0.1.0"
+
+SWITCH_SECONDS: Final = 0.001
+"""Of Python's thread switch: the default of 5 ms would be most of a decision's latency."""
+
+LEASE_REQUEST_SECONDS: Final = 5.0
+"""For one request of the election: two tries fit into the default renew deadline."""
+
+STUCK_SECONDS: Final = 120.0
+"""A step that takes longer is stuck: no request below may take that long."""
+
+EXIT_USAGE: Final = 2
+"""A flag, the configuration or an address makes no sense; one line on stderr says which."""
+
+Check = Callable[[], tuple[bool, str]]
+
+log = structlog.get_logger("program")
+
+
+class Work(Protocol):
+    """What a program does."""
+
+    def start(self) -> None:
+        """Start informers and workers; returns at once."""
+        ...
+
+    def stop(self) -> None:
+        """Stop everything; no write begins after this returns."""
+        ...
+
+    def on_started_leading(self) -> None:
+        """This replica leads now; called on the election's thread, must be quick."""
+        ...
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        """Return the checks of `/readyz` by name."""
+        ...
+
+    def threads(self) -> Sequence[LoopThread]:
+        """Return the threads that `/livez` watches."""
+        ...
+
+
+class Program:
+    """One process. Build it, build the work with it, then `run`.
+
+    Raises:
+        SettingsError: The kubeconfig is missing or broken.
+    """
+
+    def __init__(self, component: str, flags: ProgramFlags) -> None:
+        self.flags = flags
+        self.clock = SystemClock()
+        self.rng = random.Random()
+        configure_logs(log_format=flags.log_format, level=flags.log_level, clock=self.clock)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        version = sys.version.split(maxsplit=1)[0]
+        self.metrics = SharedMetrics(component=component, version=VERSION, python_version=version)
+        self.identity = f"{socket.gethostname()}_{self.rng.getrandbits(48):012x}"
+        self.component = component
+        self._connection = load_connection(flags.kubeconfig, flags.context, clock=self.clock)
+        self._transport = HttpTransport(self._connection, self.clock)
+        self.flow = FlowControl(flags.qps, flags.burst, self.clock)
+        self.client = self._build_client(self.flow)
+        self._stopping = threading.Event()
+        self._exit_code = 0
+        self._work: Work | None = None
+        self._elector: LeaderElector | None = None
+        self.leadership: Leadership = self._build_leadership()
+        self._servers: list[tuple[ProbeServer, LoopThread]] = []
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        """Return a thread for a step, not started, whose errors are counted."""
+        return LoopThread(
+            name,
+            step,
+            self.clock,
+            on_error=self.metrics.process.on_loop_error,
+            unblock=unblock,
+        )
+
+    def run(self, work: Work) -> int:
+        """Start everything, wait for the end, stop everything; return the exit code.
+
+        Raises:
+            AddressError: An address can not be listened on.
+        """
+        self._work = work
+        self._open_servers(work)
+        self._catch_signals()
+        for _, thread in self._servers:
+            thread.start()
+        work.start()
+        election = self._start_election()
+        log.info("started", component=self.component, identity=self.identity)
+        self.clock.wait(self._stopping, None)
+        self._shut_down(work, election)
+        return self._exit_code
+
+    def stop(self, exit_code: int = 0) -> None:
+        """Let `run` end. From any thread."""
+        self._exit_code = self._exit_code or exit_code
+        self._stopping.set()
+
+    # ------------------------------------------------------------------ parts
+
+    def _build_client(self, flow: FlowControl, timeout_seconds: float = 30.0) -> ResourceClient:
+        return ResourceClient(
+            self._transport,
+            flow=flow,
+            clock=self.clock,
+            rng=self.rng,
+            request_timeout_seconds=timeout_seconds,
+            user_agent=f"{self.component}/{VERSION}",
+            host=self._connection.host,
+            observer=self.metrics.rest_client,
+        )
+
+    def _build_leadership(self) -> Leadership:
+        if not self.flags.leader_elect:
+            return SoleLeader(self.identity)
+        settings = LeaseSettings(
+            lease_seconds=self.flags.lease_seconds,
+            renew_deadline_seconds=self.flags.renew_deadline_seconds,
+            retry_seconds=self.flags.retry_seconds,
+        )
+        timeout = min(LEASE_REQUEST_SECONDS, self.flags.renew_deadline_seconds / 2)
+        # Without flow control: a busy program must not lose its lease to its own traffic.
+        client = self._build_client(FlowControl(0, 1, self.clock), timeout)
+        lock = ApiLeaseLock(client, self.flags.lease_namespace, self.flags.lease_name)
+        self._elector = LeaderElector(
+            lock,
+            self.identity,
+            settings,
+            clock=self.clock,
+            rng=self.rng,
+            on_started_leading=self._on_started_leading,
+            on_stopped_leading=self._on_stopped_leading,
+        )
+        return self._elector
+
+    def _open_servers(self, work: Work) -> None:
+        authorize = self._authorize_metrics if self.flags.metrics_secure else None
+        reviewer = AccessReviewer(self.client, self.clock)
+        self._reviewer = reviewer
+        probes = Routes(live=self._live_checks(work), ready=self._ready_checks(work))
+        metrics = Routes(metrics=self.metrics.exposition, authorize=authorize)
+        for flag, address, routes in (
+            ("--health-address", self.flags.health_address, probes),
+            ("--metrics-address", self.flags.metrics_address, metrics),
+        ):
+            server = ProbeServer(parse_address(address, flag), routes, flag=flag, clock=self.clock)
+            name = flag.removeprefix("--").removesuffix("-address")
+            self._servers.append((server, self.spawn(f"{name}-server", server.step)))
+
+    def _authorize_metrics(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
+        return self._reviewer.judge(headers.get("authorization", ""), path=path).status
+
+    def _live_checks(self, work: Work) -> Mapping[str, Check]:
+        return {"threads": lambda: check_threads(work.threads(), STUCK_SECONDS)}
+
+    def _ready_checks(self, work: Work) -> Mapping[str, Check]:
+        return {
+            **work.ready_checks(),
+            "not-stopping": lambda: (not self._stopping.is_set(), "stopping"),
+            "leadership": lambda: (True, f"leader: {self.leadership.holder() or 'nobody'}"),
+        }
+
+    # ------------------------------------------------------------------ start and stop
+
+    def _catch_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+
+    def _start_election(self) -> LoopThread | None:
+        if self._elector is None:
+            self._on_started_leading()
+            return None
+        thread = self.spawn("leader-election", self._elector.step)
+        thread.start()
+        return thread
+
+    def _on_started_leading(self) -> None:
+        self.metrics.process.on_leading(leading=True)
+        log.info("leading", identity=self.identity)
+        if self._work is not None:
+            self._work.on_started_leading()
+
+    def _on_stopped_leading(self, reason: str) -> None:
+        self.metrics.process.on_leading(leading=False)
+        log.error("lost the lease, ending the process", reason=reason)
+        self.stop(EXIT_LOST_LEASE)
+
+    def _shut_down(self, work: Work, election: LoopThread | None) -> None:
+        log.info("stopping")
+        work.stop()
+        if election is not None:
+            election.stop()
+        if self._elector is not None:
+            # Last, when no write of ours can be under way: the next leader starts at once.
+            self._elector.release()
+        for server, thread in self._servers:
+            thread.stop()
+            server.close()
+        self._transport.close()
+        log.info("stopped", exit_code=self._exit_code)
+
+
+def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Run a main function; what a user did wrong becomes one line on stderr and exit code 2."""
+    try:
+        return main(arguments)
+    except (FlagError, SettingsError, AddressError, LeaseSettingError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE

@@ -1,0 +1,113 @@
+"""The flags that both programs have: where the cluster is, where to listen, who may write."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+DEFAULT_QPS = 500.0
+DEFAULT_BURST = 1000
+
+
+class FlagError(ValueError):
+    """A flag whose value makes no sense, in one line."""
+
+
+class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags, read. Addresses are texts; `shared_api.process.probes` parses them."""
+
+    kubeconfig: str | None
+    context: str | None
+    health_address: str
+    metrics_address: str
+    metrics_secure: bool
+    leader_elect: bool
+    lease_name: str
+    lease_namespace: str
+    lease_seconds: int
+    renew_deadline_seconds: float
+    retry_seconds: float
+    qps: float
+    burst: int
+    writers: int
+    log_format: str
+    log_level: str
+
+
+def add_program_flags(
+    parser: argparse.ArgumentParser, *, lease_name: str, metrics_address: str
+) -> None:
+    """Add them to a program's parser; upstream's names are aliases."""
+    add = parser.add_argument
+    add("--kubeconfig", help="file with the cluster's address; in-cluster when absent")
+    add("--context", help="context of the kubeconfig; the current one when absent")
+    add(
+        "--health-address",
+        "--health-probe-bind-address",
+        default=":8081",
+        help="/livez, /readyz and /healthz; port 0 picks a free one and logs it",
+    )
+    add("--metrics-address", "--metrics-bind-address", default=metrics_address, help="/metrics")
+    add("--metrics-secure", nargs="?", const="true", default="false", help="ask for a token")
+    add(
+        "--leader-elect",
+        "--leaderElection",
+        nargs="?",
+        const="true",
+        default="true",
+        help="true: of several replicas one writes",
+    )
+    add("--leader-elect-lease-name", dest="lease_name", default=lease_name)
+    add("--leader-elect-lease-namespace", "--leader-namespace", dest="lease_namespace", default="")
+    add("--leader-elect-lease-duration", dest="lease_seconds", type=int, default=15)
+    add("--leader-elect-renew-deadline", dest="renew_deadline_seconds", type=float, default=10.0)
+    add("--leader-elect-retry-period", dest="retry_seconds", type=float, default=2.0)
+    add("--kube-api-qps", "--qps", type=float, default=DEFAULT_QPS, help="0: no limit")
+    add("--kube-api-burst", "--burst", type=int, default=DEFAULT_BURST)
+    add("--writers", type=int, default=8, help="connections that write at the same time")
+    add("--log-format", choices=("json", "console"), default="json")
+    add("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+
+
+def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFlags:
+    """Read them; `namespace` is where the lease is when no flag says so.
+
+    Raises:
+        FlagError: A value that makes no sense.
+    """
+    if got.writers < 1:
+        msg = f"--writers {got.writers}: at least 1 is needed"
+        raise FlagError(msg)
+    return ProgramFlags(
+        kubeconfig=got.kubeconfig,
+        context=got.context,
+        health_address=got.health_address,
+        metrics_address=got.metrics_address,
+        metrics_secure=parse_bool("--metrics-secure", got.metrics_secure),
+        leader_elect=parse_bool("--leader-elect", got.leader_elect),
+        lease_name=got.lease_name,
+        lease_namespace=got.lease_namespace or namespace,
+        lease_seconds=got.lease_seconds,
+        renew_deadline_seconds=got.renew_deadline_seconds,
+        retry_seconds=got.retry_seconds,
+        qps=got.kube_api_qps,
+        burst=got.kube_api_burst,
+        writers=got.writers,
+        log_format=got.log_format,
+        log_level=got.log_level,
+    )
+
+
+def parse_bool(flag: str, text: str) -> bool:
+    """Read a truth value as Go's flags have it.
+
+    Raises:
+        FlagError: It is none.
+    """
+    truth = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
+    value = truth.get(text.lower())
+    if value is None:
+        msg = f"{flag} {text!r} is neither true nor false"
+        raise FlagError(msg)
+    return value

@@ -1,0 +1,82 @@
+"""When this process begins to decide: it leads, and its caches hold all that its predecessor wrote.
+
+A new leader waits until no write of its predecessor can be under way (the election's settle time),
+asks the server how far each cache must get, and begins when all have got there. The order matters:
+asked earlier, the server might not have had that last write yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from shared_api.client.errors import ApiFailure
+from shared_api.client.resource_client import WRITE_SECONDS
+from shared_api.informer.shared_informer import FreshRead
+from shared_api.leader_election import Leadership
+
+POLL_SECONDS: Final = 0.1
+"""How often what is waited for is looked at; a take-over takes seconds, once in a process."""
+
+log = structlog.get_logger("takeover")
+
+
+class FreshCache(Protocol):
+    """A cache that can be asked whether it is up to date."""
+
+    def start_fresh_read(self) -> FreshRead:
+        """Ask the server how far it is now."""
+        ...
+
+
+class Takeover:
+    """The gate in front of all that decides and writes.
+
+    Args:
+        leadership: who leads.
+        are_caches_ready: whether every cache is complete, or its kind not served.
+        caches: those that must have caught up.
+        on_open: called once, on the thread of `step`: everything may be looked at now.
+    """
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        *,
+        are_caches_ready: Callable[[], bool],
+        caches: Callable[[], Sequence[FreshCache]],
+        on_open: Callable[[], None],
+    ) -> None:
+        self._leadership = leadership
+        self._are_caches_ready = are_caches_ready
+        self._caches = caches
+        self._on_open = on_open
+        self._reads: list[FreshRead] | None = None
+        self._open = False
+
+    def is_open(self) -> bool:
+        """Say whether this process decides."""
+        return self._open
+
+    def step(self) -> float | None:
+        """Go on with the take-over; return how long to rest, None when it is done."""
+        if self._open:
+            return None
+        if self._leadership.writable_seconds() < WRITE_SECONDS or not self._are_caches_ready():
+            self._reads = None
+            return POLL_SECONDS
+        if self._reads is None:
+            try:
+                self._reads = [cache.start_fresh_read() for cache in self._caches()]
+            except ApiFailure as failure:
+                log.warning("could not ask how far the server is", error=str(failure))
+                return POLL_SECONDS * 10
+        self._reads = [read for read in self._reads if not read.is_reached()]
+        if self._reads:
+            return POLL_SECONDS
+        log.info("caches are up to date, deciding from now on")
+        self._open = True
+        self._on_open()
+        return None

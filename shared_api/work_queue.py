@@ -1,0 +1,252 @@
+"""A queue of keys: no key waits twice, and no key is worked on by two threads.
+
+Two sets do it. A key is *dirty* from ``add`` until a worker takes it, *processing* from then until
+``done``. A key that is added while it is processed becomes dirty again, and goes back into the line
+at ``done``, so that what happened meanwhile is looked at, once.
+
+    add ──► dirty, in line ──► get ──► processing ──► done ──► (dirty again? back in line)
+                 ▲                          │
+    add_after ───┘ when due                 └─ add: dirty, but not in line yet
+
+Model: client-go ``util/workqueue``. Different here: delays are a heap inside the queue that ``get``
+looks at, not a thread, so the simulation can use the queue as it is.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from math import inf
+from typing import Generic, Protocol, TypeVar
+
+from shared_api.process.clock import Clock
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class WorkQueueObserver(Protocol):
+    """Sees what goes through a queue (for metrics). Called without the lock, on any thread."""
+
+    def on_add(self, depth: int) -> None:
+        """See that a key became dirty; `depth` keys are in line now."""
+        ...
+
+    def on_get(self, waited_seconds: float, depth: int) -> None:
+        """See that a worker took a key which had been dirty for this long."""
+        ...
+
+    def on_done(self, worked_seconds: float) -> None:
+        """See that a worker finished a key which it had taken this long ago."""
+        ...
+
+    def on_retry(self) -> None:
+        """See that a key was added after a failure."""
+        ...
+
+
+class WorkQueue(Generic[KeyT]):
+    """Keys to work on; safe for many adders and many workers.
+
+    Args:
+        clock: the time for delays and durations.
+        backoff: attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
+        observer: sees what goes on.
+        on_ready: called, without the lock, when a key came into line or a delay became the
+            nearest; a `LoopThread.wake`, when workers use `try_get` instead of `get`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        backoff: Callable[[int], float],
+        observer: WorkQueueObserver | None = None,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._backoff = backoff
+        self._observer = observer
+        self._on_ready = on_ready
+        # Guards all fields below. The event is set and cleared under it: it is clear only while no
+        # key is in line, so a worker that waits for it can miss nothing.
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+        self._line: deque[KeyT] = deque()
+        self._dirty: dict[KeyT, float] = {}  # -> since when
+        self._processing: dict[KeyT, float] = {}  # -> since when
+        self._delayed: list[tuple[float, int, KeyT]] = []  # heap of (due, order of adding, key)
+        self._due: dict[KeyT, float] = {}  # the entry of the heap that counts for a key
+        self._order = 0
+        self._retries: dict[KeyT, int] = {}
+        self._shut_down = False
+
+    def add(self, key: KeyT) -> None:
+        """Ask for work on a key; nothing new when it is dirty already, or after `shut_down`."""
+        with self._lock:
+            became_dirty = self._mark_dirty(key)
+            depth = len(self._line)
+        self._report_added(int(became_dirty), depth)
+
+    def add_after(self, key: KeyT, seconds: float) -> None:
+        """Add the key when so many seconds have passed; of several delays the earliest counts."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        with self._lock:
+            due = self._clock.monotonic() + seconds
+            if self._shut_down or self._due.get(key, due + 1) <= due:
+                return
+            self._order += 1
+            self._due[key] = due
+            heapq.heappush(self._delayed, (due, self._order, key))
+            is_nearest = self._delayed[0][2] == key
+            self._changed.set()  # whoever waits must now wait shorter
+        if is_nearest and self._on_ready is not None:
+            self._on_ready()
+
+    def add_rate_limited(self, key: KeyT) -> None:
+        """Add the key after a pause that grows with each call until `forget`."""
+        with self._lock:
+            attempt = self._retries.get(key, 0)
+            self._retries[key] = attempt + 1
+        if self._observer is not None:
+            self._observer.on_retry()
+        self.add_after(key, self._backoff(attempt))
+
+    def forget(self, key: KeyT) -> None:
+        """Start from the shortest pause again: the work on the key has succeeded."""
+        with self._lock:
+            self._retries.pop(key, None)
+
+    def retries(self, key: KeyT) -> int:
+        """Return how often the key was added after a failure since it was last forgotten."""
+        with self._lock:
+            return self._retries.get(key, 0)
+
+    def try_get(self) -> KeyT | None:
+        """Take the next key, or None when none is ready. Every key taken needs a `done`."""
+        with self._lock:
+            now = self._clock.monotonic()
+            became_dirty = self._move_due(now)
+            key = self._line.popleft() if self._line else None
+            depth = len(self._line)
+            waited = 0.0
+            if key is not None:
+                waited = now - self._dirty.pop(key)
+                self._processing[key] = now
+        self._report_added(became_dirty, depth)
+        if key is not None and self._observer is not None:
+            self._observer.on_get(waited, depth)
+        return key
+
+    def get(self, timeout_seconds: float | None = None) -> KeyT | None:
+        """Take the next key, waiting for one; None when the time is up or after `shut_down`."""
+        deadline = inf if timeout_seconds is None else self._clock.monotonic() + timeout_seconds
+        while True:
+            key = self.try_get()
+            if key is not None:
+                return key
+            with self._lock:
+                ready_in = self._seconds_until_ready()
+                if ready_in == 0:  # a key came in since try_get looked
+                    continue
+                rest = deadline - self._clock.monotonic()
+                if self._shut_down or rest <= 0:
+                    return None
+                self._changed.clear()
+            rest = rest if ready_in is None else min(rest, ready_in)
+            self._clock.wait(self._changed, None if rest == inf else rest)
+
+    def done(self, key: KeyT) -> None:
+        """Finish work on a key that was taken; it goes back in line when it was added meanwhile."""
+        with self._lock:
+            now = self._clock.monotonic()
+            worked = now - self._processing.pop(key)
+            again = key in self._dirty
+            if again:
+                self._line.append(key)
+                self._changed.set()
+        if self._observer is not None:
+            self._observer.on_done(worked)
+        if again and self._on_ready is not None:
+            self._on_ready()
+
+    def seconds_until_ready(self) -> float | None:
+        """Return how long a worker may rest: 0 with a key in line, None with nothing to come."""
+        with self._lock:
+            return self._seconds_until_ready()
+
+    def shut_down(self) -> None:
+        """Take no more keys in. Those in line are still given out; then `get` returns None."""
+        with self._lock:
+            self._shut_down = True
+            self._delayed.clear()
+            self._due.clear()
+            self._changed.set()
+        if self._on_ready is not None:
+            self._on_ready()
+
+    def is_shut_down(self) -> bool:
+        """Say whether `shut_down` was called."""
+        with self._lock:
+            return self._shut_down
+
+    def depth(self) -> int:
+        """Return how many keys are in line."""
+        with self._lock:
+            return len(self._line)
+
+    def longest_processing_seconds(self) -> float:
+        """Return how long the oldest key in work has been so; 0 with none."""
+        with self._lock:
+            oldest = min(self._processing.values(), default=None)
+            return 0.0 if oldest is None else self._clock.monotonic() - oldest
+
+    def validate(self) -> None:
+        """Assert what must hold between two calls; for tests."""
+        with self._lock:
+            line = set(self._line)
+            assert len(line) == len(self._line), "a key is in line twice"
+            assert line == self._dirty.keys() - self._processing.keys(), "line is not dirty - busy"
+            assert self._due.keys() <= {key for _, _, key in self._delayed}, "a delay was lost"
+
+    # What follows is called with the lock held.
+
+    def _mark_dirty(self, key: KeyT) -> bool:
+        """Make a key dirty; return whether it was not."""
+        if self._shut_down or key in self._dirty:
+            return False
+        self._dirty[key] = self._clock.monotonic()
+        if key not in self._processing:
+            self._line.append(key)
+            self._changed.set()
+        return True
+
+    def _move_due(self, now: float) -> int:
+        """Bring the keys whose delay is over into line; return how many became dirty."""
+        became_dirty = 0
+        while self._delayed and self._delayed[0][0] <= now:
+            due, _, key = heapq.heappop(self._delayed)
+            if self._due.get(key) == due:  # else an earlier delay has overtaken this entry
+                del self._due[key]
+                became_dirty += self._mark_dirty(key)
+        return became_dirty
+
+    def _seconds_until_ready(self) -> float | None:
+        if self._line:
+            return 0.0
+        if self._delayed:
+            return max(self._delayed[0][0] - self._clock.monotonic(), 0.0)
+        return None
+
+    # What follows is called without it.
+
+    def _report_added(self, count: int, depth: int) -> None:
+        if self._observer is not None:
+            for _ in range(count):
+                self._observer.on_add(depth)
+        # With depth 0 the one key was taken by the caller itself: nobody else has work.
+        if count and depth and self._on_ready is not None:
+            self._on_ready()

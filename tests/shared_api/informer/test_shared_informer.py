@@ -1,0 +1,492 @@
+"""Tests of shared_api.informer.shared_informer: what handlers are told, and when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_api.client.errors import DecodeFailure
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient, ResourceType, WatchEvent
+from shared_api.client.resource_types import NAMESPACES
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.informer.reflector import PAGE_LIMIT
+from shared_api.informer.shared_informer import (
+    FRESH_READ_PATIENCE_SECONDS,
+    RESYNC_CHUNK,
+    RESYNC_SECONDS,
+    InformerSettings,
+    SharedInformer,
+)
+from shared_api.metrics import SharedMetrics
+from shared_api.objects.namespace import Namespace
+from shared_api.process.clock import SystemClock
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.shared_api.informer.fake_list_watch import FakeListWatch, Listener
+
+THINGS = ResourceType(
+    group="", version="v1", plural="things", kind="Thing", namespaced=False, object_type=Namespace
+)
+NEVER_BLOCK = InformerSettings(wait_seconds=0.0)
+
+
+class Scene:
+    """An informer on one thread, its server, and one handler."""
+
+    def __init__(self, settings: InformerSettings = NEVER_BLOCK) -> None:
+        self.clock = VirtualClock(start=0)
+        self.server = FakeListWatch()
+        self.metrics = SharedMetrics(component="c", version="v", python_version="p")
+        self.informer = SharedInformer(
+            self.server,
+            THINGS,
+            clock=self.clock,
+            rng=random.Random(7),
+            settings=settings,
+            store=IndexedStore[Namespace](indexes={"team": lambda n: n.metadata.labels.values()}),
+            observer=self.metrics.informers.of_resource("things"),
+        )
+        self.listener = Listener()
+        self.informer.add_handler(self.listener)
+
+    def run(self, seconds: float = 0.0) -> list[str]:
+        """Step until nothing is left to do in this time; return what the handler heard."""
+        until = self.clock.monotonic() + seconds
+        for _ in range(100_000):
+            rest = self.informer.step()
+            self.informer.store.validate()
+            if rest > 0 and self.clock.monotonic() + rest > until:
+                break
+            self.clock.advance(rest)
+        else:
+            pytest.fail("the informer spins")
+        self.clock.advance(until - self.clock.monotonic())
+        return self.listener.take()
+
+    def relist(self) -> list[str]:
+        """Lose the watch together with what it would have brought, then list."""
+        self.server.watches[-1].silent = True
+        self.server.send_error(410, "Expired")
+        return self.run(1)
+
+    def count(self, name: str) -> float | None:
+        return self.metrics.registry.get_sample_value(
+            f"koord_queue_informer_{name}", {"resource": "things"}
+        )
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    scene = Scene()
+    yield scene
+    assert {item.metadata.key: item for item in scene.informer.store.list()} == scene.listener.state
+
+
+def test_handlers_hear_of_every_change_with_the_state_before(scene: Scene) -> None:
+    scene.server.put("a")
+    assert scene.run() == ["->a@1"]
+    scene.server.put("a")
+    scene.server.put("b")
+    scene.server.delete("a")
+    assert scene.run() == ["a@1>a@2", "->b@3", "a@2>-"]
+
+
+def test_synced_means_that_every_handler_has_seen_the_whole_first_list(scene: Scene) -> None:
+    for number in range(PAGE_LIMIT + 1):
+        scene.server.put(f"n{number}")
+    assert scene.informer.check_synced() == (False, "things not listed yet")
+    scene.informer.step()
+    assert (len(scene.listener.heard), scene.informer.has_synced()) == (PAGE_LIMIT, False)
+    scene.informer.step()
+    assert (len(scene.listener.heard), scene.informer.has_synced()) == (PAGE_LIMIT + 1, True)
+    assert scene.informer.check_synced() == (True, "501 things")
+    assert scene.informer.last_resource_version == "501"
+
+
+def test_an_empty_list_is_a_whole_list(scene: Scene) -> None:
+    scene.run()
+    assert scene.informer.has_synced()
+
+
+def test_a_handler_that_comes_late_is_shown_what_is_there_first(scene: Scene) -> None:
+    scene.server.put("a")
+    scene.run()
+    late = Listener()
+    scene.informer.add_handler(late)
+    assert not scene.informer.has_synced()
+    scene.server.put("b")
+    scene.run()
+    assert late.heard == ["->a@1", "->b@2"]
+    assert scene.informer.has_synced()
+
+
+def test_after_a_gap_handlers_hear_the_difference_and_nothing_else(scene: Scene) -> None:
+    for name in ("same", "changed", "gone"):
+        scene.server.put(name)
+    scene.run()
+    scene.server.watches[-1].silent = True
+    scene.server.delete("gone")
+    scene.server.put("changed")
+    scene.server.put("new")
+    assert scene.relist() == ["changed@2>changed@5", "->new@6", "gone@3>-"]
+
+
+def test_an_object_made_again_under_its_name_is_gone_first_then_added(scene: Scene) -> None:
+    scene.server.put("a")
+    scene.run()
+    scene.server.watches[-1].silent = True
+    scene.server.delete("a")
+    scene.server.put("a")
+    assert scene.relist() == ["a@1>-", "->a@3"]
+
+
+def test_a_handler_that_fails_neither_hides_the_event_nor_stops_the_informer() -> None:
+    scene = Scene()
+    first = scene.informer
+
+    def broken(old: Namespace | None, new: Namespace | None) -> None:
+        raise ValueError(f"{old} {new}")
+
+    second = Listener()
+    first.add_handler(broken)
+    first.add_handler(second)
+    scene.server.put("a")
+    assert scene.run() == ["->a@1"]
+    assert second.heard == ["->a@1"]
+    assert scene.count("handler_errors_total") == 1
+
+
+class TestUndecodable:
+    @pytest.fixture
+    def reports(self, scene: Scene) -> list[DecodeFailure]:
+        reports: list[DecodeFailure] = []
+        scene.informer.add_undecodable_handler(reports.append)
+        return reports
+
+    def test_its_last_good_version_goes_on_to_count(
+        self, scene: Scene, reports: list[DecodeFailure]
+    ) -> None:
+        good = scene.server.put("a")
+        scene.run()
+        failure = scene.server.break_object("a")
+        scene.server.put("b")
+        assert scene.run() == ["->b@3"]
+        assert (reports, scene.informer.store.get("a")) == ([failure], good)
+        assert scene.informer.undecodable() == {"a": failure}
+        assert scene.relist() == []
+        assert (len(reports), scene.count("decode_failures_total")) == (1, 1), "told once"
+
+    def test_repaired_it_is_an_ordinary_change(
+        self, scene: Scene, reports: list[DecodeFailure]
+    ) -> None:
+        scene.server.put("a")
+        scene.server.break_object("a")
+        scene.run()
+        scene.server.put("a")
+        assert scene.run() == ["->a@3"]
+        assert (len(reports), scene.informer.undecodable()) == (1, {})
+
+    def test_deleted_it_is_gone_by_watch_and_by_list(
+        self, scene: Scene, reports: list[DecodeFailure]
+    ) -> None:
+        for name in ("a", "b"):
+            scene.server.put(name)
+        scene.run()
+        for name in ("a", "b"):
+            scene.server.break_object(name)
+        scene.run()
+        scene.server.delete("a")
+        assert scene.run() == ["a@1>-"]
+        scene.server.watches[-1].silent = True
+        scene.server.delete("b")
+        assert scene.relist() == ["b@2>-"]
+        assert (len(reports), scene.informer.undecodable()) == (2, {})
+
+    def test_a_deletion_that_cannot_be_read_is_a_deletion(
+        self, scene: Scene, reports: list[DecodeFailure]
+    ) -> None:
+        scene.server.put("a")
+        scene.run()
+        scene.server.delete("a")
+        uid = scene.listener.state["a"].metadata.uid
+        broken = DecodeFailure("", "a", uid, "2", "bad")
+        scene.server.history[-1] = WatchEvent("DELETED", None, "2", undecodable=broken)
+        assert scene.run() == ["a@1>-"]
+        assert reports == [], "nobody needs to repair it any more"
+
+    def test_under_a_new_uid_the_old_object_is_gone(
+        self, scene: Scene, reports: list[DecodeFailure]
+    ) -> None:
+        scene.server.put("a")
+        scene.run()
+        scene.server.watches[-1].silent = True
+        scene.server.delete("a")
+        scene.server.break_object("a")
+        assert scene.relist() == ["a@1>-"]
+        assert len(reports) == 1
+
+    def test_one_without_a_name_costs_no_living_object(
+        self, scene: Scene, reports: list[DecodeFailure]
+    ) -> None:
+        scene.server.put("a")
+        scene.run()
+        scene.server.items["a"] = DecodeFailure(error="no metadata")
+        assert scene.relist() == []
+        assert (len(reports), scene.informer.undecodable()) == (1, {})
+
+    def test_a_report_that_fails_is_only_counted(self, scene: Scene) -> None:
+        def broken(failure: DecodeFailure) -> None:
+            raise ValueError(failure)
+
+        scene.informer.add_undecodable_handler(broken)
+        scene.server.break_object("a")
+        scene.run()
+        assert scene.count("handler_errors_total") == 1
+
+
+class TestOwnWrites:
+    def test_the_store_has_it_at_once_and_handlers_hear_it_once(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        written = scene.server.put("a", team="blue")
+        assert scene.informer.note_written(written)
+        assert scene.informer.store.by_index("team", "blue") == [written]
+        assert scene.listener.heard == []
+        assert scene.run() == ["a@1>a@2"]
+
+    def test_a_list_that_was_read_before_the_write_does_not_undo_it(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        created = None
+
+        def create() -> None:
+            nonlocal created
+            scene.server.before_page = lambda: None
+            page = list(scene.server.items)
+            created = scene.server.put("b")
+            scene.informer.note_written(created)
+            del scene.server.items["b"]  # the page is of before
+            scene.server.version -= 1
+            assert page == ["a"]
+
+        scene.server.before_page = create
+        assert scene.relist() == ["->b@2"], "by the watch that follows"
+        assert scene.informer.store.get("b") == created
+
+    def test_an_answer_from_before_the_last_list_raises_no_ghost(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.watches[-1].silent = True
+        written = scene.server.put("a")
+        scene.server.delete("a")
+        assert scene.relist() == []
+        assert not scene.informer.note_written(written)
+
+
+class TestResync:
+    def test_everything_is_shown_again_now_and_then(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        heard = []
+        for _ in range(int(RESYNC_SECONDS * 3 / 60)):
+            scene.server.bookmark()
+            heard += scene.run(60)
+        assert set(heard) == {"a@1>a@1"}
+        assert 2 <= len(heard) <= 3
+
+    def test_it_comes_in_chunks_between_which_events_are_heard(self, scene: Scene) -> None:
+        for number in range(RESYNC_CHUNK + 1):
+            scene.server.put(f"n{number}")
+        scene.run()
+        scene.clock.advance(RESYNC_SECONDS * 1.1)
+        scene.server.put("new")
+        scene.informer.step()
+        assert scene.listener.heard[-1] == "->new@502"
+        assert len(scene.listener.take()) == RESYNC_CHUNK + 1
+        assert len(scene.run()) == 1
+
+    def test_what_has_changed_or_gone_meanwhile_is_shown_as_it_is(self, scene: Scene) -> None:
+        for number in range(RESYNC_CHUNK + 2):
+            scene.server.put(f"n{number:04}")
+        scene.run()
+        scene.clock.advance(RESYNC_SECONDS * 1.1)
+        scene.server.delete("n0500")
+        scene.server.put("n0501")
+        scene.informer.step()
+        scene.listener.take()
+        assert scene.run() == ["n0501@504>n0501@504"]
+
+    def test_it_can_be_switched_off(self) -> None:
+        scene = Scene(InformerSettings(wait_seconds=0, resync_seconds=0))
+        scene.server.put("a")
+        scene.run()
+        scene.clock.advance(RESYNC_SECONDS * 10)
+        assert scene.run() == []
+
+
+class TestFreshRead:
+    def test_a_cache_that_has_seen_everything_is_fresh_at_once(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        assert scene.informer.start_fresh_read().is_reached()
+
+    def test_a_busy_cache_gets_there_by_its_watch(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.put("a")
+        read = scene.informer.start_fresh_read()
+        assert not read.is_reached()
+        lists = len(scene.server.lists)
+        scene.run()
+        assert read.is_reached()
+        assert len(scene.server.lists) == lists
+
+    def test_a_quiet_cache_is_listed_when_its_watch_does_not_say(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.version += 1  # something else happened in the cluster
+        read = scene.informer.start_fresh_read()
+        scene.run(FRESH_READ_PATIENCE_SECONDS)
+        assert not read.is_reached()
+        scene.run()
+        assert read.is_reached()
+
+    def test_a_server_that_can_not_be_asked_says_so(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.down = True
+        with pytest.raises(Exception, match="connection refused"):
+            scene.informer.start_fresh_read()
+
+
+def test_after_a_restore_from_a_backup_the_cache_holds_what_the_server_holds(scene: Scene) -> None:
+    old = scene.server.put("a")
+    scene.server.put("a")
+    scene.server.put("b")
+    scene.run()
+    scene.server.restore_backup(1)
+    scene.server.items = {"a": old}
+    scene.server.send_error(410, "Expired")
+    assert scene.run(1) == ["a@2>a@1", "b@3>-"]
+    scene.server.put("a")
+    assert scene.run() == ["a@1>a@2"]
+
+
+def test_on_its_own_thread_it_follows_reports_itself_and_stops_at_once() -> None:
+    scene = Scene()
+    informer: SharedInformer[Namespace] = SharedInformer(
+        scene.server, THINGS, clock=SystemClock(), rng=random.Random(1), settings=NEVER_BLOCK
+    )
+    listener = Listener()
+    informer.add_handler(listener)
+    assert informer.stop(), "before start"
+    scene.server.put("a")
+    informer.start()
+    assert informer.thread is not None
+    for _ in range(10_000):
+        if informer.has_synced():
+            break
+        SystemClock().sleep(0.001)
+    assert informer.stop(10)
+    assert not informer.thread.is_alive()
+    assert listener.heard == ["->a@1"]
+    assert all(watch.closed for watch in scene.server.watches)
+
+
+def test_a_scrape_sees_the_cache_as_it_is(scene: Scene) -> None:
+    informer = scene.informer
+    scene.metrics.informers.of_resource("things").show(
+        objects=lambda: len(informer.store),
+        synced=informer.has_synced,
+        undecodable=lambda: len(informer.undecodable()),
+        watch_age=informer.silence_seconds,
+    )
+    assert scene.count("synced") == 0
+    scene.server.put("a")
+    scene.server.break_object("b")
+    scene.run()
+    scene.clock.advance(7)
+    names = ("objects", "synced", "undecodable_objects", "watch_age_seconds")
+    assert [scene.count(name) for name in names] == [1, 1, 1, 7]
+    scene.server.watches[-1].ended = True
+    scene.run()
+    labels = {"resource": "things", "reason": "ended"}
+    ends = "koord_queue_informer_watch_ends_total"
+    assert scene.metrics.registry.get_sample_value(ends, labels) == 1
+    assert scene.count("lists_total") == 1
+
+
+ACTIONS = ["put", "put", "delete", "break", "step", "cut", "expire", "write", "wait"]
+
+
+@pytest.mark.properties
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from("abc")), max_size=30))
+def test_whatever_happens_the_cache_ends_like_the_server_and_handlers_like_the_cache(
+    actions: list[tuple[str, str]],
+) -> None:
+    scene = Scene()
+    for action, name in actions:
+        act(scene, action, name)
+        scene.informer.store.validate()
+    for name in sorted(scene.server.items):
+        scene.server.put(name)  # whatever was broken is repaired
+    scene.run(100)
+    want: dict[str, Any] = dict(scene.server.items)
+    assert {item.metadata.key: item for item in scene.informer.store.list()} == want
+    assert scene.listener.state == want
+
+
+def act(scene: Scene, action: str, name: str) -> None:
+    """Do one thing to the server, the connection or the informer."""
+    server = scene.server
+    watch = server.watches[-1] if server.watches else None
+    match action:
+        case "put":
+            server.put(name)
+        case "write":
+            scene.informer.note_written(server.put(name))
+        case "break":
+            server.break_object(name)
+        case "delete" if name in server.items:
+            server.delete(name)
+        case "cut" if watch is not None:
+            watch.broken = True
+        case "expire" if watch is not None:
+            watch.silent = True
+            server.send_error(410, "Expired")
+        case "wait":
+            scene.run(0.5)
+        case _:
+            scene.informer.step()
+
+
+def test_over_the_client_it_follows_the_fake_api_server_through_its_faults() -> None:
+    clock, rng = VirtualClock(), random.Random(7)
+    server = FakeApiServer(clock=clock, rng=rng)
+    client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    informer = SharedInformer(client, NAMESPACES, clock=clock, rng=rng, settings=NEVER_BLOCK)
+    listener = Listener()
+    informer.add_handler(listener)
+
+    def run(seconds: float) -> None:
+        until = clock.monotonic() + seconds
+        while clock.monotonic() < until or server.unread_lines:
+            clock.advance(min(max(informer.step(), 0.01), 0.5))
+
+    run(1)
+    assert informer.has_synced()
+    troubles: list[Callable[[], object]] = [server.drop_watches, server.end_watches]
+    troubles += [server.expire_watches, server.stall_watches, server.compact, server.go_down]
+    for number, trouble in enumerate(troubles):
+        trouble()
+        body = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": f"n{number}"}}
+        server.direct.create(body)
+        server.direct.delete("namespaces", f"n{number - 1}" if number else "kube-public")
+        run(20)
+        server.come_up()
+        run(100)
+        want = {body["metadata"]["name"] for body in server.direct.list("namespaces")}
+        assert set(listener.state) == want, trouble
+        assert {each.metadata.name for each in informer.store.list()} == want, trouble

@@ -1,0 +1,217 @@
+"""Tests of shared_api.process.probes, over real sockets on loopback."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+import pytest
+
+from shared_api.process.clock import Clock, SystemClock
+from shared_api.process.loop_thread import LoopThread
+from shared_api.process.probes import (
+    CONNECTION_SECONDS,
+    MAX_CONNECTIONS,
+    Address,
+    AddressError,
+    ProbeServer,
+    Routes,
+    open_listener,
+    parse_address,
+)
+from shared_api.testing.virtual_clock import VirtualClock
+
+TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
+ANYWHERE = Address("127.0.0.1", 0)
+
+
+@contextmanager
+def serving(
+    routes: Routes, clock: Clock | None = None, tls: ssl.SSLContext | None = None
+) -> Iterator[int]:
+    """Serve the routes; yields the port."""
+    server = ProbeServer(ANYWHERE, routes, flag="--x", clock=clock or SystemClock(), tls=tls)
+    thread = LoopThread("probes", server.step, SystemClock())
+    thread.start()
+    try:
+        yield server.port
+    finally:
+        assert thread.stop(10)
+        server.close()
+
+
+def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{port}{path}"
+    response = httpx.request(method, url, headers=headers, timeout=10, trust_env=False)
+    return response.status_code, response.text
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    def broken() -> tuple[bool, str]:
+        raise ValueError("oops")
+
+    routes = Routes(
+        live={"threads": lambda: (True, "4 threads run")},
+        ready={
+            "leader": lambda: (True, ""),
+            "caches": lambda: (False, "jobs not listed yet\n"),
+            "broken": broken,
+        },
+    )
+    with serving(routes) as port:
+        yield port
+
+
+SICK = "[-]broken failed: the check itself failed: ValueError('oops')\n"
+SLOW = "[-]caches failed: jobs not listed yet\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("/livez", (200, "ok")),
+        ("/livez/", (200, "ok")),
+        ("/healthz", (200, "ok")),
+        ("/livez?verbose", (200, "[+]threads ok: 4 threads run\nlivez check passed\n")),
+        ("/healthz/threads", (200, "ok")),
+        ("/readyz", (500, f"{SICK}{SLOW}[+]leader ok\nreadyz check failed\n")),
+        ("/readyz/leader", (200, "ok")),
+        ("/readyz/caches", (500, f"{SLOW}readyz check failed\n")),
+        ("/readyz?exclude=caches&exclude=broken", (200, "ok")),
+        ("/readyz?exclude=broken", (500, f"{SLOW}[+]leader ok\nreadyz check failed\n")),
+        ("/readyz/nonsense", (404, "404 page not found\n")),
+        ("/metrics", (404, "404 page not found\n")),
+        ("/", (404, "404 page not found\n")),
+        ("/../etc/passwd", (404, "404 page not found\n")),
+    ],
+)
+def test_probes_answer_as_those_of_kubernetes(port: int, path: str, want: tuple[int, str]) -> None:
+    assert get(port, path) == want
+
+
+def test_head_has_no_body_and_a_post_is_refused(port: int) -> None:
+    assert get(port, "/livez", "HEAD") == (200, "")
+    assert get(port, "/livez", "POST")[0] == HTTPStatus.NOT_IMPLEMENTED
+
+
+def test_metrics_come_with_their_content_type_and_need_permission_where_asked() -> None:
+    def authorize(path: str, headers: object) -> HTTPStatus:
+        assert isinstance(headers, dict)
+        known = (path, headers.get("authorization")) == ("/metrics", "Bearer good")
+        return HTTPStatus.OK if known else HTTPStatus.UNAUTHORIZED
+
+    routes = Routes(metrics=lambda: (b"up 1\n", "text/special"), authorize=authorize)
+    with serving(routes) as port:
+        assert get(port, "/metrics") == (401, "401 Unauthorized\n")
+        assert get(port, "/metrics", Authorization="Bearer good") == (200, "up 1\n")
+        assert get(port, "/livez")[0] == 404, "not served on this port"
+
+
+def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(
+        TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
+    )
+    with serving(Routes(metrics=lambda: (b"up 1\n", "text/plain")), tls=context) as port:
+        silent = socket.create_connection(("127.0.0.1", port), timeout=10)
+        plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+        with silent, plain:
+            plain.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            trusted = ssl.create_default_context(cafile=str(TLS_DATA / "test_only_ca.pem"))
+            got = httpx.get(f"https://localhost:{port}/metrics", verify=trusted, trust_env=False)
+            assert got.text == "up 1\n"
+            answer = b""
+            with suppress(ConnectionResetError):  # how it is refused is up to TLS
+                answer = plain.recv(100)
+            assert b"up 1" not in answer
+
+
+def test_nonsense_on_the_socket_harms_nobody(port: int) -> None:
+    for nonsense in (
+        b"",
+        b"\x16\x03\x01\x02\x00",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx" + b"y" * 70_000,
+    ):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(nonsense)
+    assert get(port, "/livez") == (200, "ok")
+
+
+def test_connections_that_send_nothing_take_no_more_than_their_share() -> None:
+    clock = VirtualClock()
+    entered = threading.Semaphore(0)
+
+    def check() -> tuple[bool, str]:
+        entered.release()
+        return True, ""
+
+    with serving(Routes(live={"it": check}), clock) as port, ExitStack() as silent:
+        idle = [
+            # Less than what the server's own sockets wait.
+            silent.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        # The server accepts in order: the next one finds the house full.
+        with pytest.raises(httpx.TransportError):
+            get(port, "/livez")
+        clock.advance(CONNECTION_SECONDS)
+        assert [connection.recv(1) for connection in idle] == [b""] * MAX_CONNECTIONS
+        assert wait_for_ok(port)
+
+
+def wait_for_ok(port: int) -> bool:
+    """Say whether the server answers again; its threads need a moment to leave."""
+    for _ in range(1000):
+        try:
+            return get(port, "/livez") == (200, "ok")
+        except httpx.TransportError:
+            continue
+    return False
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (":8081", Address("", 8081)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        ("localhost:8081", Address("localhost", 8081)),
+        ("[::1]:80", Address("::1", 80)),
+        ("[::]:80", Address("::", 80)),
+    ],
+)
+def test_an_address_is_parsed_and_printed_back(text: str, want: Address) -> None:
+    assert parse_address(text, "--health-address") == want
+    assert str(want) == text
+
+
+@pytest.mark.parametrize("text", ["", "8081", "::1:80", "host:", ":http", ":65536", ":-1", ":²"])
+def test_a_wrong_address_is_an_error_of_one_line_that_names_the_flag(text: str) -> None:
+    with pytest.raises(AddressError, match=r"^--health-address: [^\n]+$"):
+        parse_address(text, "--health-address")
+
+
+def test_a_port_in_use_is_an_error_of_one_line_that_names_the_flag() -> None:
+    with open_listener(ANYWHERE, "--x") as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(AddressError) as caught:
+            ProbeServer(address, Routes(), flag="--metrics-address", clock=SystemClock())
+    assert str(caught.value) == f"--metrics-address: {address} is already in use"
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(AddressError, match=r"^--x: cannot listen on 192\.0\.2\.1:0: "):
+        open_listener(Address("192.0.2.1", 0), "--x")
+
+
+def test_no_host_means_every_interface() -> None:
+    with open_listener(Address("", 0), "--x") as listener:
+        port = listener.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()

@@ -1,0 +1,340 @@
+"""Tests of shared_api.leader_election: two candidates, one lease, virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import inf
+from typing import TypeVar
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_api.client.errors import AlreadyExists, Conflict, ConnectionLost, NotFound
+from shared_api.leader_election import (
+    LeaderElector,
+    LeaseSettingError,
+    LeaseSettings,
+    ObservedLease,
+    SoleLeader,
+    Verdict,
+    judge_lease,
+    observe,
+)
+from shared_api.objects.lease import Lease, LeaseSpec
+from shared_api.objects.meta import ObjectMeta
+from shared_api.testing.virtual_clock import VirtualClock
+
+SETTINGS = LeaseSettings()
+
+R = TypeVar("R")
+
+
+class FakeLease:
+    """The one lease on the server; each candidate reaches it through a `FakeLock`."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self.version = 0
+
+    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
+        if self.lease is None and resource_version:
+            raise NotFound(404, "NotFound", "")
+        if self.lease is not None and not resource_version:
+            raise AlreadyExists(409, "AlreadyExists", "")
+        if self.lease is not None and self.lease.metadata.resource_version != resource_version:
+            raise Conflict(409, "Conflict", "")
+        self.version += 1
+        self.lease = Lease(metadata=ObjectMeta(resource_version=str(self.version)), spec=spec)
+        return self.lease
+
+
+class FakeLock:
+    """One candidate's way to the lease, with faults."""
+
+    def __init__(self, server: FakeLease, clock: VirtualClock) -> None:
+        self.server = server
+        self.clock = clock
+        self.cut_off = False
+        self.answers_lost = False
+        self.seconds = 0.0  # that a request takes, half of them on the way there
+
+    def read(self) -> Lease | None:
+        return self._call(lambda: self.server.lease)
+
+    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
+        return self._call(lambda: self.server.write(spec, resource_version))
+
+    def _call(self, action: Callable[[], R]) -> R:
+        if self.cut_off:
+            raise ConnectionLost("no route", sent=False)
+        self.clock.advance(self.seconds / 2)
+        result = action()
+        self.clock.advance(self.seconds / 2)
+        if self.answers_lost:
+            raise ConnectionLost("reset", sent=True)
+        return result
+
+
+class Candidate:
+    """An elector, its lock, and what its callbacks were told."""
+
+    def __init__(self, name: str, server: FakeLease, clock: VirtualClock) -> None:
+        self.lock = FakeLock(server, clock)
+        self.started = 0
+        self.stopped: list[str] = []
+        self.elector = LeaderElector(
+            self.lock,
+            name,
+            SETTINGS,
+            clock=clock,
+            rng=random.Random(name),
+            on_started_leading=self._on_started,
+            on_stopped_leading=self.stopped.append,
+        )
+
+    def _on_started(self) -> None:
+        self.started += 1
+
+
+class World:
+    """Two candidates that step when their rest is over."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(start=100)
+        self.server = FakeLease()
+        self.a = Candidate("a", self.server, self.clock)
+        self.b = Candidate("b", self.server, self.clock)
+        self.due: dict[Candidate, float] = {self.a: 100.0}
+
+    def admit_b(self) -> None:
+        self.due[self.b] = self.clock.monotonic()
+
+    def run(self, seconds: float) -> None:
+        """Let this much time pass, step whoever is due, and check that there is one writer."""
+        until = self.clock.monotonic() + seconds
+        while self.due:
+            who = min(self.due, key=lambda each: self.due[each])
+            if self.due[who] > until:
+                break
+            self.clock.advance(max(self.due[who] - self.clock.monotonic(), 0))
+            self.step(who)
+        self.clock.advance(max(until - self.clock.monotonic(), 0))
+        self.check()
+
+    def step(self, who: Candidate) -> None:
+        rest = who.elector.step()
+        self.check()
+        if rest is None:
+            del self.due[who]
+        else:
+            # Never the same instant again, so that a hurried retry cannot stop the clock.
+            self.due[who] = self.clock.monotonic() + max(rest, 0.001)
+
+    def check(self) -> None:
+        assert not (self.a.elector.writable_seconds() and self.b.elector.writable_seconds())
+        assert not (self.a.elector.is_leader() and self.b.elector.is_leader())
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_first_candidate_leads_and_goes_on_leading(world: World) -> None:
+    world.run(1)
+    world.admit_b()
+    world.run(120)
+    assert (world.a.started, world.a.stopped, world.b.started) == (1, [], 0)
+    assert world.a.elector.time_left() > SETTINGS.lease_seconds - SETTINGS.retry_seconds - 0.1
+    assert (world.a.elector.holder(), world.b.elector.holder()) == ("a", "a")
+    lease = world.server.lease
+    assert lease is not None
+    assert (lease.spec.lease_transitions, lease.spec.lease_duration_seconds) == (0, 15)
+
+
+def test_a_new_leader_writes_only_when_its_predecessors_last_write_must_be_over(
+    world: World,
+) -> None:
+    world.run(3.9)
+    assert (world.a.elector.is_leader(), world.a.elector.writable_seconds()) == (True, 0)
+    assert world.a.elector.settle_seconds_left() == pytest.approx(0.1)
+    world.run(0.2)
+    assert world.a.elector.writable_seconds() == world.a.elector.time_left() > 0
+
+
+def test_a_leader_that_is_cut_off_stops_before_the_other_starts(world: World) -> None:
+    world.run(10)
+    world.admit_b()
+    world.run(10)
+    world.a.lock.cut_off = True
+    world.run(SETTINGS.renew_deadline_seconds + 2)
+    assert world.a.stopped == ["not renewed within the renew deadline"]
+    assert world.a.elector.writable_seconds() == 0
+    assert world.a not in world.due, "a process that lost the lease is over"
+    world.run(20)
+    assert (world.b.started, world.b.elector.is_leader()) == (1, True)
+    assert world.server.lease is not None
+    assert world.server.lease.spec.lease_transitions == 1
+
+
+def test_a_short_outage_costs_nobody_the_lease(world: World) -> None:
+    world.run(10)
+    world.admit_b()
+    for lock in (world.a.lock, world.b.lock):
+        lock.cut_off = True
+    world.run(7)
+    for lock in (world.a.lock, world.b.lock):
+        lock.cut_off = False
+    world.run(30)
+    assert (world.a.elector.is_leader(), world.a.stopped, world.b.started) == (True, [], 0)
+
+
+def test_a_renewal_counts_from_before_it_was_sent(world: World) -> None:
+    world.a.lock.seconds = 2.0
+    world.step(world.a)  # reads for 2 s, creates for 2 s
+    assert world.a.elector.time_left() == SETTINGS.lease_seconds - 2.0
+    world.clock.advance(1.0)
+    world.a.lock.seconds = 4.0
+    world.step(world.a)
+    assert world.a.elector.time_left() == SETTINGS.lease_seconds - 4.0
+
+
+def test_a_renewal_whose_outcome_is_unknown_extends_nothing(world: World) -> None:
+    world.run(1)
+    before = world.a.elector.time_left()
+    world.a.lock.answers_lost = True
+    world.run(5)
+    assert world.server.version > 1, "it did arrive"
+    assert world.a.elector.time_left() == pytest.approx(before - 5)
+    world.a.lock.answers_lost = False
+    world.run(5)
+    assert world.a.elector.is_leader()
+    assert world.a.elector.time_left() > 10
+
+
+def test_a_lease_won_too_slowly_is_not_used(world: World) -> None:
+    world.a.lock.seconds = SETTINGS.renew_deadline_seconds
+    world.step(world.a)
+    assert (world.a.started, world.a.elector.is_leader()) == (0, False)
+    world.a.lock.seconds = 0
+    world.step(world.a)
+    assert world.a.started == 1
+
+
+def test_a_leader_that_sees_another_holder_stops_at_once(world: World) -> None:
+    world.run(1)
+    world.server.write(LeaseSpec(holder_identity="thief"), str(world.server.version))
+    world.run(2.1)
+    assert world.a.stopped == ["taken by thief"]
+    assert not world.a.elector.is_leader()
+
+
+def test_a_lease_deleted_by_hand_is_made_again_by_its_leader(world: World) -> None:
+    world.run(10)
+    world.server.lease = None
+    world.run(10)
+    assert (world.a.elector.is_leader(), world.a.stopped, world.a.started) == (True, [], 1)
+    assert world.server.lease is not None
+
+
+def test_a_released_lease_is_taken_at_the_next_retry_without_a_wait(world: World) -> None:
+    world.run(10)
+    world.admit_b()
+    world.run(1)
+    del world.due[world.a]
+    world.a.elector.release()
+    assert world.a.elector.writable_seconds() == 0
+    assert world.a.elector.step() is None
+    world.run(SETTINGS.retry_seconds * 1.2)
+    assert world.b.elector.writable_seconds() > 0
+    assert world.a.stopped == [], "a release is no loss"
+
+
+def test_releasing_what_one_does_not_hold_or_cannot_reach_is_harmless(world: World) -> None:
+    world.b.elector.release()
+    assert world.server.version == 0
+    world.run(1)
+    world.a.lock.cut_off = True
+    world.a.elector.release()
+    assert not world.a.elector.is_leader()
+
+
+@pytest.mark.parametrize("jump", [86_400, -86_400])
+def test_jumps_of_the_wall_clock_change_nothing(world: World, jump: float) -> None:
+    world.run(5)
+    world.admit_b()
+    world.run(5)
+    world.clock.jump_wall_clock(jump)
+    world.run(60)
+    assert (world.a.elector.is_leader(), world.a.stopped, world.b.started) == (True, [], 0)
+
+
+@pytest.mark.properties
+@given(st.lists(st.tuples(st.sampled_from("abx"), st.floats(0.1, 20), st.floats(0, 4)), max_size=8))
+def test_whatever_the_network_does_there_is_one_writer_at_most(
+    faults: list[tuple[str, float, float]],
+) -> None:
+    world = World()
+    world.admit_b()
+    for cut_off, seconds, latency in faults:
+        for name, candidate in (("a", world.a), ("b", world.b)):
+            candidate.lock.cut_off = name == cut_off
+            candidate.lock.seconds = latency
+        world.run(seconds)  # checks after every step
+
+
+def observed(holder: str | None, since: float, seconds: int | None = 15) -> ObservedLease:
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=seconds)
+    return ObservedLease(spec=spec, resource_version="1", since=since)
+
+
+@pytest.mark.parametrize(
+    ("lease", "want"),
+    [
+        pytest.param(None, Verdict.CREATE, id="there is none"),
+        pytest.param(observed("me", 0), Verdict.RENEW, id="mine, however old"),
+        pytest.param(observed("", 100), Verdict.ACQUIRE, id="released"),
+        pytest.param(observed(None, 100), Verdict.ACQUIRE, id="made by hand, without a holder"),
+        pytest.param(observed("you", 85.1), Verdict.WAIT, id="seen to change within its duration"),
+        pytest.param(observed("you", 85), Verdict.ACQUIRE, id="unchanged for its duration"),
+        pytest.param(observed("you", 85, 60), Verdict.WAIT, id="its own duration is longer"),
+        pytest.param(observed("you", 95, 5), Verdict.ACQUIRE, id="its own duration is shorter"),
+        pytest.param(observed("you", 85.1, None), Verdict.WAIT, id="no duration: the usual one"),
+    ],
+)
+def test_the_verdict_rests_on_what_was_seen_here(
+    lease: ObservedLease | None, want: Verdict
+) -> None:
+    assert judge_lease(lease, "me", 100, 15) is want
+
+
+def test_a_version_seen_again_keeps_the_time_at_which_it_was_first_seen() -> None:
+    lease = Lease(metadata=ObjectMeta(resource_version="7"), spec=LeaseSpec(holder_identity="you"))
+    first = observe(None, lease, 10)
+    assert observe(first, lease, 20).since == 10
+    renewed = msgspec.structs.replace(lease, metadata=ObjectMeta(resource_version="8"))
+    assert observe(first, renewed, 20).since == 20
+
+
+@pytest.mark.parametrize(
+    ("lease", "renew", "retry", "want"),
+    [
+        (10, 10, 2, r"lease duration \(10 s\) must be above the renew deadline \(10 s\)"),
+        (15, 2.4, 2, r"renew deadline \(2.4 s\) must be above 1.2 times"),
+        (15, 10, 0, "retry period must be above 0"),
+    ],
+)
+def test_durations_that_cannot_work_are_refused(
+    lease: int, renew: float, retry: float, want: str
+) -> None:
+    with pytest.raises(LeaseSettingError, match=want):
+        LeaseSettings(lease_seconds=lease, renew_deadline_seconds=renew, retry_seconds=retry)
+
+
+def test_without_election_the_process_leads_without_end() -> None:
+    leader = SoleLeader("me")
+    assert leader.is_leader()
+    assert (leader.time_left(), leader.writable_seconds(), leader.holder()) == (inf, inf, "me")

@@ -1,0 +1,42 @@
+"""Tests of shared_api.lease_lock, over the client and the fake API server."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from shared_api.client.errors import AlreadyExists, Conflict
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.lease_lock import ApiLeaseLock
+from shared_api.objects.lease import LeaseSpec
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+
+
+@pytest.fixture
+def lock() -> ApiLeaseLock:
+    clock, rng = VirtualClock(), random.Random(7)
+    server = FakeApiServer(clock=clock, rng=rng)
+    client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    return ApiLeaseLock(client, "kube-system", "koord-queue")
+
+
+def test_a_lease_is_created_read_and_renewed(lock: ApiLeaseLock) -> None:
+    assert lock.read() is None
+    created = lock.write(LeaseSpec(holder_identity="a", lease_transitions=3), "")
+    assert lock.read() == created
+    version = created.metadata.resource_version
+    renewed = lock.write(LeaseSpec(holder_identity="", lease_duration_seconds=1), version)
+    assert (renewed.spec.holder_identity, renewed.spec.lease_transitions) == ("", 3)
+    assert lock.read() == renewed
+
+
+def test_who_is_late_is_told_so(lock: ApiLeaseLock) -> None:
+    version = lock.write(LeaseSpec(holder_identity="a"), "").metadata.resource_version
+    with pytest.raises(AlreadyExists):
+        lock.write(LeaseSpec(holder_identity="b"), "")
+    lock.write(LeaseSpec(holder_identity="b"), version)
+    with pytest.raises(Conflict):
+        lock.write(LeaseSpec(holder_identity="c"), version)

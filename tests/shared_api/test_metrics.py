@@ -1,0 +1,85 @@
+"""Tests of shared_api.metrics: every series is driven through the behaviour that counts it."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from shared_api.metrics import SharedMetrics
+from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.work_queue import WorkQueue
+
+
+def sample(metrics: SharedMetrics, name: str, /, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def metrics() -> SharedMetrics:
+    return SharedMetrics(component="koord-queue", version="1.2.3", python_version="3.11.7")
+
+
+def test_a_work_queue_reports_itself(metrics: SharedMetrics) -> None:
+    clock = VirtualClock(start=0)
+    observer = metrics.work_queues.of_queue("jobs")
+    queue = WorkQueue[str](clock, backoff=lambda _: 1.0, observer=observer)
+    queue.add("a")
+    queue.add("b")
+    clock.advance(2)
+    queue.try_get()
+    clock.advance(3)
+    queue.add_rate_limited("a")
+    queue.done("a")
+    want = {
+        "workqueue_depth": 1,
+        "workqueue_adds_total": 2,
+        "workqueue_retries_total": 1,
+        "workqueue_queue_duration_seconds_sum": 2,
+        "workqueue_work_duration_seconds_sum": 3,
+    }
+    assert {name: sample(metrics, name, name="jobs") for name in want} == want
+
+
+def test_requests_are_counted_by_code_and_timed_by_verb(metrics: SharedMetrics) -> None:
+    for code in ("200", "200", "409"):
+        metrics.rest_client.on_request(
+            verb="patch", method="PATCH", host="h:6443", code=code, seconds=0.3
+        )
+    total, duration = "rest_client_requests_total", "rest_client_request_duration_seconds"
+    assert sample(metrics, total, code="200", method="PATCH", host="h:6443") == 2
+    assert sample(metrics, total, code="409", method="PATCH", host="h:6443") == 1
+    assert sample(metrics, f"{duration}_count", verb="patch", host="h:6443") == 3
+    assert sample(metrics, f"{duration}_bucket", verb="patch", host="h:6443", le="0.25") == 0
+    assert sample(metrics, f"{duration}_bucket", verb="patch", host="h:6443", le="0.5") == 3
+
+
+def test_the_process_says_what_it_is_and_whether_it_leads(metrics: SharedMetrics) -> None:
+    build = {"component": "koord-queue", "version": "1.2.3", "python_version": "3.11.7"}
+    assert sample(metrics, "koord_queue_build_info", **build) == 1
+    assert sample(metrics, "koord_queue_leader") == 0
+    metrics.process.on_leading(leading=True)
+    assert sample(metrics, "koord_queue_leader") == 1
+    metrics.process.on_leading(leading=False)
+    assert sample(metrics, "koord_queue_leader") == 0
+
+
+def test_what_only_the_resync_found_and_failing_steps_are_counted(metrics: SharedMetrics) -> None:
+    metrics.process.on_resync_found("jobs")
+    metrics.process.on_loop_error("queue-a", ValueError("no"))
+    assert sample(metrics, "koord_queue_resync_found_total", resource="jobs") == 1
+    assert sample(metrics, "koord_queue_loop_errors_total", thread="queue-a") == 1
+
+
+def test_two_registries_in_one_process_do_not_meet(metrics: SharedMetrics) -> None:
+    other = SharedMetrics(component="x", version="y", python_version="z")
+    metrics.process.on_leading(leading=True)
+    assert sample(other, "koord_queue_leader") == 0
+
+
+def test_the_exposition_parses_and_has_no_series_of_birth_times(metrics: SharedMetrics) -> None:
+    metrics.process.on_resync_found("jobs")
+    body, content_type = metrics.exposition()
+    assert content_type.startswith("text/plain; version=0.0.4")
+    names = {family.name for family in text_string_to_metric_families(body.decode())}
+    assert {"koord_queue_resync_found", "process_resident_memory_bytes"} <= names
+    assert b"_created" not in body

@@ -1,0 +1,271 @@
+"""Tests of shared_api.work_queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared_api.process.clock import SystemClock
+from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.work_queue import WorkQueue
+
+
+def doubling(attempt: int) -> float:
+    return 2.0**attempt
+
+
+class Recorder:
+    """A WorkQueueObserver that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+
+    def on_add(self, depth: int) -> None:
+        self.seen.append(("add", depth))
+
+    def on_get(self, waited_seconds: float, depth: int) -> None:
+        self.seen.append(("get", waited_seconds, depth))
+
+    def on_done(self, worked_seconds: float) -> None:
+        self.seen.append(("done", worked_seconds))
+
+    def on_retry(self) -> None:
+        self.seen.append(("retry",))
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(start=0)
+
+
+@pytest.fixture
+def queue(clock: VirtualClock) -> Iterator[WorkQueue[str]]:
+    queue = WorkQueue[str](clock, backoff=doubling)
+    yield queue
+    queue.validate()
+
+
+def test_a_key_that_is_added_twice_is_given_out_once(queue: WorkQueue[str]) -> None:
+    for key in ("a", "b", "a"):
+        queue.add(key)
+    assert [queue.try_get(), queue.try_get(), queue.try_get()] == ["a", "b", None]
+
+
+def test_a_key_in_work_is_not_given_to_a_second_worker_but_again_when_done(
+    queue: WorkQueue[str],
+) -> None:
+    queue.add("a")
+    assert queue.try_get() == "a"
+    queue.add("a")
+    queue.add("a")
+    assert queue.try_get() is None
+    queue.done("a")
+    assert queue.try_get() == "a"
+    queue.done("a")
+    assert queue.try_get() is None
+
+
+def test_done_without_get_is_a_bug_of_the_caller(queue: WorkQueue[str]) -> None:
+    with pytest.raises(KeyError):
+        queue.done("a")
+
+
+def test_a_delayed_key_comes_when_it_is_due(queue: WorkQueue[str], clock: VirtualClock) -> None:
+    queue.add_after("later", 5)
+    queue.add_after("now", 0)
+    assert queue.seconds_until_ready() == 0
+    assert queue.try_get() == "now"
+    assert queue.seconds_until_ready() == 5
+    clock.advance(4.9)
+    assert queue.try_get() is None
+    clock.advance(0.1)
+    assert queue.try_get() == "later"
+    assert queue.seconds_until_ready() is None
+
+
+def test_of_two_delays_of_one_key_the_earlier_counts_and_the_other_is_void(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    queue.add_after("a", 5)
+    queue.add_after("a", 2)
+    queue.add_after("a", 9)
+    clock.advance(2)
+    assert queue.try_get() == "a"
+    queue.done("a")
+    clock.advance(20)
+    assert queue.try_get() is None
+
+
+def test_a_failing_key_comes_back_later_each_time_until_it_is_forgotten(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    rests = []
+    for _ in range(3):
+        queue.add_rate_limited("a")
+        rests.append(queue.seconds_until_ready())
+        clock.advance(rests[-1] or 0)
+        assert queue.try_get() == "a"
+        queue.done("a")
+    assert (rests, queue.retries("a")) == ([1, 2, 4], 3)
+    queue.forget("a")
+    queue.forget("a")
+    queue.add_rate_limited("a")
+    assert queue.seconds_until_ready() == 1
+
+
+def test_get_waits_for_the_delay_but_no_longer_than_asked(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    queue.add_after("a", 5)
+    assert queue.get(timeout_seconds=3) is None
+    assert clock.monotonic() == 3
+    assert queue.get(timeout_seconds=3) == "a"
+    assert clock.monotonic() == 5
+    queue.done("a")
+    assert queue.get(timeout_seconds=0) is None
+
+
+def test_a_worker_that_waits_for_ever_hears_of_a_delay() -> None:
+    clock = VirtualClock(start=0, blocking=True)
+    queue = WorkQueue[str](clock, backoff=doubling)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(queue.get)
+        clock.wait_for_sleepers(1)
+        queue.add_after("a", 5)
+        clock.advance(5)
+        try:
+            assert waiting.result(timeout=10) == "a"
+        finally:
+            queue.shut_down()
+
+
+def test_after_shut_down_the_line_is_worked_off_and_nothing_new_comes_in(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    queue.add("a")
+    queue.add_after("delayed", 1)
+    queue.shut_down()
+    queue.add("b")
+    queue.add_after("c", 1)
+    clock.advance(10)
+    assert queue.is_shut_down()
+    assert [queue.get(), queue.get()] == ["a", None]
+
+
+def test_the_observer_sees_depths_and_durations(clock: VirtualClock) -> None:
+    recorder = Recorder()
+    queue = WorkQueue[str](clock, backoff=doubling, observer=recorder)
+    queue.add("a")
+    queue.add("b")
+    queue.add("a")
+    clock.advance(3)
+    queue.try_get()
+    clock.advance(2)
+    queue.add("a")
+    assert (queue.depth(), queue.longest_processing_seconds()) == (1, 2)
+    queue.done("a")
+    queue.add_rate_limited("c")
+    clock.advance(1)
+    assert queue.get() == "b"
+    assert recorder.seen == [
+        *[("add", 1), ("add", 2), ("get", 3, 1), ("add", 1), ("done", 2), ("retry",)],
+        *[("add", 2), ("get", 6, 2)],
+    ]
+
+
+def test_on_ready_is_called_whenever_a_resting_worker_should_look(clock: VirtualClock) -> None:
+    wakes: list[None] = []
+    queue = WorkQueue[str](clock, backoff=doubling, on_ready=lambda: wakes.append(None))
+
+    def wakes_of(action: Callable[[], object]) -> int:
+        wakes.clear()
+        action()
+        return len(wakes)
+
+    assert wakes_of(lambda: queue.add("a")) == 1
+    assert wakes_of(lambda: queue.add("a")) == 0, "it is in line already"
+    assert wakes_of(queue.try_get) == 0
+    assert wakes_of(lambda: queue.add("a")) == 0, "it is in work"
+    assert wakes_of(lambda: queue.done("a")) == 1, "and back in line"
+    assert wakes_of(lambda: queue.add_after("b", 5)) == 1
+    assert wakes_of(lambda: queue.add_after("c", 9)) == 0, "the worker wakes for b before"
+    assert wakes_of(queue.shut_down) == 1
+
+
+@pytest.mark.properties
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("add"), st.sampled_from("abc")),
+            st.tuples(st.just("later"), st.sampled_from("abc")),
+            st.tuples(st.sampled_from(["get", "done", "advance"]), st.just("")),
+        ),
+        max_size=40,
+    )
+)
+def test_every_key_is_worked_on_after_its_last_add_and_never_twice_at_once(
+    actions: list[tuple[str, str]],
+) -> None:
+    clock = VirtualClock(start=0)
+    queue = WorkQueue[str](clock, backoff=doubling)
+    in_work: list[str] = []
+    owed: set[str] = set()  # added, and not taken since
+    for action, key in actions:
+        match action:
+            case "add":
+                queue.add(key)
+                owed.add(key)
+            case "later":
+                queue.add_after(key, 1.0)
+                owed.add(key)
+            case "advance":
+                clock.advance(0.5)
+            case "done" if in_work:
+                queue.done(in_work.pop(0))
+            case "get":
+                got = queue.try_get()
+                assert got is None or got not in in_work
+                in_work += [got] if got else []
+            case _:  # nothing is in work that could be done
+                pass
+        queue.validate()
+        owed -= set(in_work) if action == "get" else set()
+    for key in in_work:
+        queue.done(key)
+    clock.advance(10)
+    owed -= set(iter(queue.try_get, None))
+    assert not owed
+
+
+def test_many_threads_lose_no_key_and_share_none() -> None:
+    queue = WorkQueue[int](SystemClock(), backoff=doubling)
+    seen: list[int] = []
+    busy: set[int] = set()
+
+    def work() -> int:
+        count = 0
+        while (key := queue.get()) is not None:
+            assert key not in busy
+            busy.add(key)
+            seen.append(key)
+            busy.discard(key)
+            queue.done(key)
+            count += 1
+        return count
+
+    def add_every_second(start: int) -> None:
+        for key in range(start, 1000, 2):
+            queue.add(key)
+
+    with ThreadPoolExecutor(6) as pool:
+        workers = [pool.submit(work) for _ in range(4)]
+        adders = [pool.submit(add_every_second, start) for start in (0, 1)]
+        for adder in adders:
+            adder.result(timeout=30)
+        queue.shut_down()
+        assert sum(worker.result(timeout=30) for worker in workers) >= 1000
+    assert set(seen) == set(range(1000))
