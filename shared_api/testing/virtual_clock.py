@@ -1,0 +1,116 @@
+"""Time that moves when it is told to.
+
+Two ways to use it:
+
+- *One thread* (the simulation, most tests): ``VirtualClock()``. ``sleep`` and ``wait`` move the
+  time on themselves, because nobody else could. The test calls ``advance`` between steps.
+- *Several threads*: ``VirtualClock(blocking=True)``. ``sleep`` and ``wait`` block their thread
+  until the test moves the time past their deadline. ``wait_for_sleepers(n)`` tells the test when
+  n threads have come to rest, so no test needs a real sleep to know.
+
+The wall time is monotonic time plus an offset; ``jump_wall_clock`` moves the offset alone, which is
+what an NTP step or an administrator does.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
+"""Where virtual wall time starts; any fixed moment does."""
+
+REAL_POLL_SECONDS = 0.002
+"""How often a blocked ``wait`` looks at its event: it can be set without this clock knowing."""
+
+REAL_PATIENCE_SECONDS = 10.0
+"""How long ``wait_for_sleepers`` believes that threads are still on their way; then it fails."""
+
+
+class VirtualClock:
+    """A ``Clock`` under the control of a test."""
+
+    def __init__(self, *, start: float = 1000.0, blocking: bool = False) -> None:
+        """Start at ``start`` monotonic seconds; ``blocking`` for use with threads."""
+        self._blocking = blocking
+        # Guards the fields below; notified when the time moves and when a sleeper comes or goes.
+        self._moved = threading.Condition()
+        self._monotonic = start
+        self._wall_offset = EPOCH - timedelta(seconds=start)
+        self._tickets = 0
+        self._deadlines: dict[int, float] = {}  # of the sleeping threads, by ticket
+
+    def monotonic(self) -> float:
+        """Return virtual seconds."""
+        with self._moved:
+            return self._monotonic
+
+    def now(self) -> datetime:
+        """Return the virtual wall time."""
+        with self._moved:
+            return self._wall_offset + timedelta(seconds=self._monotonic)
+
+    def sleep(self, seconds: float) -> None:
+        """Pass this many virtual seconds: by moving the time, or by waiting for it to be moved."""
+        self.wait(threading.Event(), max(seconds, 0.0))
+
+    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+        """Wait for the event or for virtual time.
+
+        Raises:
+            RuntimeError: One thread would wait for ever (no limit, and nobody to set the event).
+        """
+        if event.is_set() or (seconds is not None and seconds <= 0):
+            return event.is_set()
+        if not self._blocking:
+            if seconds is None:
+                raise RuntimeError("waiting without a limit in a single-threaded VirtualClock")
+            self.advance(seconds)
+            return event.is_set()
+        return self._block(event, float("inf") if seconds is None else self.monotonic() + seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Move the time on, and wake every sleeper whose deadline has come."""
+        assert seconds >= 0, f"monotonic time cannot go back by {-seconds} s"
+        with self._moved:
+            self._monotonic += seconds
+            self._moved.notify_all()
+
+    def jump_wall_clock(self, seconds: float) -> None:
+        """Move the wall time alone, forward or back."""
+        with self._moved:
+            self._wall_offset += timedelta(seconds=seconds)
+
+    def next_deadline(self) -> float | None:
+        """Return the earliest monotonic time that a blocked thread waits for, if any does."""
+        with self._moved:
+            finite = [when for when in self._deadlines.values() if when != float("inf")]
+            return min(finite, default=None)
+
+    def wait_for_sleepers(self, count: int) -> None:
+        """Block, in real time, until at least this many threads sleep on this clock.
+
+        Raises:
+            TimeoutError: They did not come to rest in ``REAL_PATIENCE_SECONDS``.
+        """
+        with self._moved:
+            if not self._moved.wait_for(
+                lambda: len(self._deadlines) >= count, REAL_PATIENCE_SECONDS
+            ):
+                raise TimeoutError(f"{len(self._deadlines)} of {count} threads sleep on the clock")
+
+    def _block(self, event: threading.Event, deadline: float) -> bool:
+        with self._moved:
+            self._tickets += 1
+            ticket = self._tickets
+            self._deadlines[ticket] = deadline
+            self._moved.notify_all()
+        try:
+            while not event.wait(REAL_POLL_SECONDS):
+                if self.monotonic() >= deadline:
+                    break
+        finally:
+            with self._moved:
+                del self._deadlines[ticket]
+                self._moved.notify_all()
+        return event.is_set()

@@ -1,0 +1,48 @@
+"""Tests of shared_api.testing.discovery_documents: what only kubectl reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.shared_api.testing.fake_server_cases import ask, make_server
+
+
+def read(path: str) -> Any:
+    answer = ask(make_server(), "GET", path)
+    assert answer.status == 200, answer
+    return msgspec.json.decode(answer.body)
+
+
+def test_one_group() -> None:
+    group = read("/apis/batch")
+    assert (group["kind"], group["preferredVersion"]["version"]) == ("APIGroup", "v1")
+
+
+@pytest.mark.parametrize(
+    ("path", "item"),
+    [
+        ("api/v1", "/api/v1/namespaces/{namespace}/pods/{name}"),
+        ("apis/example.com/v1", "/apis/example.com/v1/namespaces/{namespace}/things/{name}"),
+        ("apis/scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses/{name}"),
+    ],
+)
+def test_openapi_says_that_the_server_checks_fields(path: str, item: str) -> None:
+    where = read("/openapi/v3")["paths"][path]["serverRelativeURL"]
+    operation = read(where)["paths"][item]["patch"]
+    assert operation["x-kubernetes-group-version-kind"]["version"] == "v1"
+    assert "fieldValidation" in {one["name"] for one in operation["parameters"]}
+
+
+@pytest.mark.parametrize("path", ["/openapi/v3/apis/none.com/v1", "/openapi/v2", "/apis/none.com"])
+def test_what_is_not_there(path: str) -> None:
+    assert ask(make_server(), "GET", path).status == 404
+
+
+def test_a_namespaced_kind_says_so() -> None:
+    resources = {one["name"]: one for one in read("/api/v1")["resources"]}
+    assert resources["pods"]["namespaced"] is True
+    assert resources["nodes"]["namespaced"] is False
+    assert resources["pods/status"]["verbs"] == ["get", "patch", "update"]
