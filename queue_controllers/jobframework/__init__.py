@@ -5,11 +5,11 @@ Read in this order:
 1. ``generic_job``: what a kind of job must be able to answer, and what it may.
 2. ``job_machine``: where a job stands, one machine for every kind; ``managed``: which jobs are
    the queue's business at all.
-3. ``decide``: job, unit, pods and the time -> a list of ``actions``; pure.
+3. ``decide``: a ``job_view`` (job, unit, pods, settings, the time) -> a list of ``actions``; pure.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
    carries; ``unit_status``: what to write into one; pure.
 5. ``execute``: one function per action.
-6. ``reconciler``: one ``step()``: look at a key, decide, execute.
+6. ``reconciler``: one ``step()``: look at a key (``job_lookup``), decide, execute.
 
 Not here: any kind of job. ``queue_controllers.wiring`` knows the list of those that come along
 (``queue_controllers.extensions``); others are found by the entry point group

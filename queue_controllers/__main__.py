@@ -1,0 +1,28 @@
+"""koord-queue-controllers: holds jobs back, and releases them when they are admitted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from queue_controllers.configuration import PROGRAM, load_configuration, parse_flags
+from queue_controllers.wiring import build_controllers, find_extensions
+from shared_api.program import Program, run_program
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program until a signal; return its exit code."""
+    flags = parse_flags(arguments)
+    extensions = find_extensions()
+    configuration = load_configuration(flags.config, extensions)
+    program = Program(PROGRAM, flags.program)
+    return program.run(build_controllers(program, flags, configuration, extensions))
+
+
+def main() -> None:
+    """Run with the arguments of the command line."""
+    sys.exit(run_program(run, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

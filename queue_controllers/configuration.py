@@ -1,0 +1,283 @@
+"""Flags and the configuration file of koord-queue-controllers.
+
+The file has upstream's shape: a key per extension, and under it that extension's options. Beside
+them stand options for all extensions, which an extension may override:
+
+    manage: namespace-quota      # labelled | namespace-quota | all
+    adopt: running               # running | never
+    fullPodTemplates: false
+    job:
+      runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
+      backoffTimeout: 30s        # the first wait after that; doubled each time, at most 15 minutes
+
+Unknown keys are errors that name their path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from queue_controllers.jobframework.job_settings import (
+    BACKOFF_BASE_SECONDS,
+    BACKOFF_CAP_SECONDS,
+    Adopt,
+    JobSettings,
+    Manage,
+)
+from shared_api.backoff import Backoff
+from shared_api.program_flags import (
+    FlagError,
+    ProgramFlags,
+    add_program_flags,
+    parse_bool,
+    read_program_flags,
+)
+
+PROGRAM: Final = "koord-queue-controllers"
+
+IGNORED_FLAGS: Final = (
+    "--wqqps",
+    "--default-requeue-period",
+    "--enable-pod-reclaim",
+    "--enable-reservation",
+    "--enable-network-aware",
+)
+"""Upstream's flags for what is done otherwise here, or not at all: taken, and told in the log."""
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONG_FLAG: Final = re.compile(r"-[a-zA-Z][\w-]+(=.*)?")
+
+
+class ConfigurationError(FlagError):
+    """What is wrong with the configuration, in one line."""
+
+
+class ExtensionOptions(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The options under an extension's key; None: as for all extensions."""
+
+    running_timeout: str | int = 0
+    backoff_timeout: str | int = 0
+    partial_running_timeout: str | int = 0
+    annotation: bool = False
+    manage: Manage | None = None
+    adopt: Adopt | None = None
+    full_pod_templates: bool | None = None
+
+
+class GeneralOptions(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The options for all extensions."""
+
+    manage: Manage | None = None
+    adopt: Adopt | None = None
+    full_pod_templates: bool = False
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration file, read."""
+
+    general: GeneralOptions = GeneralOptions()
+    extensions: dict[str, ExtensionOptions] = {}
+
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line, read."""
+
+    program: ProgramFlags
+    config: str | None
+    enabled_extensions: tuple[str, ...]
+    queue_namespace: str
+    workers: int
+    manage: Manage | None
+    adopt: Adopt | None
+    ignored: tuple[str, ...]
+    """Flags that were given and have no effect."""
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+def parse_flags(arguments: Sequence[str]) -> Flags:
+    """Read the command line; long flags may have one dash, as Go's have.
+
+    Raises:
+        SystemExit: `--help`, or an unknown flag (argparse's own message).
+        FlagError: A value that makes no sense.
+    """
+    got = _parser().parse_args([_with_two_dashes(each) for each in arguments])
+    enabled = parse_bool("--enable-job-extensions", got.enable_job_extensions)
+    names = [each.strip() for each in got.enabled_extensions.split(",")]
+    manages_all = parse_bool("--manage-all-jobs", got.manage_all_jobs)
+    if manages_all and got.manage not in {None, Manage.ALL.value}:
+        raise FlagError(f"--manage-all-jobs and --manage {got.manage} contradict each other")
+    manage = Manage.ALL.value if manages_all else got.manage
+    program = read_program_flags(got, namespace=got.queue_namespace)
+    workers = program.writers if got.workers is None else got.workers
+    if workers < 1:
+        raise FlagError(f"--workers {workers}: at least 1 is needed")
+    if got.verbosity >= DEBUG_VERBOSITY:
+        program = msgspec.structs.replace(program, log_level="debug")
+    given = vars(got)
+    return Flags(
+        program=program,
+        config=got.config,
+        enabled_extensions=tuple(dict.fromkeys(each for each in names if each)) if enabled else (),
+        queue_namespace=got.queue_namespace,
+        workers=workers,
+        manage=None if manage is None else Manage(manage),
+        adopt=None if got.adopt is None else Adopt(got.adopt),
+        ignored=tuple(flag for flag in IGNORED_FLAGS if given[_name_of(flag)] is not None),
+    )
+
+
+DEBUG_VERBOSITY: Final = 4
+"""Of klog's `-v`: from here on it is what we call debug."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Holds jobs back, and releases them when the queue has admitted them.",
+        allow_abbrev=False,
+    )
+    add_program_flags(parser, lease_name=PROGRAM, metrics_address=":8080")
+    add = parser.add_argument
+    add("--config", help="YAML file: a key per extension")
+    add("--enabled-extensions", default="job", help="comma list of the kinds to queue")
+    add("--enable-job-extensions", nargs="?", const="true", default="true")
+    add("--queue-namespace", default="koord-queue", help="the queue's own; never managed")
+    add("--workers", type=int, help="jobs of a kind that are looked at at the same time")
+    add("--manage", choices=[each.value for each in Manage], help="which jobs are queued")
+    add("--manage-all-jobs", nargs="?", const="true", default="false", help="--manage all")
+    add("--adopt", choices=[each.value for each in Adopt], help="jobs that already run")
+    add("-v", dest="verbosity", type=int, default=0, help="klog's verbosity; 4 and up: debug")
+    for flag in IGNORED_FLAGS:
+        add(flag, nargs="?", const="true", help="upstream's; has no effect here")
+    return parser
+
+
+def _name_of(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _with_two_dashes(argument: str) -> str:
+    return f"-{argument}" if _LONG_FLAG.fullmatch(argument) else argument
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+def load_configuration(path: str | None, known: Collection[str]) -> Configuration:
+    """Read the file; without one, the defaults.
+
+    Args:
+        path: of the file.
+        known: keys of the extensions that there are.
+
+    Raises:
+        ConfigurationError: It can not be read, is no YAML, or holds something unknown.
+    """
+    if not path:
+        return Configuration()
+    try:
+        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"--config {path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigurationError(f"--config {path}: not valid YAML: {text}") from error
+    try:
+        return read_configuration({} if document is None else document, known)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--config {path}: {error}") from error
+
+
+def read_configuration(document: object, known: Collection[str]) -> Configuration:
+    """Read a decoded file.
+
+    Raises:
+        ConfigurationError: It holds something unknown, or of the wrong kind.
+    """
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"a map is wanted, got {type(document).__name__}")
+    ours = {field.encode_name for field in msgspec.structs.fields(GeneralOptions)}
+    for key in document:
+        if key not in ours and key not in known:
+            choices = ", ".join(sorted({*ours, *known}))
+            raise ConfigurationError(f"`{key}` is neither an option nor an extension: {choices}")
+    general = _convert({key: document[key] for key in document if key in ours}, GeneralOptions, "")
+    extensions = {
+        key: _convert(document[key] or {}, ExtensionOptions, key)
+        for key in document
+        if key not in ours
+    }
+    for key, options in extensions.items():
+        _check_durations(key, options)
+    return Configuration(general=general, extensions=extensions)
+
+
+def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSettings:
+    """Return the settings of one extension: its own options, else the flags, else the general."""
+    own = configuration.extensions.get(key, ExtensionOptions())
+    general = configuration.general
+    full = general.full_pod_templates if own.full_pod_templates is None else own.full_pod_templates
+    first_wait = parse_seconds(own.backoff_timeout) or BACKOFF_BASE_SECONDS
+    cap = max(BACKOFF_CAP_SECONDS, first_wait)
+    return JobSettings(
+        manage=own.manage or flags.manage or general.manage or Manage.NAMESPACE_QUOTA,
+        adopt=own.adopt or flags.adopt or general.adopt or Adopt.RUNNING,
+        own_namespace=flags.queue_namespace,
+        held_by_annotation=own.annotation,
+        full_pod_templates=full,
+        running_timeout_seconds=parse_seconds(own.running_timeout),
+        backoff=Backoff(base_seconds=first_wait, cap_seconds=cap),
+    )
+
+
+def parse_seconds(value: str | int) -> float:
+    """Return seconds of a Go duration ("10m", "1h30m"), or of a number of seconds.
+
+    Raises:
+        ConfigurationError: It is neither, or negative.
+    """
+    text = str(value)
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ConfigurationError(f"{value!r} is not a duration such as 30s, 5m or 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def _check_durations(key: str, options: ExtensionOptions) -> None:
+    for name, value in (
+        ("runningTimeout", options.running_timeout),
+        ("backoffTimeout", options.backoff_timeout),
+        ("partialRunningTimeout", options.partial_running_timeout),
+    ):
+        try:
+            seconds = parse_seconds(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{key}.{name}: {error}") from error
+        if name == "partialRunningTimeout" and seconds:
+            # Taken and not carried out, it would be a promise that nobody keeps.
+            raise ConfigurationError(f"{key}.{name}: only 0 (off) is supported")
+
+
+def _convert(document: object, to: type[Any], path: str) -> Any:  # noqa: ANN401 - an instance of `to`
+    try:
+        return msgspec.convert(document, to)
+    except msgspec.ValidationError as error:
+        where = f"{path}: " if path else ""
+        raise ConfigurationError(f"{where}{error}") from error

@@ -1,0 +1,175 @@
+"""Facts about batch/v1 Job.
+
+Held by `spec.suspend` (GA since Kubernetes 1.24): the job controller deletes the pods, says
+`Suspended` at once, and clears `startTime`; the pods go when they go. The template may change in
+the patch that releases, also after an earlier run.
+
+Source: controllers reference 3.1 and 8; recordings `job-*` of the real job controller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from queue_controllers.jobframework.queue_unit_builder import pod_set_name
+from shared_api.objects.job import JobStatus
+from shared_api.objects.meta import ObjectMeta, WireStruct, find_condition, is_condition_true
+
+KIND: Final = JobKind(
+    key="job", group="batch", version="v1", kind="Job", plural="jobs", owns_pods=True
+)
+
+JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+"""What `spec.managedBy` says when the usual controller owns the job."""
+
+INDEXED: Final = "Indexed"
+
+
+class BatchJobSpec(WireStruct, frozen=True):
+    """`spec`; absent `parallelism` is 1, absent `completions` is the parallelism."""
+
+    suspend: bool | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    managed_by: str | None = None
+    template: ScheduledPodTemplate = ScheduledPodTemplate()
+
+
+class BatchJob(WireStruct, frozen=True):
+    """A Job with the part of its template that a unit carries."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: BatchJobSpec = BatchJobSpec()
+    status: JobStatus = JobStatus()
+
+
+class BatchJobAdapter:
+    """The `GenericJob` of batch/v1 Job."""
+
+    kind = KIND
+    object_type = BatchJob
+
+    def is_suspended(self, job: BatchJob) -> bool:
+        """Say whether `spec.suspend` is on."""
+        return job.spec.suspend is True
+
+    def why_not_hold(self, job: BatchJob) -> str:
+        """Every Job survives being suspended."""
+        return ""
+
+    def foreign_manager(self, job: BatchJob) -> str:
+        """Return `spec.managedBy` unless it is the job controller."""
+        manager = job.spec.managed_by or ""
+        return "" if manager == JOB_CONTROLLER else manager
+
+    def status_of(self, job: BatchJob) -> StatusFacts:
+        """Read conditions and counts.
+
+        `active` counts pods, pending ones too: whether one runs is for the pods to say.
+        `terminating` may lag behind, and errs towards waiting.
+        """
+        status = job.status
+        suspended = find_condition(status.conditions, "Suspended")
+        return StatusFacts(
+            is_empty=status == _EMPTY,
+            suspended=suspended is not None and suspended.status == "True",
+            suspended_since=suspended.last_transition_time if suspended is not None else None,
+            running=status.active > 0,
+            outcome=_outcome_of(status),
+            pods=status.active + status.terminating,
+        )
+
+    def pod_sets(self, job: BatchJob) -> tuple[JobPodSet, ...]:
+        """One set, named after the job."""
+        name = pod_set_name(job.metadata.name)
+        return (JobPodSet(name=name, count=count_needed(job), template=job.spec.template),)
+
+    def priority_of(self, job: BatchJob) -> PrioritySource:
+        """The template's class and number."""
+        spec = job.spec.template.spec
+        return PrioritySource(spec.priority_class_name, spec.priority)
+
+    def suspend_patch(self, job: BatchJob) -> dict[str, Any]:
+        """Turn `spec.suspend` on."""
+        return {"spec": {"suspend": True}}
+
+    def release_patch(self, job: BatchJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn `spec.suspend` off and stamp the template, which the API accepts in one patch."""
+        spec: dict[str, Any] = {"suspend": False}
+        stamp = stamps.get(pod_set_name(job.metadata.name))
+        if stamp is not None:
+            metadata = {"labels": stamp.labels, "annotations": stamp.annotations}
+            given = {key: value for key, value in metadata.items() if value}
+            spec["template"] = {"metadata": given}
+        return {"spec": spec}
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the one template."""
+        return {pod_set_name(job["metadata"]["name"]): job["spec"]["template"]}
+
+
+_EMPTY: Final = JobStatus()
+
+
+def _outcome_of(status: JobStatus) -> Outcome | None:
+    if is_condition_true(status.conditions, "Complete"):
+        return Outcome(succeeded=True)
+    failed = find_condition(status.conditions, "Failed")
+    if failed is not None and failed.status == "True":
+        return Outcome(succeeded=False, message=failed.message or failed.reason)
+    return None
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+
+def count_needed(job: BatchJob) -> int:
+    """Return how many pods the job still runs at a time: never more than work is left for.
+
+    min(parallelism, completions - succeeded), completions being the parallelism where absent; of
+    an Indexed job, indexes that failed for good need no pod either.
+    """
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    completions = parallelism if job.spec.completions is None else job.spec.completions
+    left = completions - job.status.succeeded
+    if job.spec.completion_mode == INDEXED and job.status.failed_indexes:
+        # A list that cannot be read is left out: the count then errs towards more.
+        with contextlib.suppress(ValueError):
+            left -= count_indexes(job.status.failed_indexes, completions)
+    return max(min(parallelism, left), 0)
+
+
+def count_indexes(text: str, completions: int) -> int:
+    """Count the indexes in a list like "1,3-5,7", as the job controller writes it.
+
+    Raises:
+        ValueError: It is not such a list, not in order, or passes the number of completions.
+    """
+    count, last = 0, -1
+    for part in text.split(",") if text else ():
+        first_text, dash, end_text = part.partition("-")
+        first = _index(first_text)
+        end = _index(end_text) if dash else first
+        if first <= last or end < first or end >= completions:
+            raise ValueError(f"indexes {text!r}: {part!r} is out of order or range")
+        count += end - first + 1
+        last = end
+    return count
+
+
+def _index(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{text!r} is no index")
+    return int(text)

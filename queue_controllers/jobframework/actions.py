@@ -1,0 +1,86 @@
+"""What `decide` says and `execute` does: one frozen value per action."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import PodStamp
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to be done to a job, to its unit, or to be told."""
+
+
+class SuspendJob(Action, frozen=True):
+    """Turn the job's switch on; guarded by its uid, since any version of it must stop."""
+
+    annotate: bool = False
+    """Write the suspend annotation as well."""
+
+
+class ReleaseJob(Action, frozen=True):
+    """Turn the switch off and stamp the templates, in one patch.
+
+    Guarded by the job's resourceVersion: a release that comes late must not resume a job that has
+    been evicted meanwhile.
+    """
+
+    released_at: Timestamp
+    stamps: dict[str, PodStamp] = {}
+    annotation: str | None = None
+    """What the suspend annotation becomes, "" to remove it, None to leave it alone."""
+
+
+class CreateUnit(Action, frozen=True):
+    """Create the job's unit."""
+
+    body: dict[str, Any]
+
+
+class PatchUnit(Action, frozen=True):
+    """Change metadata and spec of the unit; guarded by its resourceVersion."""
+
+    unit: QueueUnit
+    body: dict[str, Any]
+
+
+class PatchUnitStatus(Action, frozen=True):
+    """Change the unit's status; guarded by its resourceVersion."""
+
+    unit: QueueUnit
+    status: dict[str, Any]
+
+
+class DeleteUnit(Action, frozen=True):
+    """Delete a unit whose job is gone; guarded by its uid."""
+
+    unit: QueueUnit
+
+
+class EventType(StrEnum):
+    """How loud an event is."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class TellJob(Action, frozen=True):
+    """An event on the job: what a person looking at it should know."""
+
+    reason: str
+    message: str
+    type: EventType = EventType.NORMAL
+
+
+class TellUnit(Action, frozen=True):
+    """An event on the unit."""
+
+    unit: QueueUnit
+    reason: str
+    message: str
+    type: EventType = EventType.NORMAL

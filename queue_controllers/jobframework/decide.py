@@ -1,0 +1,457 @@
+"""What to do about one job: everything known of it in, a list of actions out. Pure.
+
+The order of the questions is the rule:
+
+1. Is the job gone, ended or being deleted? Finished is looked at before anything else.
+2. Is it the queue's at all, and has it a unit?
+3. Does the unit still say what the job says?
+4. Must it give its place back? An eviction is announced first and carried out after that, so a
+   crash between any two steps leaves objects from which the next look goes on.
+5. Is it admitted: then its switch goes off, once, when nothing of an earlier run is left. Is it
+   not: then its switch stays on, whoever turns it off.
+
+At most one write per object comes out of one look: the next look sees what the write has made.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import (
+    Action,
+    CreateUnit,
+    EventType,
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    SuspendJob,
+    TellJob,
+    TellUnit,
+)
+from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
+from queue_controllers.jobframework.job_machine import JobState, State, judge_job
+from queue_controllers.jobframework.job_settings import Adopt
+from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
+from queue_controllers.jobframework.managed import quota_of_job
+from queue_controllers.jobframework.queue_unit_builder import (
+    build_growth,
+    build_reclaimable,
+    build_stamps,
+    build_sync,
+    build_unit,
+    choose_unit_name,
+    demand_of,
+    outgrows,
+)
+from queue_controllers.jobframework.unit_status import (
+    BACKOFF_TIMEOUT,
+    DEACTIVATED,
+    JOB_CHANGED,
+    OPERATOR_SILENT,
+    SUSPEND_CONTESTED,
+    counted_admissions,
+    evict_unit,
+    free_unit,
+    move_unit,
+    set_condition,
+)
+from shared_api.objects.meta import Condition, is_condition_true
+from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
+from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import (
+    RELEASED_PHASES,
+    Phase,
+    is_adopted,
+    is_being_evicted,
+    is_booked,
+    is_final,
+    is_managed_by_controllers,
+    phase_of,
+)
+from shared_api.well_known_labels import ACTIVE, SUSPEND
+
+SILENT_SECONDS: Final = 60.0
+"""How long an operator may take to confirm a suspension once no pod lives (decisions B 3)."""
+
+FIGHT_SECONDS: Final = 60.0
+MAX_FIGHTS: Final = 3
+"""Un-suspends by somebody else within a minute after which the queue stops fighting."""
+
+SETTLE_SECONDS: Final = 0.5
+"""How long Running waits for the other pods after the first: one write with the right counts
+instead of two. A job whose pods all run does not wait."""
+
+COUNT_SECONDS: Final = 30.0
+"""Least time between two writes that only correct the counts of a running unit."""
+
+LATE: Final = "Backoff due to running timeout"
+"""Upstream's message."""
+
+_WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
+
+
+def decide(view: JobView) -> Decision:
+    """Say what to do about one job, and what to remember of it."""
+    job, unit, memory = view.job, view.unit, view.memory
+    if job is None:
+        return Decision(state=judge_job(None, view.pods, admitted=False, silent=False))
+    if not view.ownership.managed:
+        return Decision(memory=msgspec.structs.replace(memory, arrived=False))
+    state, memory = _judge(view, job)
+    view = msgspec.structs.replace(view, memory=memory)
+    if unit is None:
+        decision = _decide_without_unit(view, job, state)
+    elif is_final(unit) or unit.metadata.deletion_timestamp is not None:
+        decision = Decision(memory=memory)
+    elif not is_managed_by_controllers(unit):
+        # Made by hand or by another version for this very job: from here on it is ours.
+        body = build_sync(job, unit, view.around, waiting=False)
+        decision = Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
+    else:
+        decision = _decide_with_unit(view, job, unit, state)
+    return msgspec.structs.replace(decision, state=state)
+
+
+def _judge(view: JobView, job: JobFacts) -> tuple[JobState, JobMemory]:
+    """Say where the job stands; an operator that had its minute counts as having confirmed."""
+    admitted = view.unit is not None and _is_admitted(view.unit)
+    memory = view.memory
+    state = judge_job(job, view.pods, admitted=admitted, silent=False)
+    if not state.unclear:
+        return state, msgspec.structs.replace(memory, quiet_since=None)
+    since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
+    memory = msgspec.structs.replace(memory, quiet_since=since)
+    if view.moment.monotonic - since >= SILENT_SECONDS:
+        state = judge_job(job, view.pods, admitted=admitted, silent=True)
+    return state, memory
+
+
+def _is_admitted(unit: QueueUnit) -> bool:
+    """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
+    if is_being_evicted(unit) or unit.spec.active is False:
+        return False
+    phase = phase_of(unit)
+    return phase in RELEASED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
+
+
+# --- no unit yet --------------------------------------------------------------------------------
+
+
+def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decision:
+    if state.state in {State.FINISHED, State.DELETING}:
+        return Decision(memory=view.memory)
+    if job.why_not_hold:
+        return _leave_alone(view, job)
+    if len(job.pod_sets) > MAX_POD_SETS:
+        message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
+        return _with_event_once(view, "TooManyPodSets", message, _hold(view, job))
+    adopts = view.settings.adopt is Adopt.RUNNING and not view.memory.arrived
+    adopted = adopts and not job.suspended and view.pods.living > 0
+    actions: list[Action] = [] if adopted else [*_hold(view, job)]
+    name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
+    actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
+    if adopted:
+        message = "It already ran when it was first seen: it goes on, and its quota is booked"
+        actions.append(TellJob(reason="Adopted", message=message))
+    if cut:
+        message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
+        actions.append(TellJob(reason="NameCut", message=message))
+    if trouble := _why_invalid(job):
+        message = f"Its demand can not be computed: {trouble}"
+        actions.append(TellJob(reason="InvalidJob", message=message, type=EventType.WARNING))
+    return Decision(actions=tuple(actions), memory=view.memory)
+
+
+def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
+    """Turn the switch on unless it is."""
+    return () if job.suspended else (_suspend(view, job),)
+
+
+def _suspend(view: JobView, job: JobFacts) -> SuspendJob:
+    by_annotation = view.settings.held_by_annotation or not job.kind.has_switch
+    return SuspendJob(annotate=by_annotation or bool(job.suspend_annotation))
+
+
+def _leave_alone(view: JobView, job: JobFacts) -> Decision:
+    message = f"It can not be queued and is left alone: {job.why_not_hold}"
+    return _with_event_once(view, "CanNotBeHeld", message, ())
+
+
+def _with_event_once(
+    view: JobView, reason: str, message: str, actions: tuple[Action, ...]
+) -> Decision:
+    """Return the actions, with a warning on the job that one process tells once."""
+    memory = view.memory
+    if reason not in memory.told:
+        actions = (*actions, TellJob(reason=reason, message=message, type=EventType.WARNING))
+        memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+    return Decision(actions=actions, memory=memory)
+
+
+def _why_invalid(job: JobFacts) -> str:
+    try:
+        demand_of(job.pod_sets)
+    except QuantityError as error:
+        return str(error)
+    return ""
+
+
+# --- with a unit --------------------------------------------------------------------------------
+
+
+def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    evicting = view.memory.evicting and is_being_evicted(unit)
+    memory = msgspec.structs.replace(view.memory, arrived=False, evicting=evicting)
+    view = msgspec.structs.replace(view, memory=memory)
+    if job.status.outcome is not None:
+        return Decision(actions=(_finish(view, unit, job.status.outcome),), memory=memory)
+    if state.state is State.DELETING:
+        return Decision(memory=memory)
+    waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
+    if body := build_sync(job, unit, view.around, waiting=waiting and state.stopped):
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
+    if _is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
+        return Decision(actions=(_note_silence(view, unit),), memory=memory)
+    if is_being_evicted(unit):
+        return _carry_out_eviction(view, job, unit, state)
+    if is_booked(unit) and (asked := _why_evict(job, unit, state)):
+        reason, message = asked
+        announced = evict_unit(unit, reason, message, view.moment)
+        event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
+        return Decision(actions=(announced, event), memory=memory)
+    if _is_admitted(unit):
+        return _let_run(view, job, unit, state)
+    return _keep_held(view, job, unit, state)
+
+
+def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
+    to, word = (Phase.SUCCEED, "Succeeded") if outcome.succeeded else (Phase.FAILED, "Failed")
+    message = f"{word}: {outcome.message}" if outcome.message else word
+    settled = (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    return move_unit(unit, to, view.moment, message=message, settled=settled)
+
+
+def _is_silent(view: JobView, state: JobState) -> bool:
+    return state.stopped and view.memory.quiet_since is not None
+
+
+def _note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
+    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
+    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
+    return set_condition(unit, silent, view.moment)
+
+
+def _why_evict(job: JobFacts, unit: QueueUnit, state: JobState) -> tuple[str, str] | None:
+    """Return the reason and message because of which a booked unit must give its place back."""
+    if unit.spec.active is False:
+        return DEACTIVATED, "Evicted because the queue unit is deactivated"
+    if state.stopped and not is_adopted(unit) and outgrows(job, unit):
+        # Released like this, it would run with more than anybody decided.
+        return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
+    return None
+
+
+def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if not job.suspended:
+        if is_condition_true(unit.status.conditions, SUSPEND_CONTESTED):
+            return Decision(memory=view.memory)
+        if view.memory.evicting:
+            return _fight(view, job, unit)
+        memory = msgspec.structs.replace(view.memory, evicting=True)
+        return Decision(actions=(_suspend(view, job),), memory=memory)
+    if not state.stopped:
+        return _wait_until_stopped(view, state)
+    freed = free_unit(
+        unit,
+        view.settings,
+        view.moment,
+        jitter=view.jitter,
+        silent=_is_silent(view, state),
+    )
+    return Decision(actions=(freed,), memory=view.memory)
+
+
+def _wait_until_stopped(view: JobView, state: JobState) -> Decision:
+    """Look again when the operator has had its time; until then pods and objects wake us."""
+    since = view.memory.quiet_since
+    if not state.unclear or since is None:
+        return Decision(memory=view.memory)
+    rest = max(since + SILENT_SECONDS - view.moment.monotonic, 0.0)
+    return Decision(memory=view.memory, look_again_seconds=rest)
+
+
+# --- not admitted -------------------------------------------------------------------------------
+
+
+def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
+    if not job.suspended:
+        return Decision(memory=view.memory) if contested else _fight(view, job, unit)
+    if contested:
+        over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
+        return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
+    return _wait_until_stopped(view, state)
+
+
+def _fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Suspend a job again that somebody un-suspended, unless that goes on and on."""
+    memory = _note_fight(view)
+    if len(memory.unsuspended_at) < MAX_FIGHTS:
+        message = "Suspended again: it was un-suspended without having been admitted"
+        event = TellJob(reason="SuspendedAgain", message=message, type=EventType.WARNING)
+        return Decision(actions=(_suspend(view, job), event), memory=memory)
+    message = (
+        f"Un-suspended {MAX_FIGHTS} times within {FIGHT_SECONDS:g} s by somebody else:"
+        " it is not suspended again, and runs without having been admitted"
+    )
+    given_up = Condition(
+        type=SUSPEND_CONTESTED, status="True", reason="UnsuspendedByOthers", message=message
+    )
+    event = TellJob(reason="SuspendContested", message=message, type=EventType.WARNING)
+    return Decision(
+        actions=(set_condition(unit, given_up, view.moment), event),
+        memory=msgspec.structs.replace(memory, unsuspended_at=()),
+    )
+
+
+def _note_fight(view: JobView) -> JobMemory:
+    now = view.moment.monotonic
+    recent = (at for at in view.memory.unsuspended_at if now - at < FIGHT_SECONDS)
+    return msgspec.structs.replace(view.memory, unsuspended_at=(*recent, now))
+
+
+# --- admitted -----------------------------------------------------------------------------------
+
+
+def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    match state.state:
+        case State.RELEASED:
+            return _release(view, job, unit, state)
+        case State.STOPPING:
+            return _wait_until_stopped(view, state)
+        case State.STARTING | State.RUNNING:
+            return _follow(view, job, unit, state)
+        case State.HELD | State.FINISHED | State.DELETING | State.GONE:
+            raise AssertionError(f"admitted, and yet {state.state}")
+
+
+def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if not state.resumable:
+        return Decision(memory=view.memory)  # its last pod object going wakes us
+    if not _is_admitted_whole(unit):
+        message = "Admitted in part, which is not built: it is not released"
+        return _with_event_once(view, "PartialAdmission", message, ())
+    quota = quota_of_job(job, view.around)
+    stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
+    release = ReleaseJob(
+        released_at=view.moment.exact_stamp, stamps=stamps, annotation=_released_annotation(job)
+    )
+    actions: tuple[Action, ...] = (release,)
+    if _was_released_already(job, unit):
+        message = (
+            "Resumed: it is admitted, and was suspended by somebody else."
+            f' To stop it, annotate it {ACTIVE}: "false"'
+        )
+        actions = (release, TellJob(reason="Resumed", message=message, type=EventType.WARNING))
+    return Decision(actions=actions, memory=view.memory)
+
+
+def _is_admitted_whole(unit: QueueUnit) -> bool:
+    """Say whether nothing of the demand is missing; units that list nothing were not split."""
+    granted = {each.name: each.replicas for each in unit.status.admissions}
+    return all(granted.get(each.name, each.count) >= each.count for each in unit.spec.pod_set)
+
+
+def _released_annotation(job: JobFacts) -> str | None:
+    """Return what the suspend annotation becomes at the release."""
+    if job.metadata.annotations.get(SUSPEND) is None:
+        return None
+    return "" if job.kind.releases_on_absence else "false"
+
+
+def _was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether the job has been released since this admission: then others suspended it."""
+    if phase_of(unit) is Phase.RUNNING or is_adopted(unit):
+        return True
+    admitted_at = parse_moment(unit.status.last_allocate_time or "")
+    released_at = job.released_at
+    return admitted_at is not None and released_at is not None and released_at > admitted_at
+
+
+def _follow(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Write down what a released job does: pods that run, work that is done, growth."""
+    if growth := build_growth(job, unit):
+        message = "The job has grown beyond its admission; nothing new is admitted for that"
+        event = TellUnit(unit=unit, reason="Grown", message=message, type=EventType.WARNING)
+        actions = (PatchUnit(unit=unit, body=growth), event)
+        return Decision(actions=actions, memory=view.memory)
+    late, look_again = _is_late(view, job, unit)
+    if late is not None and state.state is State.STARTING:
+        event = TellUnit(unit=unit, reason="Evicted", message=LATE, type=EventType.WARNING)
+        return Decision(actions=(late, event), memory=view.memory)
+    status: dict[str, object] = {}
+    if given_back := build_reclaimable(job, unit):
+        status["reclaimablePods"] = given_back
+    if phase_of(unit) is Phase.RUNNING:
+        return _follow_counts(view, unit, status)
+    if state.state is not State.RUNNING:
+        write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
+        memory = msgspec.structs.replace(view.memory, running_since=None)
+        return Decision(actions=write, memory=memory, look_again_seconds=look_again)
+    return _write_running(view, unit, status)
+
+
+def _is_late(
+    view: JobView, job: JobFacts, unit: QueueUnit
+) -> tuple[PatchUnitStatus | None, float | None]:
+    """Return the eviction of a job that has not come to run in time, or when that will be so."""
+    seconds, released_at = view.settings.running_timeout_seconds, job.released_at
+    if not seconds or released_at is None or phase_of(unit) not in RELEASED_PHASES:
+        return None, None
+    if phase_of(unit) is Phase.RUNNING:
+        return None, None  # it ran: what came after is a retry of its own
+    rest = seconds - (view.moment.wall - released_at).total_seconds()
+    if rest > 0:
+        return None, rest
+    return evict_unit(unit, BACKOFF_TIMEOUT, LATE, view.moment), None
+
+
+def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:
+    """Move the unit to Running, with the counts that the next half second brings."""
+    memory, now = view.memory, view.moment.monotonic
+    since = now if memory.running_since is None else memory.running_since
+    rest = since + SETTLE_SECONDS - now
+    wanted = sum(each.count for each in unit.spec.pod_set)
+    if view.pods.running < wanted and rest > 0:
+        memory = msgspec.structs.replace(memory, running_since=since)
+        return Decision(memory=memory, look_again_seconds=rest)
+    if (admissions := counted_admissions(unit, view.pods)) is not None:
+        status["admissions"] = admissions
+    move = move_unit(
+        unit,
+        Phase.RUNNING,
+        view.moment,
+        message="Running",
+        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
+        extra=status,
+    )
+    memory = msgspec.structs.replace(memory, running_since=None, counted_at=now)
+    return Decision(actions=(move,), memory=memory)
+
+
+def _follow_counts(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:
+    """Correct the counts of a running unit, seldom: nothing is decided by them."""
+    memory, now = view.memory, view.moment.monotonic
+    look_again: float | None = None
+    if (admissions := counted_admissions(unit, view.pods)) is not None:
+        since = memory.counted_at
+        rest = 0.0 if since is None else since + COUNT_SECONDS - now
+        if rest <= 0 or status:
+            status["admissions"] = admissions
+            memory = msgspec.structs.replace(memory, counted_at=now)
+        else:
+            look_again = rest
+    write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
+    return Decision(actions=write, memory=memory, look_again_seconds=look_again)

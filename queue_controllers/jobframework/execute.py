@@ -1,0 +1,259 @@
+"""Carry out what `decide` said: one method per action, each one guarded request.
+
+A write goes out only while this process surely leads long enough for it to end. What the server
+answers goes into the caches at once, so the next look does not decide from what was before.
+Nothing is judged here: whatever the server refuses is raised to the reconciler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from queue_controllers.jobframework.actions import (
+    Action,
+    CreateUnit,
+    DeleteUnit,
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    SuspendJob,
+    TellJob,
+    TellUnit,
+)
+from queue_controllers.jobframework.generic_job import GenericJob, GivesFullTemplates, JobT
+from shared_api.client.errors import NotFound
+from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.leader_election import Leadership
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import RELEASED_AT, SUSPEND
+
+_ObjectT_contra = TypeVar("_ObjectT_contra", contravariant=True)
+
+
+class NotLeadingError(Exception):
+    """A write was not sent, because this process may not lead until it would end."""
+
+
+class WrittenObjects(Protocol[_ObjectT_contra]):
+    """The cache that is told of this process's own writes."""
+
+    def note_written(self, written: _ObjectT_contra) -> bool:
+        """Take in the object that the API server returned."""
+        ...
+
+
+class EventSink(Protocol):
+    """Where events go; never blocks, never raises."""
+
+    def tell(
+        self,
+        api_version: str,
+        kind: str,
+        about: ObjectMeta,
+        *,
+        event_type: str,
+        reason: str,
+        message: str,
+    ) -> None:
+        """Put an event on an object."""
+        ...
+
+
+class Executor(Generic[JobT]):
+    """Sends the writes of one extension. Used from all of its workers."""
+
+    def __init__(
+        self,
+        adapter: GenericJob[JobT],
+        client: ResourceClient,
+        leadership: Leadership,
+        events: EventSink,
+        *,
+        jobs: WrittenObjects[JobT],
+        units: WrittenObjects[QueueUnit],
+        full_pod_templates: bool = False,
+    ) -> None:
+        self._adapter = adapter
+        self._client = client
+        self._leadership = leadership
+        self._events = events
+        self._jobs = jobs
+        self._units = units
+        self._full_pod_templates = full_pod_templates
+        kind = adapter.kind
+        self.job_type: ResourceType[JobT] = ResourceType(
+            kind.group,
+            kind.version,
+            kind.plural,
+            kind.kind,
+            namespaced=True,
+            object_type=adapter.object_type,
+        )
+
+    def may_write(self) -> bool:
+        """Say whether a write that begins now ends within this process's lead."""
+        return self._leadership.writable_seconds() >= WRITE_SECONDS
+
+    def execute(self, action: Action, job: JobT) -> None:
+        """Carry out one action.
+
+        Raises:
+            NotLeadingError: it was not sent.
+            ApiFailure: the server refused, or did not answer.
+        """
+        match action:
+            case TellJob():
+                self._tell_job(action, job)
+            case TellUnit():
+                self._tell_unit(action)
+            case _:
+                if not self.may_write():
+                    raise NotLeadingError
+                self._write(action, job)
+
+    def _write(self, action: Action, job: JobT) -> None:
+        match action:
+            case SuspendJob():
+                self._suspend(action, job)
+            case ReleaseJob():
+                self._release(action, job)
+            case CreateUnit():
+                self._create(action, job)
+            case PatchUnit():
+                self._patch(action, job)
+            case PatchUnitStatus():
+                self._patch_status(action)
+            case _:
+                raise AssertionError(f"nobody carries out {action!r}")
+
+    # --- the job ----------------------------------------------------------------------------
+
+    def _suspend(self, action: SuspendJob, job: JobT) -> None:
+        metadata: dict[str, Any] = {"uid": job.metadata.uid}
+        if action.annotate:
+            metadata["annotations"] = {SUSPEND: "true"}
+        self._patch_job(job, {**self._switch(suspend=True, job=job), "metadata": metadata})
+
+    def _release(self, action: ReleaseJob, job: JobT) -> None:
+        meta = job.metadata
+        annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
+        if action.annotation is not None:
+            annotations[SUSPEND] = action.annotation or None
+        metadata = {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "annotations": annotations,
+        }
+        body = self._adapter.release_patch(job, action.stamps)
+        self._patch_job(job, {**body, "metadata": metadata})
+
+    def _switch(self, *, suspend: bool, job: JobT) -> dict[str, Any]:
+        if not self._adapter.kind.has_switch:
+            return {}
+        return self._adapter.suspend_patch(job) if suspend else {}
+
+    def _patch_job(self, job: JobT, body: Mapping[str, Any]) -> None:
+        meta = job.metadata
+        written = self._client.patch(self.job_type, meta.namespace, meta.name, body)
+        self._jobs.note_written(written)
+
+    def read_job(self, namespace: str, name: str) -> JobT | None:
+        """Read a job from the server, past the cache; None when there is none."""
+        try:
+            found = self._client.get(self.job_type, namespace, name)
+        except NotFound:
+            return None
+        self._jobs.note_written(found)
+        return found
+
+    # --- its unit ---------------------------------------------------------------------------
+
+    def _create(self, action: CreateUnit, job: JobT) -> None:
+        namespace = action.body["metadata"]["namespace"]
+        body = self._with_full_templates(action.body, job)
+        self._units.note_written(self._client.create(QUEUE_UNITS, namespace, body))
+
+    def _patch(self, action: PatchUnit, job: JobT) -> None:
+        body = self._with_full_templates(action.body, job)
+        metadata = {**body.get("metadata", {}), **_guard(action.unit)}
+        self._patch_unit(action.unit, {**body, "metadata": metadata}, "")
+
+    def _with_full_templates(self, body: dict[str, Any], job: JobT) -> dict[str, Any]:
+        """Put whole pod templates in place of the reduced ones, if the settings ask for it.
+
+        They are not kept in memory, so the object is read for it.
+        """
+        pod_sets = body.get("spec", {}).get("podSet")
+        adapter = self._adapter
+        if not (self._full_pod_templates and pod_sets and isinstance(adapter, GivesFullTemplates)):
+            return body
+        meta = job.metadata
+        raw = self._client.get_raw(self.job_type.path(meta.namespace, meta.name))
+        templates = adapter.full_templates(msgspec.json.decode(raw))
+        whole = [{**each, "template": templates[each["name"]]} for each in pod_sets]
+        return {**body, "spec": {**body["spec"], "podSet": whole}}
+
+    def _patch_status(self, action: PatchUnitStatus) -> None:
+        body = {"metadata": _guard(action.unit), "status": action.status}
+        self._patch_unit(action.unit, body, "status")
+
+    def _patch_unit(self, unit: QueueUnit, body: Mapping[str, Any], subresource: str) -> None:
+        meta = unit.metadata
+        written = self._client.patch(
+            QUEUE_UNITS, meta.namespace, meta.name, body, subresource=subresource
+        )
+        self._units.note_written(written)
+
+    def delete_unit(self, action: DeleteUnit) -> None:
+        """Delete a unit whose job is gone.
+
+        Raises:
+            NotLeadingError: it was not sent.
+            ApiFailure: the server refused, or did not answer.
+        """
+        if not self.may_write():
+            raise NotLeadingError
+        meta = action.unit.metadata
+        self._client.delete(QUEUE_UNITS, meta.namespace, meta.name, uid=meta.uid)
+
+    def read_unit(self, namespace: str, name: str) -> QueueUnit | None:
+        """Read a unit from the server, past the cache; None when there is none."""
+        try:
+            found = self._client.get(QUEUE_UNITS, namespace, name)
+        except NotFound:
+            return None
+        self._units.note_written(found)
+        return found
+
+    # --- people -----------------------------------------------------------------------------
+
+    def _tell_job(self, action: TellJob, job: JobT) -> None:
+        kind = self._adapter.kind
+        self._events.tell(
+            kind.api_version,
+            kind.kind,
+            job.metadata,
+            event_type=action.type.value,
+            reason=action.reason,
+            message=action.message,
+        )
+
+    def _tell_unit(self, action: TellUnit) -> None:
+        self._events.tell(
+            QUEUE_UNITS.api_version,
+            QUEUE_UNITS.kind,
+            action.unit.metadata,
+            event_type=action.type.value,
+            reason=action.reason,
+            message=action.message,
+        )
+
+
+def _guard(unit: QueueUnit) -> dict[str, str]:
+    """Return the metadata that makes a patch meet this very version or fail."""
+    return {"uid": unit.metadata.uid, "resourceVersion": unit.metadata.resource_version}

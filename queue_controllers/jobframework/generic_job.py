@@ -1,0 +1,274 @@
+"""What a kind of job must be able to answer, and what it may.
+
+An *adapter* knows one kind and states facts: where its suspend switch is, which pods it will make,
+what its status says. It never says what to do: holding, releasing and ending are the same for every
+kind (`job_machine`, `decide`). One small protocol is required; what only some kinds can do stands
+in protocols of its own beside it, and an adapter that has the method has the ability.
+
+`read_facts` turns an adapter and an object into `JobFacts`, which know no kind any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
+from shared_api.objects.pod import Pod
+from shared_api.well_known_labels import RELATED_POD_SET, RELEASED_AT, SUSPEND, read_annotation
+
+
+class JobKind(msgspec.Struct, frozen=True, kw_only=True):
+    """The names of a kind of job, and what is fixed for all of its objects."""
+
+    key: str
+    """Name of the extension, as in `--enabled-extensions` (upstream's registry key)."""
+    group: str
+    version: str
+    kind: str
+    plural: str
+    name_suffix: str = ""
+    """Of the unit's name, after a dash; none for Job and Workflow."""
+    has_switch: bool = True
+    """Has a suspend field of its own. Kinds without are held by the annotation."""
+    releases_on_absence: bool = False
+    """Its operator takes any suspend annotation for "suspended": release removes it."""
+
+    owns_pods: bool = False
+    """All of its pods have the job itself as controller: nothing in between."""
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or `version` in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of one shape that the job still needs: of those it has finished, none."""
+
+    name: str
+    count: int
+    template: ScheduledPodTemplate
+    min_count: int | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a job ended; final, also when something changes on the object later."""
+
+    succeeded: bool
+    message: str = ""
+
+
+class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job's status says, and nothing that its spec says."""
+
+    is_empty: bool = False
+    """The operator has not said anything yet."""
+    suspended: bool = False
+    """It says that it holds the job back. That its pods are gone does not follow."""
+    suspended_since: Timestamp | None = None
+    running: bool = False
+    """It says that pods of the job run, or should be about to."""
+    outcome: Outcome | None = None
+    pods: int = 0
+    """How many unfinished pods it speaks of; they may not have reached the pod cache yet."""
+
+
+class PrioritySource(msgspec.Struct, frozen=True):
+    """Where a job's priority comes from: a class, a number, or neither."""
+
+    class_name: str = ""
+    value: int | None = None
+
+
+class PodStamp(msgspec.Struct, frozen=True):
+    """Labels and annotations that a release adds to a pod template."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class ApiJob(Protocol):
+    """An object with metadata; frozen."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Name, namespace, uid, resourceVersion, labels, annotations, owners."""
+        ...
+
+
+JobT = TypeVar("JobT", bound=ApiJob)
+
+
+class GenericJob(Protocol[JobT]):
+    """An adapter: facts about one kind of job. Stateless; called from any thread, and often."""
+
+    @property
+    def kind(self) -> JobKind:
+        """The kind's names."""
+        ...
+
+    @property
+    def object_type(self) -> type[JobT]:
+        """The struct that objects of the kind are decoded into: only fields that are read."""
+        ...
+
+    def is_suspended(self, job: JobT) -> bool:
+        """Say whether the suspend field is on. Kinds without one say no."""
+        ...
+
+    def why_not_hold(self, job: JobT) -> str:
+        """Name the field because of which this job would not survive being suspended.
+
+        "" when it survives. A job that does not is left alone and counted as foreign demand.
+        """
+        ...
+
+    def status_of(self, job: JobT) -> StatusFacts:
+        """Say what the status says."""
+        ...
+
+    def pod_sets(self, job: JobT) -> tuple[JobPodSet, ...]:
+        """Return the pods that the job still needs, in a fixed order.
+
+        Part of the work that is done lowers the counts: while the job is held the unit follows
+        them, after the release the difference is what the unit gives back.
+        """
+        ...
+
+    def priority_of(self, job: JobT) -> PrioritySource:
+        """Say where the priority comes from."""
+        ...
+
+    def suspend_patch(self, job: JobT) -> dict[str, Any]:
+        """Return the merge patch that turns the switch on, without metadata."""
+        ...
+
+    def release_patch(self, job: JobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Return the merge patch that turns the switch off and stamps the templates.
+
+        `stamps` is by pod set, empty when nothing may be stamped; kinds whose template can not
+        change at that moment leave them out.
+        """
+        ...
+
+
+@runtime_checkable
+class ManagedElsewhere(Protocol):
+    """A kind whose objects can name another controller (`spec.managedBy`)."""
+
+    def foreign_manager(self, job: Any) -> str:  # noqa: ANN401 - a capability is asked of any kind
+        """Return the name of the controller that owns the job's life, "" when it is the usual."""
+        ...
+
+
+@runtime_checkable
+class SortsPods(Protocol):
+    """A kind whose pods tell by labels to which pod set they belong."""
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the pod set's name, "" when the pod does not say."""
+        ...
+
+
+@runtime_checkable
+class GivesFullTemplates(Protocol):
+    """A kind whose pod templates stand in the object as they are."""
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the whole pod templates of an object as it came from the server, by pod set."""
+        ...
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One job at one moment, whatever its kind."""
+
+    kind: JobKind
+    metadata: ObjectMeta
+    suspended: bool
+    status: StatusFacts = StatusFacts()
+    pod_sets: tuple[JobPodSet, ...] = ()
+    priority: PrioritySource = PrioritySource()
+    why_not_hold: str = ""
+    foreign_manager: str = ""
+
+    @property
+    def uid(self) -> Uid:
+        """The job's uid."""
+        return self.metadata.uid
+
+    @property
+    def released_at(self) -> datetime | None:
+        """When the controllers last released the job; None if they never did."""
+        return parse_moment(read_annotation(self.metadata.annotations, RELEASED_AT) or "")
+
+    @property
+    def suspend_annotation(self) -> str:
+        """The suspend annotation's value, "" where there is none."""
+        return self.metadata.annotations.get(SUSPEND, "")
+
+
+def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool) -> JobFacts:
+    """Ask the adapter everything about one object.
+
+    `held_by_annotation`: the configuration says that the operator of this kind honours the
+    suspend annotation beside its own field.
+    """
+    kind = adapter.kind
+    suspended = adapter.is_suspended(job)
+    if held_by_annotation or not kind.has_switch:
+        suspended = suspended or job.metadata.annotations.get(SUSPEND) == "true"
+    # Not `isinstance(adapter, ManagedElsewhere)`, which says the same and takes longer than all
+    # the rest of this function.
+    foreign_manager = getattr(adapter, "foreign_manager", None)
+    manager = "" if foreign_manager is None else foreign_manager(job)
+    return JobFacts(
+        kind=kind,
+        metadata=job.metadata,
+        suspended=suspended,
+        status=adapter.status_of(job),
+        pod_sets=adapter.pod_sets(job),
+        priority=adapter.priority_of(job),
+        why_not_hold=adapter.why_not_hold(job),
+        foreign_manager=manager,
+    )
+
+
+def pod_set_of_pod(adapter: object, pod: Pod, names: Sequence[str]) -> str:
+    """Return to which of a job's pod sets a pod belongs, "" when nothing says so."""
+    annotated = pod.metadata.annotations.get(RELATED_POD_SET, "")
+    if annotated in names:
+        return annotated
+    if isinstance(adapter, SortsPods):
+        return adapter.pod_set_of(pod)
+    return names[0] if len(names) == 1 else ""
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Return the time that an API timestamp names, None for "" and for what is no time.
+
+    Annotations are user input: one that cannot be read counts as absent.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+KNOWN_JOB_KINDS: Final = frozenset(
+    (
+        *("Job", "JobSet", "TrainJob", "Workflow", "AppWrapper", "SparkApplication"),
+        *("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"),
+        *("RayJob", "RayCluster", "RayService"),
+        *("Pod", "PodGroup", "ReplicaSet", "Deployment", "StatefulSet", "LeaderWorkerSet"),
+    )
+)
+"""Kinds that own what they make: a job under one of them is nested, enabled or not."""
+
+TRANSPARENT_KINDS: Final = frozenset({"CronJob"})
+"""Owners that only start jobs: what they make is managed like what a person makes."""

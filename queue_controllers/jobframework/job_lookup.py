@@ -1,0 +1,134 @@
+"""What is known of one key: the job, its unit, its pods, from the caches of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.jobframework.managed import Surroundings
+from queue_controllers.jobframework.queue_unit_builder import CONTROLLERS
+from shared_api.informer.indexed_store import IndexedStore, IndexFunction
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
+from shared_api.queue_unit_phases import is_booked
+from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY
+
+BY_CONSUMER: Final = "consumer"
+BY_CONSUMER_NAME: Final = "consumer-name"
+
+
+class PodLookup(Protocol):
+    """The pods of a job."""
+
+    def __call__(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
+        """Return the pods of one job, finished ones included."""
+        ...
+
+
+class SurroundingsLookup(Protocol):
+    """What is known outside of jobs."""
+
+    def __call__(self, namespace: str) -> Surroundings:
+        """Return what is known about a namespace."""
+        ...
+
+
+class UnitsOfJob(msgspec.Struct, frozen=True):
+    """The units that name one job, by uid or by name."""
+
+    own: QueueUnit | None = None
+    """The one that counts: the booked one, else the oldest."""
+    surplus: tuple[QueueUnit, ...] = ()
+    """Further units of the same job, made by this program: one job, one unit."""
+    orphans: tuple[QueueUnit, ...] = ()
+    """Units of an earlier bearer of the name, made by this program."""
+
+
+def unit_indexes() -> Mapping[str, IndexFunction[QueueUnit]]:
+    """Return the indexes of the unit cache that this module asks."""
+    return {BY_CONSUMER: _consumers_of, BY_CONSUMER_NAME: _consumer_names_of}
+
+
+def find_units(
+    units: IndexedStore[QueueUnit], kind: JobKind, key: str, uid: Uid | None
+) -> UnitsOfJob:
+    """Return the units of the job with this key and uid (None: there is no such job).
+
+    A unit is found by its consumer's uid. A unit that was made without one (by hand, by upstream)
+    counts where it has the job as owner, or names it in full and nobody else is it.
+    """
+    named = units.by_index(BY_CONSUMER_NAME, _name_value(kind.group, kind.kind, key))
+    mine: dict[str, QueueUnit] = {}
+    orphans = []
+    for unit in named:
+        consumer = unit.spec.consumer_ref
+        assert consumer is not None
+        if uid is not None and (consumer.uid == uid or _is_nameless(unit, consumer, uid)):
+            mine[unit.metadata.uid] = unit
+        elif consumer.uid and consumer.uid != uid and is_our_make(unit):
+            orphans.append(unit)
+    if not mine:
+        return UnitsOfJob(orphans=tuple(orphans))
+    own, *others = sorted(mine.values(), key=_rank)
+    surplus = tuple(each for each in others if is_our_make(each) and not is_booked(each))
+    return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
+
+
+def is_our_make(unit: QueueUnit) -> bool:
+    """Say whether this program created the unit; one that it only took over it never deletes."""
+    annotations = unit.metadata.annotations
+    return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
+
+
+def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str, uid: Uid) -> bool:
+    """Say whether the name belongs to a unit of another job."""
+    holder = units.get(f"{namespace}/{name}")
+    if holder is None:
+        return False
+    consumer = holder.spec.consumer_ref
+    return consumer is None or consumer.uid != uid
+
+
+def key_of_consumer(consumer: ConsumerReference, namespace: str) -> str:
+    """Return the key of the job that a unit in this namespace names."""
+    return f"{consumer.namespace or namespace}/{consumer.name}"
+
+
+def consumer_group(consumer: ConsumerReference) -> str:
+    """Return the API group of the job, whichever version the unit says."""
+    group, slash, _ = consumer.api_version.partition("/")
+    return group if slash else ""
+
+
+def _rank(unit: QueueUnit) -> tuple[bool, str, str]:
+    meta = unit.metadata
+    return (not is_booked(unit), meta.creation_timestamp, meta.name)
+
+
+def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool:
+    """Say whether a unit without a consumer uid is this job's: its owner, or nobody's."""
+    if consumer.uid:
+        return False
+    owners = [owner.uid for owner in unit.metadata.owner_references]
+    return uid in owners or not owners
+
+
+def _consumers_of(unit: QueueUnit) -> tuple[str, ...]:
+    consumer = unit.spec.consumer_ref
+    return (consumer.uid,) if consumer is not None and consumer.uid else ()
+
+
+def _consumer_names_of(unit: QueueUnit) -> tuple[str, ...]:
+    consumer = unit.spec.consumer_ref
+    if consumer is None or not consumer.name:
+        return ()
+    key = key_of_consumer(consumer, unit.metadata.namespace)
+    return (_name_value(consumer_group(consumer), consumer.kind, key),)
+
+
+def _name_value(group: str, kind: str, key: str) -> str:
+    return f"{group}/{kind}/{key}"

@@ -1,0 +1,143 @@
+"""Where a job stands: one machine for every kind.
+
+::
+
+    held ──► released ──► starting ◄──► running ──► finished
+     ▲                        │             │
+     └────── stopping ◄───────┴─────────────┘        (deleted: deleting ──► gone)
+
+- *held*: suspended, and stopped.
+- *released*: the same, but its unit is admitted: only the switch is still off.
+- *starting*: not suspended, not finished, and no pod of it runs: also after it ran (retries).
+- *running*: the status says so, and a pod runs that nobody has deleted.
+- *stopping*: suspended, but a pod lives, or the operator has not said that it knows.
+- *finished*: looked at before anything else (operators leave the rest of a status as it was).
+- *deleting*: deleted, and the object or a living pod of it is still there; then *gone*.
+
+*Stopped* is what frees a booking: no living pod, and the operator says that it holds the job back.
+What it said before the last release does not count, it may not have seen that yet. *Resumable* is
+stopped with no pod object left that is being deleted: an operator that finds one after a resume
+takes it for a failure (six kinds of six, recorded).
+
+Nothing here is remembered: the same objects give the same state after a restart. What has to do
+with time (an operator that stays silent) comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
+from shared_api.objects.pod import Pod
+
+
+class State(StrEnum):
+    """Where a job stands."""
+
+    HELD = "held"
+    RELEASED = "released"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    DELETING = "deleting"
+    GONE = "gone"
+
+
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods of one job, counted."""
+
+    total: int = 0
+    """Pod objects, finished ones included."""
+    living: int = 0
+    """Neither Succeeded nor Failed: they hold their requests, also while they are deleted."""
+    terminating: int = 0
+    """Objects with a deletionTimestamp, in any phase."""
+    running: int = 0
+    """In phase Running, and not being deleted."""
+    running_of_sets: dict[str, int] = {}
+    """The same, by pod set; "" for those that do not say."""
+
+
+NO_PODS = PodFacts()
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on one job."""
+
+    state: State
+    stopped: bool = False
+    resumable: bool = False
+    unclear: bool = False
+    """Suspended and without living pods; only the operator's word is missing."""
+
+
+def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
+    """Count the pods of one job."""
+    total = living = terminating = running = 0
+    running_of_sets: dict[str, int] = {}
+    for pod in pods:
+        total += 1
+        living += pod.is_living
+        if pod.is_terminating:
+            terminating += 1
+        elif pod.status.phase == "Running":
+            running += 1
+            name = pod_set_of(pod)
+            running_of_sets[name] = running_of_sets.get(name, 0) + 1
+    return PodFacts(
+        total=total,
+        living=living,
+        terminating=terminating,
+        running=running,
+        running_of_sets=running_of_sets,
+    )
+
+
+def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, silent: bool) -> JobState:
+    """Say where a job stands.
+
+    Args:
+        job: None when the object does not exist (any more).
+        pods: its pods.
+        admitted: its unit is admitted, and nobody asked for it back.
+        silent: its operator has had all the time it gets to confirm the suspension.
+    """
+    if job is None:
+        return JobState(state=State.DELETING if pods.living else State.GONE)
+    if job.status.outcome is not None:
+        return JobState(state=State.FINISHED)
+    if job.metadata.deletion_timestamp is not None:
+        return JobState(state=State.DELETING)
+    if not job.suspended:
+        runs = job.status.running and pods.running > 0
+        return JobState(state=State.RUNNING if runs else State.STARTING)
+    if pods.living:
+        return JobState(state=State.STOPPING)
+    if not (_operator_confirms(job, pods) or silent):
+        return JobState(state=State.STOPPING, unclear=True)
+    return JobState(
+        state=State.RELEASED if admitted else State.HELD,
+        stopped=True,
+        resumable=not pods.terminating,
+    )
+
+
+def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
+    """Say whether the operator has said, since the last release, that it holds the job back."""
+    status, released_at = job.status, job.released_at
+    if status.pods:
+        return False  # it speaks of pods that the cache does not show yet
+    if released_at is None and status.is_empty and not pods.total:
+        return True  # nothing has ever happened to it
+    if not status.suspended:
+        return False
+    if released_at is None:
+        return True
+    # Conditions have whole seconds, cut off. One of the very second of the release may be from
+    # before it: that is unclear, and waits for a later word or for the operator's time to be up.
+    since = parse_moment(status.suspended_since or "")
+    return since is not None and since > released_at

@@ -1,0 +1,56 @@
+"""What can be set about the treatment of jobs; values only, read by `configuration`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from shared_api.backoff import Backoff
+
+BACKOFF_BASE_SECONDS: Final = 10.0
+BACKOFF_CAP_SECONDS: Final = 900.0
+"""Upstream's requeue state: 10 s doubled each time, at most 15 minutes."""
+
+
+class Manage(StrEnum):
+    """Which jobs are the queue's business."""
+
+    LABELLED = "labelled"
+    """Those that name a queue or quota, or ask with the suspend annotation."""
+    NAMESPACE_QUOTA = "namespace-quota"
+    """Those too whose namespace has a quota by koord-scheduler's rule."""
+    ALL = "all"
+    """Every job that nobody else owns."""
+
+
+class Adopt(StrEnum):
+    """What becomes of a job that already runs when it is first seen."""
+
+    RUNNING = "running"
+    """It goes on, and is booked."""
+    NEVER = "never"
+    """It is suspended, and waits like any other."""
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one extension."""
+
+    manage: Manage = Manage.NAMESPACE_QUOTA
+    adopt: Adopt = Adopt.RUNNING
+    own_namespace: str = "koord-queue"
+    """The queue's own; never managed, like kube-system."""
+    held_by_annotation: bool = False
+    """The kind's operator honours the suspend annotation beside the suspend field."""
+    full_pod_templates: bool = False
+    """Units carry the whole pod template instead of the part that is read."""
+    running_timeout_seconds: float = 0.0
+    """How long a released job may take until its pods run, before it is evicted; 0: for ever."""
+    backoff: Backoff = Backoff(base_seconds=BACKOFF_BASE_SECONDS, cap_seconds=BACKOFF_CAP_SECONDS)
+    """How long an evicted unit waits whose eviction asks for a wait."""
+
+    @property
+    def excluded_namespaces(self) -> frozenset[str]:
+        """Namespaces whose jobs are never touched."""
+        return frozenset({"kube-system", self.own_namespace})

@@ -1,0 +1,93 @@
+"""What `decide` looks at, and what it hands back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from queue_controllers.jobframework.actions import Action
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_machine import NO_PODS, JobState, PodFacts
+from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.managed import Ownership, Surroundings
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """When a decision is made: by the clock that only moves on, and by the one people read."""
+
+    monotonic: float
+    wall: datetime
+
+    @property
+    def stamp(self) -> Timestamp:
+        """The wall time as a `metav1.Time`."""
+        return Timestamp(self.wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    @property
+    def exact_stamp(self) -> Timestamp:
+        """The wall time as a `metav1.MicroTime`."""
+        return Timestamp(self.wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+    def after(self, seconds: float) -> Moment:
+        """Return a later moment."""
+        later = self.wall + timedelta(seconds=seconds)
+        return Moment(monotonic=self.monotonic + seconds, wall=later)
+
+
+class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process remembers of a job between two looks; all of it may be lost.
+
+    Losing it costs a minute of patience or an event told twice, never a wrong release: what a
+    release rests on stands in the objects.
+    """
+
+    arrived: bool = False
+    """Seen for the first time by a watch, and not yet found to be another's: a new job, which is
+    suspended even if it has pods already. All others with living pods are adopted."""
+    unsuspended_at: tuple[float, ...] = ()
+    """When somebody turned the switch off against the queue (monotonic), newest last."""
+    evicting: bool = False
+    """This process has turned the switch on to carry out the eviction that is under way."""
+    quiet_since: float | None = None
+    """Since when only the operator's word is missing for "stopped"."""
+    running_since: float | None = None
+    """Since when a pod runs whose unit does not say so."""
+    counted_at: float | None = None
+    """When counts of running pods were last written."""
+    stamp_refused: bool = False
+    """The API server has refused a stamped release of this job: release it without."""
+    told: frozenset[str] = frozenset()
+    """Reasons of events that are told once."""
+
+
+NOTHING_KNOWN = JobMemory()
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known of one job at one moment."""
+
+    job: JobFacts | None
+    unit: QueueUnit | None = None
+    pods: PodFacts = NO_PODS
+    ownership: Ownership = Ownership(managed=True, reason="")
+    around: Surroundings = Surroundings()
+    settings: JobSettings = JobSettings()
+    memory: JobMemory = NOTHING_KNOWN
+    name_is_taken: bool = False
+    """The unit's ordinary name belongs to another job's unit."""
+    jitter: float = 0.0
+    """Between -0.1 and 0.1: spreads the ends of backoffs."""
+    moment: Moment
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do now, and when to look again without having been asked to."""
+
+    actions: tuple[Action, ...] = ()
+    memory: JobMemory = NOTHING_KNOWN
+    look_again_seconds: float | None = None
+    state: JobState | None = None
+    """None where the job is not the queue's business."""

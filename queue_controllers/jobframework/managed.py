@@ -1,0 +1,150 @@
+"""Which jobs are the queue's business. Pure.
+
+A job is somebody's: its parent's (nested), Kueue's, another controller's, or the queue's. Only the
+queue's jobs get a unit. A job that once had one stays the queue's until it ends: taking the label
+away from a job in line must not let it past the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import (
+    KNOWN_JOB_KINDS,
+    TRANSPARENT_KINDS,
+    JobFacts,
+)
+from queue_controllers.jobframework.job_settings import JobSettings, Manage
+from shared_api.objects.meta import OwnerReference
+from shared_api.quota_names import QuotaNames
+from shared_api.well_known_labels import (
+    KUEUE_QUEUE_NAME,
+    MANAGED_NAMESPACE,
+    RELEASED_AT,
+    SUSPEND,
+    read_annotation,
+    read_queue_name,
+    read_quota_name,
+)
+
+MAX_OWNER_DEPTH: Final = 8
+"""Of the walk through controller owners: deeper is a loop, or nothing that anybody made."""
+
+ReadOwner = Callable[[OwnerReference], OwnerReference | None]
+"""The controller owner of an owner, where the owner is known; else None."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known outside of the job: quotas, namespaces, priority classes."""
+
+    quotas: QuotaNames = QuotaNames()
+    namespace_labels: dict[str, str] = {}
+    """Of the job's namespace."""
+    priority_classes: Mapping[str, int] = {}
+    default_priority: int | None = None
+    """Of the priority class that is the cluster's default, if there is one."""
+
+
+class Ownership(msgspec.Struct, frozen=True):
+    """Whose a job is, and why, for logs."""
+
+    managed: bool
+    reason: str
+
+
+def judge_managed(
+    job: JobFacts,
+    around: Surroundings,
+    settings: JobSettings,
+    *,
+    has_unit: bool,
+    read_owner: ReadOwner = lambda _: None,
+) -> Ownership:
+    """Say whether a job is the queue's, and why or why not."""
+    if refusal := _whose_else(job, settings, read_owner):
+        return Ownership(managed=False, reason=refusal)
+    if has_unit or read_annotation(job.metadata.annotations, RELEASED_AT):
+        return Ownership(managed=True, reason="it is in the queue already")
+    if reason := _why_managed(job, around, settings):
+        return Ownership(managed=True, reason=reason)
+    return Ownership(managed=False, reason="it names no queue or quota")
+
+
+def _whose_else(job: JobFacts, settings: JobSettings, read_owner: ReadOwner) -> str:
+    """Return who else the job belongs to, or ""."""
+    meta = job.metadata
+    if meta.namespace in settings.excluded_namespaces:
+        return f"namespace {meta.namespace} is never managed"
+    if meta.labels.get(KUEUE_QUEUE_NAME):
+        return "it belongs to Kueue"
+    if job.foreign_manager:
+        return f"spec.managedBy is {job.foreign_manager}"
+    owner = find_owner(meta.controller_owner, read_owner)
+    if owner is None:
+        return ""
+    if owner.kind in KNOWN_JOB_KINDS:
+        return f"{owner.kind} {owner.name} owns it"
+    if not _names_queue_or_quota(job):
+        return f"{owner.kind} {owner.name} owns it, and it names no queue or quota itself"
+    return ""
+
+
+def find_owner(owner: OwnerReference | None, read_owner: ReadOwner) -> OwnerReference | None:
+    """Return the owner that a job is nested under: the first of a known kind above it.
+
+    Without one it is the nearest owner of an unknown kind; None when nobody owns the job, or only
+    a starter of jobs (CronJob) does.
+    """
+    nearest: OwnerReference | None = None
+    for _ in range(MAX_OWNER_DEPTH):
+        if owner is None:
+            return nearest
+        if owner.kind in KNOWN_JOB_KINDS:
+            return owner
+        if nearest is None and owner.kind not in TRANSPARENT_KINDS:
+            nearest = owner
+        owner = read_owner(owner)
+    return nearest
+
+
+def quota_of_job(job: JobFacts, around: Surroundings) -> str:
+    """Return the quota that the job is charged to, or "".
+
+    A quota that only the pod template names is the one koord-scheduler will charge the pods to,
+    so it comes before the namespace's.
+    """
+    if named := read_quota_name(job.metadata.labels):
+        return named
+    for pod_set in job.pod_sets:
+        if named := read_quota_name(pod_set.template.metadata.labels):
+            return named
+    return around.quotas.quota_of_namespace(job.metadata.namespace)
+
+
+def queue_of_job(job: JobFacts, quota: str) -> str:
+    """Return the queue that the job waits in: the one it names, else the one of its quota."""
+    return read_queue_name(job.metadata.labels, job.metadata.annotations) or quota
+
+
+def _names_queue_or_quota(job: JobFacts) -> bool:
+    meta = job.metadata
+    return bool(read_queue_name(meta.labels, meta.annotations) or read_quota_name(meta.labels))
+
+
+def _why_managed(job: JobFacts, around: Surroundings, settings: JobSettings) -> str:
+    """Return the rule that makes a job the queue's, or ""."""
+    if settings.manage is Manage.ALL:
+        return "every job is managed"
+    if _names_queue_or_quota(job):
+        return "it names a queue or quota"
+    if job.metadata.annotations.get(SUSPEND) == "true":
+        return f"it is annotated {SUSPEND}"
+    namespace = job.metadata.namespace
+    if read_annotation(around.namespace_labels, MANAGED_NAMESPACE) == "true":
+        return f"namespace {namespace} is labelled {MANAGED_NAMESPACE}"
+    if settings.manage is Manage.NAMESPACE_QUOTA and around.quotas.quota_of_namespace(namespace):
+        return f"namespace {namespace} has a quota"
+    return ""

@@ -1,0 +1,99 @@
+"""The part of a pod template that a QueueUnit carries.
+
+What a queue costs a cluster is its writes, and a template can be 200 kB. So the unit gets what
+scheduling, autoscaling and admission checks read: requests, and where the pod may go. Commands,
+environment, probes and ordinary volumes stay behind. Since nobody here reads the rest either, it
+is not even decoded: ten thousand cached jobs hold no environment variables.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from shared_api.objects.meta import WireStruct
+from shared_api.objects.pod import Container, PodSpec, TemplateMeta
+
+MAX_ANNOTATION_CHARS: Final = 1024
+"""Of a template's annotation that is carried over: gang and autoscaler marks are short."""
+
+CONTROLLER_LABELS: Final = ("batch.kubernetes.io/", "controller-uid", "job-name")
+"""Labels (or their beginnings) that the API server puts on a Job and its template: the job's name
+and uid say nothing that the unit does not say already."""
+
+
+class ContainerPort(WireStruct, frozen=True):
+    """A port of a container; only those on the node take part in scheduling."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = ""
+
+
+class ScheduledContainer(Container, frozen=True):
+    """A container; the image is there because a pod template without one is refused."""
+
+    image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class TemplateVolume(WireStruct, frozen=True):
+    """A volume; only claims bind a pod to a place."""
+
+    name: str = ""
+    persistent_volume_claim: dict[str, Any] | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
+class ScheduledPodSpec(PodSpec, frozen=True):
+    """A pod's spec with all that says where it may go, in the words of the API."""
+
+    containers: tuple[ScheduledContainer, ...] = ()
+    init_containers: tuple[ScheduledContainer, ...] = ()
+    volumes: tuple[TemplateVolume, ...] = ()
+    restart_policy: str = ""
+    preemption_policy: str = ""
+    runtime_class_name: str = ""
+    host_network: bool | None = None
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[dict[str, Any], ...] = ()
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+    resource_claims: tuple[dict[str, Any], ...] = ()
+
+
+class ScheduledPodTemplate(WireStruct, frozen=True):
+    """A pod template, reduced."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: ScheduledPodSpec = ScheduledPodSpec()
+
+
+def template_body(template: ScheduledPodTemplate) -> dict[str, Any]:
+    """Return the reduced template as JSON values, keys in the order of the structs."""
+    spec = template.spec
+    if any(container.ports for container in spec.containers):
+        spec = msgspec.structs.replace(
+            spec, containers=tuple(_with_host_ports(each) for each in spec.containers)
+        )
+    if spec.volumes:
+        bound = (v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral)
+        spec = msgspec.structs.replace(spec, volumes=tuple(bound))
+    meta = template.metadata
+    labels = {
+        key: value for key, value in meta.labels.items() if not key.startswith(CONTROLLER_LABELS)
+    }
+    annotations = {
+        key: value for key, value in meta.annotations.items() if len(value) <= MAX_ANNOTATION_CHARS
+    }
+    meta = TemplateMeta(labels=labels, annotations=annotations)
+    reduced = ScheduledPodTemplate(metadata=meta, spec=spec)
+    body: dict[str, Any] = msgspec.to_builtins(reduced)
+    return {key: value for key, value in body.items() if value}
+
+
+def _with_host_ports(container: ScheduledContainer) -> ScheduledContainer:
+    ports = tuple(port for port in container.ports if port.host_port)
+    return msgspec.structs.replace(container, ports=ports)

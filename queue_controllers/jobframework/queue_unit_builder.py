@@ -1,0 +1,434 @@
+"""Job in, QueueUnit out: what a unit should say about its job. Pure.
+
+The unit is built once and then kept in step: `build_unit` makes the whole object, `build_sync` the
+merge patch for what has changed. Which fields follow the job, and until when, is the point: counts,
+shapes, queue and quota only while the unit waits (an admission is for what was asked), priority and
+`active` until the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
+from queue_controllers.jobframework.managed import Surroundings, queue_of_job, quota_of_job
+from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, template_body
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.pod_requests import pod_requests
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import Amounts, add, format_amounts, scale
+from shared_api.well_known_labels import (
+    ACTIVE,
+    ADOPTED,
+    JOB_CREATED_AT,
+    LEGACY_PREFIX,
+    MANAGED_BY,
+    MAX_EXEC_TIME,
+    PREFIX,
+    PRIORITY,
+    QUOTA_NAME,
+    QUOTA_NAME_LEGACY,
+    QUOTA_PREFIX,
+    RELATED_POD_SET,
+    RELATED_QUEUE_UNIT,
+    SUSPEND,
+    read_annotation,
+    read_quota_name,
+)
+
+CONTROLLERS: Final = "koord-queue-controllers"
+"""Value of the managed-by annotation."""
+
+POD_SETS_HASH: Final = PREFIX + "pod-sets-hash"
+"""Annotation on units: what the pod sets looked like when they were written. W, R: controllers."""
+
+MAX_NAME_CHARS: Final = 253
+"""Of an object's name (a DNS subdomain)."""
+
+MAX_POD_SET_NAME_CHARS: Final = 63
+"""Of a pod set's name (a DNS label)."""
+
+UID_CHARS: Final = 8
+"""Of the uid in a name that had to be made unique."""
+
+MAX_INT32: Final = 2**31 - 1
+MIN_INT32: Final = -(2**31)
+
+# Labels and annotations that are ours on both sides: they follow the job, removals included.
+_OUR_PREFIXES: Final = (
+    PREFIX,
+    LEGACY_PREFIX,
+    QUOTA_PREFIX,
+    "scheduling.x-k8s.io/",
+    "quota.scheduling.alibabacloud.com/",
+    "alibabacloud.com/quota-name",
+)
+# What only the unit, only the job, or only a pod may carry. Nobody books a job as adopted by
+# annotating it.
+_NEVER_COPIED_MARKS: Final = frozenset(
+    (
+        *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
+        *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
+        *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
+    )
+)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def choose_unit_name(job: JobFacts, *, is_taken: bool) -> tuple[str, bool]:
+    """Return the unit's name, and whether it had to be cut or made unique."""
+    suffix = f"-{job.kind.name_suffix}" if job.kind.name_suffix else ""
+    name = job.metadata.name + suffix
+    if len(name) <= MAX_NAME_CHARS and not is_taken:
+        return name, False
+    mark = "-" + str(job.uid).replace("-", "")[:UID_CHARS].lower()
+    return name[: MAX_NAME_CHARS - len(mark)].rstrip("-.") + mark, True
+
+
+def pod_set_name(name: str) -> str:
+    """Return a name as a pod set may have it: a DNS label."""
+    return name.lower().replace(".", "-")[:MAX_POD_SET_NAME_CHARS].strip("-") or "main"
+
+
+# --- demand -------------------------------------------------------------------------------------
+
+
+def demand_of(pod_sets: tuple[JobPodSet, ...]) -> Amounts:
+    """Return what all pods together ask for.
+
+    Raises:
+        QuantityError: as `pod_requests`, with the pod set's name before it.
+    """
+    total: Amounts = {}
+    for pod_set in pod_sets:
+        try:
+            total = add(total, scale(pod_requests(pod_set.template.spec), pod_set.count))
+        except QuantityError as error:
+            raise QuantityError(f"pod set {pod_set.name}: {error}") from error
+    return total
+
+
+def outgrows(job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether the job now asks for more than its unit was admitted with.
+
+    More pods of a set, larger pods, or a set that the unit does not know.
+    """
+    admitted = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
+    for pod_set in job.pod_sets:
+        if not pod_set.count:
+            continue
+        known = admitted.get(pod_set.name)
+        if known is None or pod_set.count > known.count:
+            return True
+        wanted, granted = _requests(pod_set.template), _requests(known.template)
+        if wanted is None or granted is None:
+            return wanted != granted
+        if any(amount > granted.get(resource, 0) for resource, amount in wanted.items()):
+            return True
+    return False
+
+
+def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or plain template
+    """Return a template's requests, None where they cannot be read."""
+    try:
+        return pod_requests(template.spec)
+    except QuantityError:
+        return None
+
+
+# --- parts of a unit ----------------------------------------------------------------------------
+
+
+def pod_set_bodies(pod_sets: tuple[JobPodSet, ...]) -> list[dict[str, Any]]:
+    """Return `spec.podSet` as JSON values."""
+    bodies: list[dict[str, Any]] = []
+    for pod_set in pod_sets:
+        body: dict[str, Any] = {"name": pod_set.name, "count": pod_set.count}
+        if pod_set.min_count is not None:
+            body["minCount"] = pod_set.min_count
+        body["template"] = template_body(pod_set.template)
+        bodies.append(body)
+    return bodies
+
+
+def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
+    """Return a short hash of `spec.podSet`: the unit as decoded has only the fields we read."""
+    text = msgspec.json.encode(bodies, order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | None]:
+    """Return (class name, number): annotation, else the class's value, else the literal."""
+    source = job.priority
+    number = source.value
+    if source.class_name:
+        number = around.priority_classes.get(source.class_name, number)
+    elif number is None:
+        number = around.default_priority
+    return source.class_name, read_int32(job.metadata.annotations.get(PRIORITY), number)
+
+
+def read_int32(text: str | None, default: int | None) -> int | None:
+    """Return an annotation's int32; the default where it is absent or not one."""
+    if not text:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        return default
+    return number if MIN_INT32 <= number <= MAX_INT32 else default
+
+
+def read_active(job: JobFacts) -> bool | None:
+    """Return what the active annotation says, None where it says nothing (Go's bool syntax)."""
+    text = job.metadata.annotations.get(ACTIVE, "")
+    if text in {"1", "t", "T", "true", "TRUE", "True"}:
+        return True
+    if text in {"0", "f", "F", "false", "FALSE", "False"}:
+        return False
+    return None
+
+
+def read_max_execution_seconds(job: JobFacts) -> int | None:
+    """Return what the annotation allows the job to run; None without a positive int32."""
+    seconds = read_int32(job.metadata.annotations.get(MAX_EXEC_TIME), None)
+    return seconds if seconds is not None and seconds > 0 else None
+
+
+def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:
+    """Return the labels that the unit takes from the job: admission checks select by them."""
+    labels = {
+        key: value
+        for key, value in job.metadata.labels.items()
+        if not key.startswith(CONTROLLER_LABELS)
+    }
+    if not read_quota_name(labels) and _template_names_quota(job):
+        labels[QUOTA_NAME] = quota
+    return labels
+
+
+def annotations_of_unit(job: JobFacts) -> dict[str, str]:
+    """Return the annotations that the unit takes from the job: those that mean something to us."""
+    return {key: value for key, value in job.metadata.annotations.items() if _is_ours(key)}
+
+
+def _template_names_quota(job: JobFacts) -> bool:
+    return any(read_quota_name(each.template.metadata.labels) for each in job.pod_sets)
+
+
+def _is_ours(key: str) -> bool:
+    """Say whether a key is one of ours that follows the job."""
+    if key == SUSPEND or key.rpartition("/")[2] in _NEVER_COPIED_MARKS:
+        return False
+    return key.startswith(_OUR_PREFIXES) or key in QUOTA_NAME_LEGACY
+
+
+# --- the unit, and what has changed since -------------------------------------------------------
+
+
+def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool) -> dict[str, Any]:
+    """Return the QueueUnit of a job as JSON values, ready to be created."""
+    meta, kind = job.metadata, job.kind
+    quota = quota_of_job(job, around)
+    bodies = pod_set_bodies(job.pod_sets)
+    annotations = {
+        **annotations_of_unit(job),
+        MANAGED_BY: CONTROLLERS,
+        JOB_CREATED_AT: meta.creation_timestamp,
+        POD_SETS_HASH: hash_of_pod_sets(bodies),
+    }
+    if adopted:
+        annotations[ADOPTED] = "true"
+    owner = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+    }
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {
+            "name": name,
+            "namespace": meta.namespace,
+            "labels": labels_of_unit(job, quota),
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": _spec_of(job, around, bodies, quota),
+    }
+
+
+def _spec_of(
+    job: JobFacts, around: Surroundings, bodies: list[dict[str, Any]], quota: str
+) -> dict[str, Any]:
+    meta, kind = job.metadata, job.kind
+    spec: dict[str, Any] = {
+        "consumerRef": {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+        },
+    }
+    if queue := queue_of_job(job, quota):
+        spec["queue"] = queue
+    if bodies:
+        spec["podSet"] = bodies
+        request = _request_of(job)
+        if request:
+            spec["request"] = request
+    class_name, number = priority_of_job(job, around)
+    if class_name:
+        spec["priorityClassName"] = class_name
+    if number is not None:
+        spec["priority"] = number
+    if (active := read_active(job)) is not None:
+        spec["active"] = active
+    if (seconds := read_max_execution_seconds(job)) is not None:
+        spec["maximumExecutionTimeSeconds"] = seconds
+    return spec
+
+
+def _request_of(job: JobFacts) -> dict[str, Any]:
+    """Return the total, nothing where it cannot be computed: then the pod sets tell why."""
+    try:
+        return dict(format_amounts(demand_of(job.pod_sets)))
+    except QuantityError:
+        return {}
+
+
+def build_sync(
+    job: JobFacts, unit: QueueUnit, around: Surroundings, *, waiting: bool
+) -> dict[str, Any]:
+    """Return the merge patch (without guard) that brings a unit in step with its job, or {}.
+
+    `waiting`: nothing has been decided about the unit yet, so its shape and place may still move.
+    """
+    spec = _sync_of_intent(job, unit, around)
+    annotations: dict[str, str | None] = {}
+    labels: dict[str, str | None] = {}
+    if not read_annotation(unit.metadata.annotations, MANAGED_BY):
+        annotations[MANAGED_BY] = CONTROLLERS
+    if waiting:
+        quota = quota_of_job(job, around)
+        labels = _differences(unit.metadata.labels, labels_of_unit(job, quota))
+        annotations |= _differences(unit.metadata.annotations, annotations_of_unit(job))
+        if unit.spec.queue != (queue := queue_of_job(job, quota)):
+            spec["queue"] = queue or None
+        spec |= _sync_of_pod_sets(job, unit, annotations)
+    patch: dict[str, Any] = {}
+    if labels or annotations:
+        metadata = {"labels": labels, "annotations": annotations}
+        patch["metadata"] = {key: value for key, value in metadata.items() if value}
+    if spec:
+        patch["spec"] = spec
+    return patch
+
+
+def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dict[str, Any]:
+    """Return what the user may change until the end: priority, active, the time it may run."""
+    spec: dict[str, Any] = {}
+    class_name, number = priority_of_job(job, around)
+    if unit.spec.priority_class_name != class_name:
+        spec["priorityClassName"] = class_name or None
+    if unit.spec.priority != number:
+        spec["priority"] = number
+    active = read_active(job)
+    # An absent annotation leaves the field alone, so that a deactivation by others sticks.
+    if active is not None and unit.spec.active != active:
+        spec["active"] = active
+    seconds = read_max_execution_seconds(job)
+    if unit.spec.maximum_execution_time_seconds != seconds:
+        spec["maximumExecutionTimeSeconds"] = seconds
+    return spec
+
+
+def _sync_of_pod_sets(
+    job: JobFacts, unit: QueueUnit, annotations: dict[str, str | None]
+) -> dict[str, Any]:
+    """Return the pod sets when they differ, and note their hash among the annotations."""
+    bodies = pod_set_bodies(job.pod_sets)
+    digest = hash_of_pod_sets(bodies)
+    counts = [(each.name, each.count) for each in unit.spec.pod_set]
+    wanted = [(each.name, each.count) for each in job.pod_sets]
+    if unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted:
+        return {}
+    annotations[POD_SETS_HASH] = digest
+    request = _request_of(job)
+    # A merge patch merges maps: resources that are asked for no longer must be named to go.
+    gone = {resource: None for resource in unit.spec.request if resource not in request}
+    return {"podSet": bodies, "request": {**request, **gone}}
+
+
+def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
+    """Return the merge patch that records the growth of a released elastic job, or {}.
+
+    Only counts grow; what was given back stays given back (`reclaimablePods` only grows).
+    """
+    given_back = {each.name: each.count for each in unit.status.reclaimable_pods}
+    known = {each.name: each.count for each in unit.spec.pod_set}
+    grown = tuple(
+        msgspec.structs.replace(each, count=max(known.get(each.name, 0), needed))
+        for each in job.pod_sets
+        for needed in (each.count + given_back.get(each.name, 0),)
+    )
+    if all(each.count <= known.get(each.name, 0) for each in grown):
+        return {}
+    bodies = pod_set_bodies(grown)
+    return {
+        "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
+        "spec": {"podSet": bodies},
+    }
+
+
+def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
+    """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
+
+    Counts only grow. The very last share is not written: the final condition brings it back.
+    """
+    needed = {each.name: each.count for each in job.pod_sets}
+    if not any(needed.values()):
+        return []
+    before = {each.name: each.count for each in unit.status.reclaimable_pods}
+    after = {
+        each.name: max(each.count - needed.get(each.name, 0), before.get(each.name, 0))
+        for each in unit.spec.pod_set
+    }
+    if all(count <= before.get(name, 0) for name, count in after.items()):
+        return []
+    return [{"name": name, "count": count} for name, count in after.items() if count > 0]
+
+
+def _differences(have: Mapping[str, str], want: Mapping[str, str]) -> dict[str, str | None]:
+    """Return what must be set, and what must go because the job no longer says it."""
+    changed: dict[str, str | None] = {
+        key: value for key, value in want.items() if have.get(key) != value
+    }
+    gone = (k for k in have if k not in want and _is_ours(k))
+    changed.update(dict.fromkeys(gone))
+    return changed
+
+
+def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodStamp]:
+    """Return what a release writes on the pod templates, by pod set.
+
+    The quota, so that koord-scheduler charges the pods where the queue has booked them; the unit,
+    so that the queue knows whose pods they are. A quota that the template names itself stays.
+    """
+    stamps: dict[str, PodStamp] = {}
+    for pod_set in job.pod_sets:
+        annotations = {RELATED_QUEUE_UNIT: unit.metadata.key}
+        if len(job.pod_sets) > 1:
+            annotations[RELATED_POD_SET] = pod_set.name
+        named = read_quota_name(pod_set.template.metadata.labels)
+        labels = {QUOTA_NAME: quota} if quota and not named else {}
+        stamps[pod_set.name] = PodStamp(labels=labels, annotations=annotations)
+    return stamps

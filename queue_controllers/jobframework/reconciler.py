@@ -1,0 +1,311 @@
+"""One step for one key: read the caches, decide, execute.
+
+Whatever the API server says to a write is news, not an error: a conflict or a refusal makes the
+object be read again and the job be looked at anew. Only what stays in the way (a schema that
+refuses, a missing permission) is told on the job, once, and tried again ever more slowly.
+
+No key is worked on by two threads (the work queue sees to that), so the memory of a job has one
+writer at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final, Generic, Protocol
+
+import msgspec
+import structlog
+
+from queue_controllers.jobframework.actions import (
+    CreateUnit,
+    DeleteUnit,
+    EventType,
+    ReleaseJob,
+    TellJob,
+)
+from queue_controllers.jobframework.decide import decide
+from queue_controllers.jobframework.execute import Executor, NotLeadingError
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    JobT,
+    pod_set_of_pod,
+    read_facts,
+)
+from queue_controllers.jobframework.job_lookup import (
+    PodLookup,
+    SurroundingsLookup,
+    find_units,
+    is_name_taken,
+)
+from queue_controllers.jobframework.job_machine import count_pods
+from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.job_view import (
+    NOTHING_KNOWN,
+    Decision,
+    JobMemory,
+    JobView,
+    Moment,
+)
+from queue_controllers.jobframework.managed import judge_managed
+from queue_controllers.jobframework.queue_unit_builder import choose_unit_name
+from shared_api.client.errors import (
+    AlreadyExists,
+    ApiError,
+    ApiFailure,
+    Conflict,
+    ConnectionLost,
+    Invalid,
+    NotFound,
+)
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.work_queue import WorkQueue
+
+ORPHAN_SECONDS: Final = 5.0
+"""How long a unit outlives its job before it is deleted from here: the cluster's own garbage
+collector is nearly always quicker, and then nothing need be sent."""
+
+NOT_LEADING_SECONDS: Final = 1.0
+"""How long a key rests that could not be written because too little of the lease was left."""
+
+MAX_TOLD_CHARS: Final = 500
+"""Of a server's refusal that is told in an event."""
+
+_REFUSED_UNTIL_CHANGED: Final = "Refused"
+
+log = structlog.get_logger("job_reconciler")
+
+
+class ReconcilerObserver(Protocol):
+    """Counts, for metrics. Called on the workers' threads."""
+
+    def on_action(self, extension: str, action: str, outcome: str) -> None:
+        """See an action carried out ("done") or failed (the kind of the error)."""
+        ...
+
+
+class JobReconciler(Generic[JobT]):
+    """Looks at the jobs of one kind.
+
+    Args:
+        adapter: the facts of the kind.
+        executor: carries actions out.
+        jobs: the jobs of the kind.
+        units: all units, with `job_lookup.unit_indexes`.
+        pods: the pods of a job.
+        around: what is known outside.
+        settings: of this extension.
+        queue: keys of jobs (`namespace/name`).
+        clock: the time of decisions.
+        rng: spreads the ends of backoffs.
+        is_open: whether this process decides at all (it leads, and its caches are complete).
+        observer: counts.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+        self,
+        adapter: GenericJob[JobT],
+        executor: Executor[JobT],
+        *,
+        jobs: IndexedStore[JobT],
+        units: IndexedStore[QueueUnit],
+        pods: PodLookup,
+        around: SurroundingsLookup,
+        settings: JobSettings,
+        queue: WorkQueue[str],
+        clock: Clock,
+        rng: random.Random,
+        is_open: Callable[[], bool],
+        observer: ReconcilerObserver | None = None,
+    ) -> None:
+        self._adapter = adapter
+        self._executor = executor
+        self._jobs = jobs
+        self._units = units
+        self._pods = pods
+        self._around = around
+        self._settings = settings
+        self._queue = queue
+        self._clock = clock
+        self._rng = rng
+        self._is_open = is_open
+        self._observer = observer
+        # Written by the worker that has the key, and by the job handler before and after a job's
+        # life; dicts take that without a lock.
+        self._memories: dict[Uid, JobMemory] = {}
+        self._orphan_since: dict[Uid, float] = {}
+
+    # --- what the handlers say ---------------------------------------------------------------
+
+    def on_arrival(self, uid: Uid) -> None:
+        """Note that a watch brought a job that was not there before."""
+        self._memories.setdefault(uid, JobMemory(arrived=True))
+
+    def on_gone(self, uid: Uid) -> None:
+        """Forget a job."""
+        self._memories.pop(uid, None)
+
+    def on_unit_gone(self, uid: Uid) -> None:
+        """Forget a unit."""
+        self._orphan_since.pop(uid, None)
+
+    # --- the step ----------------------------------------------------------------------------
+
+    def step(self) -> float | None:
+        """Look at one key; return how long there is surely none."""
+        key = self._queue.try_get()
+        if key is None:
+            return self._queue.seconds_until_ready()
+        try:
+            self._look_at(key)
+        finally:
+            self._queue.done(key)
+        return 0.0
+
+    def _look_at(self, key: str) -> None:
+        if not self._is_open():
+            return  # all keys are queued when it opens
+        try:
+            self._reconcile(key)
+            self._queue.forget(key)
+        except NotLeadingError:
+            self._queue.add_after(key, NOT_LEADING_SECONDS)
+        except (Conflict, AlreadyExists) as news:
+            log.debug("an object has changed", key=key, error=str(news))
+            self._read_again(key)
+        except ApiFailure as failure:
+            log.warning("could not act on a job", key=key, error=str(failure))
+            if isinstance(failure, ConnectionLost | NotFound | Invalid):
+                self._read_again(key)
+            else:
+                self._queue.add_rate_limited(key)
+
+    def _read_again(self, key: str) -> None:
+        """Bring the caches up to date for one key, then look again, ever more slowly."""
+        try:
+            namespace, _, name = key.partition("/")
+            job = self._executor.read_job(namespace, name)
+            if job is not None:
+                own = find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
+                facts = read_facts(self._adapter, job, held_by_annotation=False)
+                wanted, _ = choose_unit_name(facts, is_taken=False)
+                unique, _ = choose_unit_name(facts, is_taken=True)
+                names = {wanted, unique} if own is None else {own.metadata.name}
+                for unit_name in sorted(names):
+                    self._executor.read_unit(namespace, unit_name)
+        except ApiFailure as failure:
+            log.debug("could not read again", key=key, error=str(failure))
+        self._queue.add_rate_limited(key)
+
+    def _reconcile(self, key: str) -> None:
+        job = self._jobs.get(key)
+        uid = None if job is None else job.metadata.uid
+        units = find_units(self._units, self._adapter.kind, key, uid)
+        for unit in (*units.surplus, *units.orphans):
+            self._let_go(key, unit)
+        if job is None:
+            return
+        view = self._view_of(job, units.own)
+        decision = decide(view)
+        memory = self._carry_out(decision, job, view)
+        if memory == NOTHING_KNOWN:
+            self._memories.pop(job.metadata.uid, None)
+        else:
+            self._memories[job.metadata.uid] = memory
+        if decision.look_again_seconds is not None:
+            self._queue.add_after(key, max(decision.look_again_seconds, 0.01))
+
+    def _view_of(self, job: JobT, unit: QueueUnit | None) -> JobView:
+        adapter, meta = self._adapter, job.metadata
+        facts = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
+        around = self._around(meta.namespace)
+        ownership = judge_managed(facts, around, self._settings, has_unit=unit is not None)
+        memory = self._memories.get(meta.uid, NOTHING_KNOWN)
+        taken = False
+        if unit is None:
+            name, _ = choose_unit_name(facts, is_taken=False)
+            taken = is_name_taken(self._units, meta.namespace, name, meta.uid)
+        unit_key = "" if unit is None else unit.metadata.key
+        names = [pod_set.name for pod_set in facts.pod_sets]
+        pods = count_pods(
+            self._pods(adapter.kind, meta, unit_key),
+            lambda pod: pod_set_of_pod(adapter, pod, names),
+        )
+        return JobView(
+            job=facts,
+            unit=unit,
+            pods=pods,
+            ownership=ownership,
+            around=around,
+            settings=self._settings,
+            memory=memory,
+            name_is_taken=taken,
+            jitter=self._rng.uniform(-0.1, 0.1),
+            moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
+        )
+
+    def _carry_out(self, decision: Decision, job: JobT, view: JobView) -> JobMemory:
+        """Execute the actions in order; return what to remember. The first failure ends it."""
+        for action in decision.actions:
+            name = type(action).__name__
+            try:
+                self._executor.execute(action, job)
+            except Invalid as refusal:
+                self._count(name, type(refusal).__name__)
+                if isinstance(action, ReleaseJob) and action.stamps:
+                    # Perhaps only the stamp is refused (a template that may not change now).
+                    memory = msgspec.structs.replace(decision.memory, stamp_refused=True)
+                    self._memories[job.metadata.uid] = memory
+                elif isinstance(action, CreateUnit):
+                    self._tell_refusal(job, view.memory, refusal)
+                raise
+            except (ApiFailure, NotLeadingError) as failure:
+                self._count(name, type(failure).__name__)
+                raise
+            self._count(name, "done")
+        return decision.memory
+
+    def _tell_refusal(self, job: JobT, memory: JobMemory, refusal: ApiError) -> None:
+        """Say on the job, once, why it gets no unit."""
+        if _REFUSED_UNTIL_CHANGED in memory.told:
+            return
+        told = memory.told | {_REFUSED_UNTIL_CHANGED}
+        self._memories[job.metadata.uid] = msgspec.structs.replace(memory, told=told)
+        message = f"Its queue unit is refused: {refusal.message}"[:MAX_TOLD_CHARS]
+        event = TellJob(reason="UnitRefused", message=message, type=EventType.WARNING)
+        self._executor.execute(event, job)
+
+    def _let_go(self, key: str, unit: QueueUnit) -> None:
+        """Delete a unit that has no job any more, once the garbage collector had its time."""
+        meta = unit.metadata
+        if meta.deletion_timestamp is not None:
+            return
+        now = self._clock.monotonic()
+        since = self._orphan_since.setdefault(meta.uid, now)
+        rest = since + ORPHAN_SECONDS - now
+        if rest > 0:
+            self._queue.add_after(key, rest)
+            return
+        consumer = unit.spec.consumer_ref
+        assert consumer is not None
+        namespace, _, name = key.partition("/")
+        job = self._executor.read_job(namespace, name)
+        own = (
+            None
+            if job is None
+            else find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
+        )
+        if job is not None and job.metadata.uid == consumer.uid and own is unit:
+            return  # the cache was behind
+        try:
+            self._executor.delete_unit(DeleteUnit(unit=unit))
+            self._count("DeleteUnit", "done")
+        except NotFound:
+            pass
+
+    def _count(self, action: str, outcome: str) -> None:
+        if self._observer is not None:
+            self._observer.on_action(self._adapter.kind.key, action, outcome)

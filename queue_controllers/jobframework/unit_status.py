@@ -1,0 +1,132 @@
+"""The status patches of the controllers: moves, evictions, counts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import PatchUnitStatus
+from queue_controllers.jobframework.job_machine import PodFacts
+from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.job_view import Moment
+from shared_api.objects.meta import Condition, find_condition, is_condition_true
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.queue_unit_phases import (
+    EVICTED,
+    Phase,
+    Writer,
+    condition_body,
+    phase_of,
+    status_of_move,
+    with_condition,
+)
+
+NOTHING_MORE: Final[Mapping[str, object]] = {}
+
+OPERATOR_SILENT: Final = "OperatorSilent"
+"""Condition: the job counts as stopped although its operator never said so."""
+
+SUSPEND_CONTESTED: Final = "SuspendContested"
+"""Condition: somebody keeps turning the job's switch off; the queue has stopped fighting."""
+
+DEACTIVATED: Final = "Deactivated"
+BACKOFF_TIMEOUT: Final = "BackoffTimeout"
+JOB_CHANGED: Final = "JobChanged"
+"""Reasons of evictions; the first two are upstream's."""
+
+
+def move_unit(
+    unit: QueueUnit,
+    to: Phase,
+    moment: Moment,
+    *,
+    message: str,
+    settled: tuple[str, ...] = (),
+    extra: Mapping[str, object] = NOTHING_MORE,
+) -> PatchUnitStatus:
+    """Return the write that moves a unit.
+
+    `settled`: own conditions that were True and are over; they turn False in the same write.
+    `extra`: further fields of the status.
+    """
+    conditions = unit.status.conditions
+    for condition_type in settled:
+        if is_condition_true(conditions, condition_type):
+            over = Condition(type=condition_type, status="False", reason="Settled")
+            conditions = with_condition(conditions, over, now=moment.stamp)
+    changed = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
+    )
+    status = status_of_move(
+        changed, to, writer=Writer.CONTROLLERS, now=moment.stamp, message=message
+    )
+    return PatchUnitStatus(unit=unit, status={**status, **extra})
+
+
+def evict_unit(unit: QueueUnit, reason: str, message: str, moment: Moment) -> PatchUnitStatus:
+    """Return the write that announces an eviction: phase and admissions stay, it is booked."""
+    asked = Condition(type=EVICTED, status="True", reason=reason, message=message)
+    return set_condition(unit, asked, moment, message=message)
+
+
+def set_condition(
+    unit: QueueUnit, condition: Condition, moment: Moment, *, message: str = ""
+) -> PatchUnitStatus:
+    """Return the write that sets one condition; with `message` the unit's own message as well."""
+    conditions = with_condition(unit.status.conditions, condition, now=moment.stamp)
+    status: dict[str, Any] = {
+        "conditions": [condition_body(each) for each in conditions],
+        "lastUpdateTime": moment.stamp,
+    }
+    if message:
+        status["message"] = message
+    return PatchUnitStatus(unit=unit, status=status)
+
+
+def free_unit(
+    unit: QueueUnit, settings: JobSettings, moment: Moment, *, jitter: float, silent: bool
+) -> PatchUnitStatus:
+    """Return the write that ends an eviction: the unit waits again, and is booked no more."""
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    reason = evicted.reason if evicted is not None else ""
+    settled = (SUSPEND_CONTESTED,) if silent else (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    if reason != BACKOFF_TIMEOUT or phase_of(unit) is Phase.RESERVED:
+        message = f"Enqueued after eviction: {reason}"
+        return move_unit(unit, Phase.ENQUEUED, moment, message=message, settled=settled)
+    before = unit.status.requeue_state
+    count = 1 if before is None else before.count + 1
+    seconds = settings.backoff.seconds(max(count - 1, 0)) * (1 + jitter)
+    message = evicted.message if evicted is not None and evicted.message else "Backoff"
+    requeue = {"count": count, "requeueAt": moment.after(seconds).stamp}
+    return move_unit(
+        unit,
+        Phase.TIMEOUT_BACKOFF,
+        moment,
+        message=message,
+        settled=settled,
+        extra={"requeueState": requeue},
+    )
+
+
+def counted_admissions(unit: QueueUnit, pods: PodFacts) -> list[dict[str, Any]] | None:
+    """Return the admissions with the pods that run now, None when they say so already.
+
+    The list is the scheduler's but for `running`, so all of it is carried over: a merge patch
+    replaces lists whole, and the guard makes sure that this is the newest.
+    """
+    admissions = unit.status.admissions
+    only = len(admissions) == 1
+    running = [
+        pods.running if only else pods.running_of_sets.get(each.name, 0) for each in admissions
+    ]
+    if all(each.running == count for each, count in zip(admissions, running, strict=True)):
+        return None
+    return [_admission_body(each, count) for each, count in zip(admissions, running, strict=True)]
+
+
+def _admission_body(admission: Admission, running: int) -> dict[str, Any]:
+    """Return an admission as JSON values; the schema requires zeros to be written."""
+    body: dict[str, Any] = msgspec.to_builtins(admission)
+    return {**body, "name": admission.name, "replicas": admission.replicas, "running": running}

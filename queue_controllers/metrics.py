@@ -1,0 +1,42 @@
+"""What the controllers tell Prometheus beside what both programs do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class ControllersMetrics:
+    """``koord_queue_job_*``; a ``ReconcilerObserver``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.actions = Counter(
+            "koord_queue_job_actions",
+            "What was done to jobs and their units, by outcome (done, or the kind of the error)",
+            ("extension", "action", "outcome"),
+            registry=registry,
+        )
+        self.served = Gauge(
+            "koord_queue_job_kind_served",
+            "1 when the kind is served and its jobs are acted on, 0 while its CRD is missing",
+            ("extension",),
+            registry=registry,
+        )
+        self.jobs = Gauge(
+            "koord_queue_jobs",
+            "Jobs in the cache, managed or not",
+            ("extension",),
+            registry=registry,
+        )
+
+    def on_action(self, extension: str, action: str, outcome: str) -> None:
+        """Count an action."""
+        self.actions.labels(extension, action, outcome).inc()
+
+    def show(
+        self, extension: str, *, served: Callable[[], float], jobs: Callable[[], float]
+    ) -> None:
+        """Let a scrape ask an extension for its state."""
+        self.served.labels(extension).set_function(served)
+        self.jobs.labels(extension).set_function(jobs)

@@ -1,0 +1,166 @@
+"""Whose pods are whose: the pod cache, slim, indexed by owner and by unit.
+
+A pod belongs to a job by its controller owner, or by the annotation that the release stamps on
+templates (pods of children: a launcher, a Ray cluster). Names may come again, uids do not: a pod
+that is older than the job, or owned by an earlier job of the same kind, is not the job's, whatever
+its annotation says.
+
+Fifty thousand pods are kept here, so of each only what is counted stays, and equal strings are
+shared. Counting is done per look at a job, not per event; a job with many pods is looked at less
+often (`pause_of`): ten thousand pods that change at once are not counted ten thousand times.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from queue_controllers.jobframework.generic_job import JobKind
+from shared_api.informer.indexed_store import IndexedStore, IndexFunction
+from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Uid
+from shared_api.objects.pod import Pod, PodSpec, PodStatus
+from shared_api.well_known_labels import (
+    RELATED_POD_SET,
+    RELATED_QUEUE_UNIT,
+    read_annotation,
+)
+
+BY_OWNER: Final = "owner"
+BY_UNIT: Final = "unit"
+
+PAUSE_SECONDS: Final = 0.005
+"""How long a pod's change waits for those that come with it."""
+
+PAUSE_PER_POD_SECONDS: Final = 20e-6
+"""Ten times what counting one pod takes: counting a job's pods uses at most a tenth of a core."""
+
+_NO_SPEC: Final = PodSpec()
+
+
+def slim_pod(pod: Pod) -> Pod:
+    """Return the pod with nothing but what is counted, equal strings shared."""
+    meta = pod.metadata
+    marks = {
+        sys.intern(key): sys.intern(value)
+        for key in (RELATED_QUEUE_UNIT, RELATED_POD_SET)
+        if (value := read_annotation(meta.annotations, key))
+    }
+    owner = meta.controller_owner
+    kept = ObjectMeta(
+        name=meta.name,
+        namespace=sys.intern(meta.namespace),
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+        labels=_role_labels(meta.labels),
+        annotations=marks,
+        owner_references=() if owner is None else (_shared(owner),),
+    )
+    return Pod(metadata=kept, spec=_NO_SPEC, status=_status_of(pod.status.phase))
+
+
+def pod_indexes() -> Mapping[str, IndexFunction[Pod]]:
+    """Return the indexes of the pod cache."""
+    return {BY_OWNER: _owners_of, BY_UNIT: _units_of}
+
+
+def is_news(old: Pod | None, new: Pod | None) -> bool:
+    """Say whether a change of a pod may change what is counted."""
+    if old is None or new is None:
+        return True
+    return (
+        old.status.phase != new.status.phase
+        or old.is_terminating != new.is_terminating
+        or old.metadata.annotations != new.metadata.annotations
+    )
+
+
+def pause_of(pods: int) -> float:
+    """Return how long a look at a job with so many pods may wait for further changes."""
+    return PAUSE_SECONDS + pods * PAUSE_PER_POD_SECONDS
+
+
+def pods_of_job(
+    pods: IndexedStore[Pod], kind: JobKind, job: ObjectMeta, unit_key: str
+) -> list[Pod]:
+    """Return the pods of one job, finished ones included."""
+    owned = pods.by_index(BY_OWNER, job.uid)
+    if kind.owns_pods or not unit_key:
+        return owned
+    known = {pod.metadata.uid for pod in owned}
+    for pod in pods.by_index(BY_UNIT, unit_key):
+        if pod.metadata.uid not in known and not _is_of_another(pod, kind, job):
+            owned.append(pod)
+    return owned
+
+
+def _is_of_another(pod: Pod, kind: JobKind, job: ObjectMeta) -> bool:
+    """Say whether a pod that names the job's unit was made for an earlier bearer of the name."""
+    owner = pod.metadata.controller_owner
+    if owner is not None and owner.kind == kind.kind and owner.uid != job.uid:
+        return True
+    return pod.metadata.creation_timestamp < job.creation_timestamp
+
+
+def owner_uid_of(pod: Pod) -> Uid:
+    """Return the uid of the pod's controller owner, "" without one."""
+    owner = pod.metadata.controller_owner
+    return NO_UID if owner is None else owner.uid
+
+
+def unit_key_of(pod: Pod) -> str:
+    """Return `namespace/name` of the unit that the pod names, ""."""
+    return pod.metadata.annotations.get(RELATED_QUEUE_UNIT, "")
+
+
+# Labels by which some kinds tell their pods' roles; the adapters read them.
+_ROLE_LABELS: Final = (
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    "ray.io/group",
+    "ray.io/node-type",
+    "spark-role",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+)
+
+_NO_LABELS: Final[dict[str, str]] = {}
+
+
+def _role_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    found = {
+        key: sys.intern(value) for key in _ROLE_LABELS if (value := labels.get(key)) is not None
+    }
+    return found or _NO_LABELS  # one empty dict for all: an empty one takes 64 bytes
+
+
+def _shared(owner: OwnerReference) -> OwnerReference:
+    return OwnerReference(
+        api_version=sys.intern(owner.api_version),
+        kind=sys.intern(owner.kind),
+        name=sys.intern(owner.name),
+        uid=Uid(sys.intern(owner.uid)),
+        controller=True,
+    )
+
+
+_STATUSES: Final = {
+    phase: PodStatus(phase=phase)
+    for phase in ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
+}
+
+
+def _status_of(phase: str) -> PodStatus:
+    return _STATUSES.get(phase) or PodStatus(phase=phase)
+
+
+def _owners_of(pod: Pod) -> tuple[str, ...]:
+    uid = owner_uid_of(pod)
+    return (uid,) if uid else ()
+
+
+def _units_of(pod: Pod) -> tuple[str, ...]:
+    key = unit_key_of(pod)
+    return (key,) if key else ()

@@ -1,0 +1,134 @@
+"""What is known outside of jobs: quotas, namespaces and priority classes, ready to be asked.
+
+Answers are made once per change, not once per job. koord-scheduler writes into every ElasticQuota
+about once a second, so only changes that matter for names count as changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from queue_controllers.jobframework.managed import Surroundings
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.namespace import Namespace
+from shared_api.objects.priority_class import PriorityClass
+from shared_api.quota_names import QuotaNames, build_quota_names
+from shared_api.well_known_labels import MANAGED_NAMESPACE, QUOTA_NAMESPACES, read_annotation
+
+ObjectT_co = TypeVar("ObjectT_co", covariant=True)
+
+
+class Listed(Protocol[ObjectT_co]):
+    """A cache."""
+
+    def list(self) -> Iterable[ObjectT_co]:
+        """Return all objects."""
+        ...
+
+
+class NamespaceCache(Protocol):
+    """The cache of namespaces."""
+
+    def get(self, key: str) -> Namespace | None:
+        """Return one namespace."""
+        ...
+
+
+class SurroundingsReader:
+    """Answers for the reconcilers; its `on_*` methods are informer handlers.
+
+    Args:
+        quotas: the cache of ElasticQuotas; empty while their CRD is missing.
+        namespaces: the cache of namespaces.
+        priority_classes: the cache of priority classes.
+        on_all_changed: every job must be looked at again.
+        on_namespace_changed: those of one namespace must.
+    """
+
+    def __init__(
+        self,
+        *,
+        quotas: Listed[ElasticQuota],
+        namespaces: NamespaceCache,
+        priority_classes: Listed[PriorityClass],
+        on_all_changed: Callable[[], None],
+        on_namespace_changed: Callable[[str], None],
+    ) -> None:
+        self._quotas = quotas
+        self._namespaces = namespaces
+        self._priority_classes = priority_classes
+        self._on_all_changed = on_all_changed
+        self._on_namespace_changed = on_namespace_changed
+        # Made anew by the first who asks after a change; two at once make two equal ones. A change
+        # that comes while one is made raises the number, and what was made is thrown away.
+        self._quota_changes = self._class_changes = 0
+        self._names: tuple[int, QuotaNames] = (-1, QuotaNames())
+        self._classes: tuple[int, Mapping[str, int], int | None] = (-1, {}, None)
+
+    def __call__(self, namespace: str) -> Surroundings:
+        """Return what is known about a namespace."""
+        _, classes, default = self._current_classes()
+        known = self._namespaces.get(namespace)
+        return Surroundings(
+            quotas=self._current_names(),
+            namespace_labels={} if known is None else known.metadata.labels,
+            priority_classes=classes,
+            default_priority=default,
+        )
+
+    def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
+        """Take in a change of a quota."""
+        if _quota_identity(old) != _quota_identity(new):
+            self._quota_changes += 1
+            self._on_all_changed()
+
+    def on_quotas_gone(self) -> None:
+        """Take in that the kind is not served any more."""
+        self._quota_changes += 1
+        self._on_all_changed()
+
+    def on_priority_class(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
+        """Take in a change of a priority class."""
+        if _class_identity(old) != _class_identity(new):
+            self._class_changes += 1
+            self._on_all_changed()
+
+    def on_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
+        """Take in a change of a namespace."""
+        if new is not None and _is_managed(old) != _is_managed(new):
+            self._on_namespace_changed(new.metadata.name)
+
+    def _current_names(self) -> QuotaNames:
+        changes = self._quota_changes
+        if self._names[0] != changes:
+            self._names = (changes, build_quota_names(self._quotas.list()))
+        return self._names[1]
+
+    def _current_classes(self) -> tuple[int, Mapping[str, int], int | None]:
+        changes = self._class_changes
+        if self._classes[0] != changes:
+            known = list(self._priority_classes.list())
+            values = {each.metadata.name: each.value for each in known}
+            # Of several defaults the smallest counts, as for pods.
+            default = min((each.value for each in known if each.global_default), default=None)
+            self._classes = (changes, values, default)
+        return self._classes
+
+
+def _quota_identity(quota: ElasticQuota | None) -> tuple[str, ...]:
+    if quota is None:
+        return ()
+    meta = quota.metadata
+    listed = meta.annotations.get(QUOTA_NAMESPACES, "")
+    return (meta.namespace, meta.name, meta.creation_timestamp, listed)
+
+
+def _class_identity(each: PriorityClass | None) -> tuple[str, int, bool] | None:
+    return None if each is None else (each.metadata.name, each.value, each.global_default)
+
+
+def _is_managed(namespace: Namespace | None) -> bool:
+    if namespace is None:
+        return False
+    return read_annotation(namespace.metadata.labels, MANAGED_NAMESPACE) == "true"

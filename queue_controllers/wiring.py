@@ -1,0 +1,465 @@
+"""Puts the controllers together: the one place that knows every part, and the list of extensions.
+
+informers ──► extension_server (one per kind) ──► work queue ──► reconciler ──► client
+                      ▲                                             │
+   surroundings ──────┘                              event recorder ┴─► write dispatcher
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from queue_controllers.configuration import PROGRAM, Configuration, Flags, settings_of
+from queue_controllers.extension_server import ExtensionServer, KindWatch
+from queue_controllers.extensions.batch_job import BatchJobAdapter
+from queue_controllers.job_events import JobEvents
+from queue_controllers.jobframework.execute import Executor
+from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
+from queue_controllers.jobframework.job_lookup import unit_indexes
+from queue_controllers.jobframework.reconciler import JobReconciler
+from queue_controllers.metrics import ControllersMetrics
+from queue_controllers.pod_usage import pod_indexes, pods_of_job, slim_pod
+from queue_controllers.surroundings import SurroundingsReader
+from shared_api.takeover import Takeover
+from shared_api.backoff import Backoff
+from shared_api.client.discovery import is_served
+from shared_api.client.event_recorder import EventRecorder
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.resource_types import (
+    ELASTIC_QUOTAS,
+    NAMESPACES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUE_UNITS,
+)
+from shared_api.client.write_dispatcher import WriteDispatcher
+from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.shared_informer import WAIT_SECONDS, InformerSettings, SharedInformer
+from shared_api.leader_election import Leadership
+from shared_api.metrics import SharedMetrics
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from shared_api.process.clock import Clock
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.program_flags import FlagError
+from shared_api.work_queue import WorkQueue
+
+EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (BatchJobAdapter(),)
+"""The adapters that come along; others by the entry point group."""
+
+ENTRY_POINT_GROUP: Final = "koord_queue.job_extensions"
+
+RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
+"""Between looks at a job that could not be acted on."""
+
+EVENT_WRITERS: Final = 1
+"""Connections for events: they have a fifth of the budget, and nobody waits for them."""
+
+JobT = TypeVar("JobT", bound=ApiJob)
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+Check = Callable[[], tuple[bool, str]]
+
+log = structlog.get_logger("wiring")
+
+
+class Host(Protocol):
+    """The process around the controllers: `shared_api.program.Program`, or a test."""
+
+    @property
+    def client(self) -> ResourceClient:
+        """The way to the API server."""
+        ...
+
+    @property
+    def flow(self) -> FlowControl:
+        """The limit that the client obeys."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    @property
+    def rng(self) -> random.Random:
+        """Chance."""
+        ...
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who writes."""
+        ...
+
+    @property
+    def metrics(self) -> SharedMetrics:
+        """Counts."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Name of this replica."""
+        ...
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        """Return a thread for a step, not started."""
+        ...
+
+
+def find_extensions() -> dict[str, GenericJob[Any]]:
+    """Return all adapters by key: those that come along, and those that are installed beside.
+
+    Raises:
+        FlagError: One that is installed can not be loaded, or takes a key that is taken.
+    """
+    found: dict[str, GenericJob[Any]] = {each.kind.key: each for each in EXTENSIONS}
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
+        try:
+            loaded = entry.load()
+            adapter: GenericJob[Any] = loaded() if isinstance(loaded, type) else loaded
+            key = adapter.kind.key
+        except (ImportError, AttributeError, TypeError) as error:
+            raise FlagError(f"extension {entry.name} ({entry.value}): {error!r}") from error
+        if key in found:
+            raise FlagError(f"extension {entry.name} ({entry.value}): {key!r} is there already")
+        found[key] = adapter
+    return found
+
+
+def build_controllers(
+    host: Host,
+    flags: Flags,
+    configuration: Configuration,
+    extensions: Mapping[str, GenericJob[Any]],
+    *,
+    informer_wait_seconds: float = WAIT_SECONDS,
+) -> Controllers:
+    """Return the controllers' work, ready to start.
+
+    Args:
+        host: the process.
+        flags: the command line.
+        configuration: the file.
+        extensions: every adapter there is, by key.
+        informer_wait_seconds: 0 where `steps` are called on one thread.
+
+    Raises:
+        FlagError: An extension is enabled that nobody knows.
+    """
+    unknown = [key for key in flags.enabled_extensions if key not in extensions]
+    if unknown:
+        known = ", ".join(sorted(extensions))
+        raise FlagError(f"--enabled-extensions: {', '.join(unknown)} not known; there are: {known}")
+    if flags.ignored:
+        log.warning("flags without effect", flags=list(flags.ignored))
+    enabled = {key: extensions[key] for key in flags.enabled_extensions}
+    return Controllers(host, flags, configuration, enabled, informer_wait_seconds)
+
+
+class _WhileServed(Generic[ObjectT]):
+    """A cache that reads as empty while its kind is not served."""
+
+    def __init__(self, store: IndexedStore[ObjectT], watch: Callable[[], bool]) -> None:
+        self._store = store
+        self._watch = watch
+
+    def list(self) -> list[ObjectT]:
+        return self._store.list() if self._watch() else []
+
+
+class Controllers:
+    """The `Work` of koord-queue-controllers."""
+
+    def __init__(
+        self,
+        host: Host,
+        flags: Flags,
+        configuration: Configuration,
+        adapters: Mapping[str, GenericJob[Any]],
+        informer_wait_seconds: float,
+    ) -> None:
+        self._host = host
+        self._threads: list[LoopThread] = []
+        self._steps: list[Step] = []
+        self._runs_threads = False
+        self._informer_settings = InformerSettings(wait_seconds=informer_wait_seconds)
+        self._metrics = ControllersMetrics(host.metrics.registry)
+        self._units = self._informer(QUEUE_UNITS, IndexedStore(indexes=unit_indexes()))
+        pods: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes(), transform=slim_pod)
+        self._pods = self._informer(PODS, pods)
+        self._namespaces = self._informer(NAMESPACES, IndexedStore())
+        self._classes = self._informer(PRIORITY_CLASSES, IndexedStore())
+        self._events = self._build_events()
+        quotas: IndexedStore[ElasticQuota] = IndexedStore()
+        self._quotas = self._watch_kind(ELASTIC_QUOTAS, quotas, on_gone=self._on_quotas_gone)
+        self._around = SurroundingsReader(
+            quotas=_WhileServed(quotas, self._quotas.is_served),
+            namespaces=self._namespaces.store,
+            priority_classes=self._classes.store,
+            on_all_changed=self._look_at_all,
+            on_namespace_changed=self._look_at_namespace,
+        )
+        self._takeover = Takeover(
+            host.leadership,
+            are_caches_ready=self._are_caches_ready,
+            caches=self._caches,
+            on_open=self._wake_all,
+        )
+        self._run("takeover", self._takeover.step)
+        self._run("quota-kind", self._quotas.step)
+        self.servers: tuple[ExtensionServer[Any], ...] = tuple(
+            self._build_server(adapter, flags, configuration) for adapter in adapters.values()
+        )
+        self._subscribe()
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _informer(
+        self, resource_type: ResourceType[ObjectT], store: IndexedStore[ObjectT]
+    ) -> SharedInformer[ObjectT]:
+        host = self._host
+        return SharedInformer(
+            host.client,
+            resource_type,
+            clock=host.clock,
+            rng=host.rng,
+            settings=self._informer_settings,
+            store=store,
+            observer=host.metrics.informers.of_resource(resource_type.plural),
+        )
+
+    def _watch_kind(
+        self,
+        resource_type: ResourceType[ObjectT],
+        store: IndexedStore[ObjectT],
+        *,
+        on_made: Callable[[SharedInformer[ObjectT]], None] | None = None,
+        on_gone: Callable[[], None] | None = None,
+    ) -> KindWatch[ObjectT]:
+        rt = resource_type
+
+        def make() -> SharedInformer[ObjectT]:
+            informer = self._informer(rt, store)
+            self._on_informer_made(rt.plural, informer)
+            if on_made is not None:
+                on_made(informer)
+            return informer
+
+        return KindWatch(
+            f"{rt.kind} ({rt.api_version})",
+            is_served=lambda: is_served(self._host.client, rt.group, rt.version, rt.plural),
+            make_informer=make,
+            clock=self._host.clock,
+            start=self._start_informer,
+            on_gone=on_gone,
+        )
+
+    def _on_informer_made(self, plural: str, informer: SharedInformer[Any]) -> None:
+        if plural == ELASTIC_QUOTAS.plural:
+            informer.add_handler(self._around.on_quota)
+
+    def _start_informer(self, informer: SharedInformer[Any]) -> None:
+        if self._runs_threads:
+            informer.start(self._host.metrics.process.on_loop_error)
+
+    def _build_events(self) -> JobEvents:
+        host = self._host
+        dispatcher = WriteDispatcher(
+            host.client,
+            flow=host.flow,
+            clock=host.clock,
+            writable_seconds=host.leadership.writable_seconds,
+        )
+        self._dispatcher = dispatcher
+        for number in range(EVENT_WRITERS):
+            writer = dispatcher.new_worker()
+            writer.wake = self._run(f"event-writer-{number}", writer.step).wake
+        recorder = EventRecorder(
+            dispatcher,
+            host.clock,
+            reporting_controller=f"koord-queue/{PROGRAM}",
+            reporting_instance=host.identity,
+        )
+        recorder.wake = self._run("event-recorder", recorder.step).wake
+        return JobEvents(recorder)
+
+    def _build_server(
+        self, adapter: GenericJob[JobT], flags: Flags, configuration: Configuration
+    ) -> ExtensionServer[JobT]:
+        host, kind = self._host, adapter.kind
+        settings = settings_of(kind.key, flags, configuration)
+        jobs: IndexedStore[JobT] = IndexedStore()
+        executor = Executor(
+            adapter,
+            host.client,
+            host.leadership,
+            self._events,
+            jobs=jobs,
+            units=self._units,
+            full_pod_templates=settings.full_pod_templates,
+        )
+        workers: list[LoopThread] = []
+        queue: WorkQueue[str] = WorkQueue(
+            host.clock,
+            backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
+            observer=host.metrics.work_queues.of_queue(kind.key),
+            on_ready=lambda: _wake_resting(workers),
+        )
+        reconciler = JobReconciler(
+            adapter,
+            executor,
+            jobs=jobs,
+            units=self._units.store,
+            pods=self._pods_of,
+            around=self._around,
+            settings=settings,
+            queue=queue,
+            clock=host.clock,
+            rng=host.rng,
+            is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
+            observer=self._metrics,
+        )
+        server = ExtensionServer(
+            adapter,
+            jobs=jobs,
+            watch=self._watch_kind(
+                executor.job_type, jobs, on_made=lambda informer: self._follow(server, informer)
+            ),
+            units=self._units.store,
+            reconciler=reconciler,
+            queue=queue,
+            has_taken_over=self._takeover.is_open,
+        )
+        self._run(f"extension-{kind.key}", server.step)
+        workers += [
+            self._run(f"{kind.key}-worker-{number}", reconciler.step)
+            for number in range(flags.workers)
+        ]
+        self._metrics.show(kind.key, served=server.watch.is_served, jobs=jobs.__len__)
+        return server
+
+    def _follow(self, server: ExtensionServer[JobT], informer: SharedInformer[JobT]) -> None:
+        """Let a server hear of the jobs of a fresh informer."""
+        kind = server.adapter.kind
+        informer.add_handler(server.on_job)
+        informer.add_undecodable_handler(self._events.on_undecodable(kind.api_version, kind.kind))
+
+    def _pods_of(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
+        return pods_of_job(self._pods.store, kind, job, unit_key)
+
+    def _subscribe(self) -> None:
+        self._namespaces.add_handler(self._around.on_namespace)
+        self._classes.add_handler(self._around.on_priority_class)
+        for server in self.servers:
+            self._units.add_handler(server.on_unit)
+            self._pods.add_handler(server.on_pod)
+        tell = self._events.on_undecodable(QUEUE_UNITS.api_version, QUEUE_UNITS.kind)
+        self._units.add_undecodable_handler(tell)
+
+    def _run(self, name: str, step: Step) -> LoopThread:
+        thread = self._host.spawn(name, step)
+        self._threads.append(thread)
+        self._steps.append(step)
+        return thread
+
+    # --- what changes for everybody -------------------------------------------------------------
+
+    def _shared_informers(self) -> tuple[SharedInformer[Any], ...]:
+        return (self._namespaces, self._classes, self._units, self._pods)
+
+    def _kind_watches(self) -> tuple[KindWatch[Any], ...]:
+        return (self._quotas, *(server.watch for server in self.servers))
+
+    def _are_caches_ready(self) -> bool:
+        """Say whether what all kinds rest on is complete; a kind of job waits for itself."""
+        shared = all(informer.has_synced() for informer in self._shared_informers())
+        return shared and self._quotas.is_ready()
+
+    def _caches(self) -> list[SharedInformer[Any]]:
+        served = (watch.informer for watch in self._kind_watches())
+        synced = (each for each in served if each is not None and each.has_synced())
+        return [*self._shared_informers(), *synced]
+
+    def _look_at_all(self) -> None:
+        for server in self.servers:
+            server.look_at_all()
+
+    def _look_at_namespace(self, namespace: str) -> None:
+        for server in self.servers:
+            server.look_at_namespace(namespace)
+
+    def _on_quotas_gone(self) -> None:
+        self._around.on_quotas_gone()
+
+    def _wake_all(self) -> None:
+        for thread in self._threads:
+            thread.wake()
+
+    # --- the Work -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Fill the caches and start all threads; what is done about jobs waits for `Takeover`."""
+        self._runs_threads = True
+        for informer in self._shared_informers():
+            self._start_informer(informer)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End the workers first, then events, then the caches."""
+        for server in self.servers:
+            server.queue.shut_down()
+        for thread in reversed(self._threads):
+            thread.stop()
+        self._dispatcher.stop()
+        for informer in self._shared_informers():
+            informer.stop()
+        for watch in self._kind_watches():
+            watch.stop()
+
+    def on_started_leading(self) -> None:
+        """Let `Takeover` look at once."""
+        self._wake_all()
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        """Return one check per cache."""
+        checks: dict[str, Check] = {
+            "namespaces-synced": self._namespaces.check_synced,
+            "priorityclasses-synced": self._classes.check_synced,
+            "queueunits-synced": self._units.check_synced,
+            "pods-synced": self._pods.check_synced,
+            "elasticquotas-synced": self._quotas.check,
+        }
+        for server in self.servers:
+            checks[f"{server.name}-synced"] = server.watch.check
+        return checks
+
+    def threads(self) -> Sequence[LoopThread]:
+        """Return the threads that `/livez` watches."""
+        informers = [*self._shared_informers(), *(w.informer for w in self._kind_watches())]
+        running = (each.thread for each in informers if each is not None)
+        return (*self._threads, *(thread for thread in running if thread is not None))
+
+    def steps(self) -> list[Step]:
+        """Return every step there is now, for whoever calls them on one thread."""
+        informers = [*self._shared_informers(), *(w.informer for w in self._kind_watches())]
+        return [*(each.step for each in informers if each is not None), *self._steps]
+
+
+def _wake_resting(workers: Sequence[LoopThread]) -> None:
+    """Wake one worker that rests; with none resting, whoever is done first sees the key."""
+    for worker in workers:
+        if worker.busy_seconds() == 0:
+            worker.wake()
+            return
+    for worker in workers:
+        worker.wake()

@@ -1,0 +1,106 @@
+"""The recorded lives of jobs, and that the runner notices what breaks a rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
+from queue_controllers.jobframework.generic_job import Outcome, StatusFacts
+from shared_api.objects.meta import is_condition_true
+from tests.contracts.operator_recordings import load, main, replay
+
+FOLDER = Path(__file__).parents[1] / "data" / "recordings"
+FILES = sorted(FOLDER.glob("*.json*"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_recordings_keep_the_rules(path: Path) -> None:
+    lines, broken = replay(path)
+    assert broken == []
+    assert lines[-1].state.state.value in {"gone", "finished", "deleting"}
+
+
+def test_the_life_of_a_job_as_it_was() -> None:
+    lines, _ = replay(FOLDER / "job-abcde.json.gz")
+    states = [line.state.state.value for line in lines]
+    told = [state for before, state in zip(["", *states], states, strict=False) if state != before]
+    assert told == [
+        *("held", "released", "starting", "running", "stopping"),
+        *("held", "released", "starting", "running", "starting", "finished", "gone"),
+    ]
+
+
+def test_work_that_is_done_lowers_the_demand_while_held() -> None:
+    lines, _ = replay(FOLDER / "job-indexed-j-partial.json.gz")
+    demands = [line.shown()["demand"]["cpu"] for line in lines]
+    assert demands[0] == "2"
+    assert demands[-1] == "1"
+
+
+def edited(tmp_path: Path, **changes: Any) -> Path:
+    """Write a recording in which entries are changed by resourceVersion and kind."""
+    recording = load(FOLDER / "job-abcde.json.gz")
+    for entry in recording["entries"]:
+        if entry.get("rv") == changes["rv"] and entry.get("what") == changes["what"]:
+            entry.update(changes["entry"])
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(recording), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rv", "what", "entry"),
+    [
+        pytest.param(
+            502, "pod", {"ev": "MODIFIED", "phase": "Running"}, id="a pod that never goes"
+        ),
+        pytest.param(
+            547,
+            "object",
+            {"status": {"conditions": [{"type": "Done", "status": "True"}]}},
+            id="another end",
+        ),
+    ],
+)
+def test_other_lives_of_the_format_are_replayed(
+    tmp_path: Path, rv: int, what: str, entry: dict[str, Any]
+) -> None:
+    lines, broken = replay(edited(tmp_path, rv=rv, what=what, entry=entry))
+    assert broken == []
+    assert lines
+
+
+class HastyAdapter(BatchJobAdapter):
+    """Takes a job for finished when its success is in sight."""
+
+    def status_of(self, job: BatchJob) -> StatusFacts:
+        met = is_condition_true(job.status.conditions, "SuccessCriteriaMet")
+        outcome = Outcome(succeeded=True) if met else None
+        return msgspec.structs.replace(super().status_of(job), outcome=outcome)
+
+
+def test_an_adapter_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.contracts.operator_recordings.EXTENSIONS", (HastyAdapter(),))
+    _, broken = replay(FOLDER / "job-abcde.json.gz")
+    assert any("final entry" in text for text in broken)
+
+
+def test_the_command_prints_lines_and_a_verdict(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([str(FILES[0])]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1] == "1 passed, 0 failed"
+    assert json.loads(printed[0]).keys() == {
+        *("file", "name", "uid", "t", "rv", "state", "resumable", "pods_alive", "pod_sets"),
+        "demand",
+    }
+    unknown = tmp_path / "unknown.json"
+    unknown.write_text('{"kind": "Nothing", "entries": []}', encoding="utf-8")
+    assert main([str(FILES[0]), str(unknown)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed"

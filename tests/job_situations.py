@@ -1,0 +1,124 @@
+"""Situations of a job, for tests of what is decided about it: builders, and short names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from queue_controllers.jobframework.actions import (
+    Action,
+    CreateUnit,
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    SuspendJob,
+    TellJob,
+)
+from queue_controllers.jobframework.decide import decide
+from queue_controllers.jobframework.generic_job import (
+    JobFacts,
+    JobKind,
+    JobPodSet,
+    Outcome,
+    StatusFacts,
+)
+from queue_controllers.jobframework.job_machine import PodFacts
+from queue_controllers.jobframework.job_view import Decision, JobView, Moment
+from queue_controllers.jobframework.managed import Surroundings
+from queue_controllers.jobframework.pod_template import (
+    ScheduledContainer,
+    ScheduledPodSpec,
+    ScheduledPodTemplate,
+)
+from queue_controllers.jobframework.queue_unit_builder import build_unit
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, Uid
+from shared_api.objects.pod import ResourceRequirements
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.well_known_labels import RELEASED_AT
+
+JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
+NOW = Moment(monotonic=1000.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC))
+TEN = Timestamp("2026-11-01T09:50:00Z")
+RELEASED = {RELEASED_AT: "2026-11-01T09:51:00.000000Z"}
+HELD = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:52:00Z"))
+RUNS = StatusFacts(running=True)
+SUCCEEDED = Outcome(succeeded=True)
+FAILED = Outcome(succeeded=False, message="too late")
+TWO_RUNNING = PodFacts(total=2, living=2, running=2, running_of_sets={"main": 2})
+TWO_PENDING = PodFacts(total=2, living=2)
+TWO_TERMINATING = PodFacts(total=2, living=2, terminating=2)
+
+
+def facts(*, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:
+    container = ScheduledContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
+    template = ScheduledPodTemplate(spec=ScheduledPodSpec(containers=(container,)))
+    labels = {"quota.scheduling.koordinator.sh/name": "gold"}
+    meta = ObjectMeta(
+        name="main",
+        namespace="team",
+        uid=Uid("uid-1"),
+        resource_version="7",
+        creation_timestamp=TEN,
+        labels=labels,
+        annotations=changes.pop("annotations", {}),
+        deletion_timestamp=changes.pop("deleted", None),
+    )
+    basic = JobFacts(
+        kind=JOB,
+        metadata=meta,
+        suspended=True,
+        status=HELD,
+        pod_sets=(JobPodSet(name="main", count=count, template=template),),
+    )
+    return msgspec.structs.replace(basic, **changes)
+
+
+def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:
+    body = build_unit(
+        facts(), Surroundings(), name="main", adopted=bool(changes.pop("adopted", False))
+    )
+    made = msgspec.convert(body, QueueUnit)
+    if "active" in changes:
+        made = msgspec.structs.replace(
+            made, spec=msgspec.structs.replace(made.spec, active=changes.pop("active"))
+        )
+    status = msgspec.structs.replace(made.status, phase=phase, **changes)
+    meta = msgspec.structs.replace(made.metadata, uid=Uid("qu-1"), resource_version="9")
+    return msgspec.structs.replace(made, metadata=meta, status=status)
+
+
+def evicted(reason: str = "Preempted", status: str = "True") -> tuple[Condition, ...]:
+    return (Condition(type="Evicted", status=status, reason=reason, last_transition_time=TEN),)
+
+
+def look(job: JobFacts | None, of: QueueUnit | None = None, **more: Any) -> Decision:
+    return decide(JobView(job=job, unit=of, moment=more.pop("moment", NOW), **more))
+
+
+def told(actions: tuple[Action, ...]) -> list[str]:
+    """Name actions shortly: "suspend", "move Running", "tell Adopted"."""
+    names = []
+    for action in actions:
+        match action:
+            case SuspendJob():
+                names.append("suspend")
+            case ReleaseJob():
+                names.append("release")
+            case CreateUnit(body=body):
+                adopted = "koord-queue/adopted" in body["metadata"]["annotations"]
+                names.append("create adopted" if adopted else "create")
+            case PatchUnit():
+                names.append("patch unit")
+            case PatchUnitStatus(status=status):
+                names.append(f"move {status['phase']}" if "phase" in status else "write status")
+            case TellJob(reason=reason):
+                names.append(f"tell {reason}")
+            case _:
+                names.append(type(action).__name__)
+    return names
+
+
+ADMITTED = (Admission(name="main", replicas=2),)
+EVICTED = unit("Running", admissions=ADMITTED, conditions=evicted())

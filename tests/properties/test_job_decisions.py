@@ -1,0 +1,178 @@
+"""Whatever is known of a job, what is decided about it keeps the rules."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queue_controllers.jobframework.actions import (
+    CreateUnit,
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    SuspendJob,
+)
+from queue_controllers.jobframework.decide import decide
+from queue_controllers.jobframework.generic_job import JobFacts, Outcome, StatusFacts
+from queue_controllers.jobframework.job_machine import PodFacts
+from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.job_view import JobMemory, JobView
+from queue_controllers.jobframework.managed import Ownership
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.queue_unit_phases import (
+    RELEASED_PHASES,
+    Phase,
+    is_adopted,
+    is_being_evicted,
+    is_booked,
+    phase_of,
+)
+from tests.job_situations import NOW, RELEASED, TEN, facts, unit
+
+pytestmark = pytest.mark.properties
+
+SUSPENDED_SINCE = st.sampled_from(
+    ["2026-11-01T09:50:30Z", "2026-11-01T09:51:00Z", "2026-11-01T09:52:00Z"]
+)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> JobFacts:
+    outcomes = [Outcome(succeeded=True), Outcome(succeeded=False), None, None, None]
+    status = StatusFacts(
+        is_empty=draw(st.booleans()),
+        suspended=draw(st.booleans()),
+        suspended_since=Timestamp(draw(SUSPENDED_SINCE)),
+        running=draw(st.booleans()),
+        outcome=draw(st.sampled_from(outcomes)),
+        pods=draw(st.integers(0, 1)),
+    )
+    return facts(
+        count=draw(st.integers(0, 3)),
+        cpu=draw(st.sampled_from(["1", "2", "broken"])),
+        suspended=draw(st.booleans()),
+        status=status,
+        annotations=draw(st.sampled_from([{}, RELEASED])),
+        deleted=draw(st.sampled_from([None, None, None, TEN])),
+        why_not_hold=draw(st.sampled_from(["", "", "spec.x"])),
+    )
+
+
+@st.composite
+def units(draw: st.DrawFn) -> QueueUnit:
+    kinds = st.sampled_from(["Evicted", "SuspendContested", "OperatorSilent", "PodsReady"])
+    conditions = tuple(
+        Condition(
+            type=kind,
+            status=draw(st.sampled_from(["True", "False"])),
+            reason=draw(st.sampled_from(["Preempted", "BackoffTimeout"])),
+            last_transition_time=TEN,
+        )
+        for kind in sorted(draw(st.sets(kinds)))
+    )
+    replicas = draw(st.integers(0, 2))
+    return unit(
+        draw(st.sampled_from([*(phase.value for phase in Phase), "Preempted"])),
+        adopted=draw(st.booleans()),
+        active=draw(st.sampled_from([None, True, False])),
+        conditions=conditions,
+        admissions=(Admission(name="main", replicas=replicas),) if replicas else (),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> PodFacts:
+    living = draw(st.integers(0, 2))
+    running = draw(st.integers(0, living))
+    ended = draw(st.integers(0, 1))
+    terminating = draw(st.integers(0, living - running + ended))
+    return PodFacts(
+        total=living + ended,
+        living=living,
+        terminating=terminating,
+        running=running,
+        running_of_sets={"main": running},
+    )
+
+
+@st.composite
+def views(draw: st.DrawFn) -> JobView:
+    memory = JobMemory(
+        arrived=draw(st.booleans()),
+        unsuspended_at=draw(st.sampled_from([(), (999.0,), (998.0, 999.0)])),
+        evicting=draw(st.booleans()),
+        quiet_since=draw(st.sampled_from([None, 900.0, 990.0])),
+        running_since=draw(st.sampled_from([None, 900.0])),
+        counted_at=draw(st.sampled_from([None, 900.0])),
+    )
+    return JobView(
+        job=draw(st.none() | jobs()),
+        unit=draw(st.none() | units()),
+        pods=draw(pods()),
+        ownership=Ownership(managed=draw(st.sampled_from([True, True, False])), reason=""),
+        settings=JobSettings(running_timeout_seconds=draw(st.sampled_from([0.0, 60.0]))),
+        memory=memory,
+        moment=NOW,
+    )
+
+
+@given(views())
+def test_at_most_one_write_per_object(view: JobView) -> None:
+    actions = decide(view).actions
+    assert sum(isinstance(each, SuspendJob | ReleaseJob) for each in actions) <= 1
+    of_unit = CreateUnit | PatchUnit | PatchUnitStatus
+    assert sum(isinstance(each, of_unit) for each in actions) <= 1
+
+
+@given(views())
+def test_what_is_not_the_queues_is_left_alone(view: JobView) -> None:
+    if view.job is None or not view.ownership.managed:
+        assert decide(view).actions == ()
+
+
+@given(views())
+def test_only_an_admitted_and_resumable_job_is_released(view: JobView) -> None:
+    if not any(isinstance(each, ReleaseJob) for each in decide(view).actions):
+        return
+    assert view.job is not None
+    assert view.unit is not None
+    assert view.job.suspended
+    assert (view.pods.living, view.pods.terminating) == (0, 0)
+    assert view.unit.spec.active is not False
+    assert not is_being_evicted(view.unit)
+    assert phase_of(view.unit) in RELEASED_PHASES or is_adopted(view.unit)
+
+
+@given(views())
+def test_nothing_that_may_run_is_suspended(view: JobView) -> None:
+    if not any(isinstance(each, SuspendJob) for each in decide(view).actions):
+        return
+    assert view.job is not None
+    assert not view.job.suspended
+    assert view.job.status.outcome is None
+    if view.unit is not None and is_booked(view.unit):
+        admitted = phase_of(view.unit) in RELEASED_PHASES or is_adopted(view.unit)
+        assert is_being_evicted(view.unit) or not admitted
+
+
+@given(views())
+def test_a_booking_ends_only_with_the_job_or_when_it_is_stopped(view: JobView) -> None:
+    decision = decide(view)
+    for action in decision.actions:
+        if not isinstance(action, PatchUnitStatus) or "phase" not in action.status:
+            continue
+        to = Phase(action.status["phase"])
+        assert view.job is not None
+        if to in {Phase.SUCCEED, Phase.FAILED}:
+            assert view.job.status.outcome is not None
+        elif to is not Phase.RUNNING:
+            assert decision.state is not None
+            assert decision.state.stopped
+            assert view.pods.living == 0
+
+
+@given(views())
+def test_deciding_twice_says_the_same(view: JobView) -> None:
+    assert decide(view) == decide(view)

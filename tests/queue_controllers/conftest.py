@@ -1,0 +1,281 @@
+"""The controllers over the fake API server, every step called on one thread."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from queue_controllers.configuration import Configuration, parse_flags
+from queue_controllers.wiring import Controllers, build_controllers, find_extensions
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.crds import QUEUE_UNIT
+from shared_api.leader_election import Leadership, SoleLeader
+from shared_api.metrics import SharedMetrics
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+
+QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
+
+Json = dict[str, Any]
+
+OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+QUOTA_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "elasticquotas.scheduling.sigs.k8s.io"},
+    "spec": {
+        "group": "scheduling.sigs.k8s.io",
+        "names": {
+            "plural": "elasticquotas",
+            "singular": "elasticquota",
+            "kind": "ElasticQuota",
+            "listKind": "ElasticQuotaList",
+        },
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": OPEN_OBJECT},
+            }
+        ],
+    },
+}
+
+
+class Host:
+    """A process around the controllers without a process."""
+
+    def __init__(self, server: FakeApiServer, clock: VirtualClock, leadership: Leadership) -> None:
+        self.clock = clock
+        self.rng = random.Random(1)
+        self.flow = FlowControl(0, 1, clock)
+        self.client = ResourceClient(server, flow=self.flow, clock=clock, rng=self.rng)
+        self.leadership = leadership
+        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
+        self.identity = "test"
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        return LoopThread(name, step, self.clock, unblock=unblock)
+
+
+class World:
+    """A cluster, and what a test does in it."""
+
+    def __init__(self, *, quotas: bool = True) -> None:
+        self.clock = VirtualClock()
+        self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
+        self.direct = self.server.direct
+        self.direct.create(QUEUE_UNIT.body())
+        if quotas:
+            self.install_quotas()
+        for name in ("team", "other"):
+            self.direct.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+        self.controllers: Controllers | None = None
+
+    def start(
+        self,
+        *flags: str,
+        leadership: Leadership | None = None,
+        configuration: Configuration | None = None,
+    ) -> Controllers:
+        """Start the controllers, in place of those that ran before."""
+        host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        self.controllers = build_controllers(
+            host,
+            parse_flags(flags),
+            configuration or Configuration(),
+            find_extensions(),
+            informer_wait_seconds=0.0,
+        )
+        self.settle()
+        return self.controllers
+
+    def settle(self, seconds: float = 1.0) -> None:
+        """Call all steps, again and again, while so much time passes."""
+        assert self.controllers is not None
+        until = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            for step in self.controllers.steps():
+                exhaust(step)
+            self.clock.advance(0.02)
+
+    def install_quotas(self) -> None:
+        """Let the API server have ElasticQuotas."""
+        self.direct.create(QUOTA_CRD)
+
+    # --- what people and other programs do ---------------------------------------------------
+
+    def job(self, name: str = "main", *, namespace: str = "team", **changes: Any) -> Json:
+        """Create a Job of two pods in quota gold."""
+        metadata = {
+            "name": name,
+            "namespace": namespace,
+            "labels": {QUOTA_LABEL: "gold"} if changes.pop("labelled", True) else {},
+            "annotations": changes.pop("annotations", {}),
+            "ownerReferences": changes.pop("owners", []),
+        }
+        container = {
+            "name": "c",
+            "image": "i",
+            "resources": {"requests": {"cpu": "1"}},
+            "env": [{"name": "LONG", "value": "x" * 1000}],
+        }
+        pod = {"restartPolicy": "Never", "containers": [container]}
+        spec = {
+            "suspend": True,
+            "parallelism": 2,
+            "completions": 2,
+            "template": {"spec": pod},
+            **changes,
+        }
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+        return self.direct.create(body)
+
+    def admit(self, name: str = "main", *, namespace: str = "team", replicas: int = 2) -> None:
+        """Do what the scheduler does when it admits a unit."""
+        status = {
+            "phase": "Dequeued",
+            "lastAllocateTime": self.now(),
+            "lastUpdateTime": self.now(),
+            "admissions": [{"name": "main", "replicas": replicas, "running": 0}],
+        }
+        self.patch_unit_status(status, name, namespace=namespace)
+
+    def now(self) -> str:
+        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def patch_unit_status(self, status: Json, name: str = "main", namespace: str = "team") -> None:
+        self.direct.patch(
+            "queueunits", name, {"status": status}, namespace=namespace, subresource="status"
+        )
+
+    def patch_job(self, patch: Json, name: str = "main", namespace: str = "team") -> None:
+        self.direct.patch("jobs", name, patch, namespace=namespace)
+
+    def patch_job_status(self, status: Json, name: str = "main", namespace: str = "team") -> None:
+        self.direct.patch(
+            "jobs", name, {"status": status}, namespace=namespace, subresource="status"
+        )
+
+    def run_pods(self, count: int = 2, phase: str = "Running", name: str = "main") -> None:
+        """Do what job controller, scheduler and kubelet do with a released job."""
+        job = self.get_job(name)
+        for number in range(count):
+            self.direct.create(pod_of(job, f"{name}-{number}"))
+            self.direct.patch(
+                "pods",
+                f"{name}-{number}",
+                {"status": {"phase": phase}},
+                namespace="team",
+                subresource="status",
+            )
+        started = {"startTime": self.now(), "active": count, "ready": count}
+        self.patch_job_status(started, name)
+
+    def end_pods(self, count: int = 2, name: str = "main") -> None:
+        """Let the pods of a suspended job go, and the job controller say so."""
+        for number in range(count):
+            self.direct.delete("pods", f"{name}-{number}", "team")
+        said = {
+            "type": "Suspended",
+            "status": "True",
+            "reason": "JobSuspended",
+            "message": "",
+            "lastTransitionTime": self.now(),
+        }
+        gone = {"active": None, "ready": None, "startTime": None, "conditions": [said]}
+        self.patch_job_status(gone, name)
+
+    def complete(self, name: str = "main") -> None:
+        """Let the job succeed."""
+        ended = {
+            "conditions": [
+                {"type": each, "status": "True", "lastTransitionTime": self.now()}
+                for each in ("SuccessCriteriaMet", "Complete")
+            ],
+            "active": None,
+            "ready": None,
+            "completionTime": self.now(),
+        }
+        self.patch_job_status(ended, name)
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def get_job(self, name: str = "main", namespace: str = "team") -> Json:
+        return self.direct.get("jobs", name, namespace)
+
+    def get_unit(self, name: str = "main", namespace: str = "team") -> Json:
+        return self.direct.get("queueunits", name, namespace)
+
+    def units(self) -> list[str]:
+        return [each["metadata"]["name"] for each in self.direct.list("queueunits")]
+
+    def phase(self, name: str = "main") -> str:
+        return str(self.get_unit(name)["status"]["phase"])
+
+    def is_suspended(self, name: str = "main") -> bool:
+        return bool(self.get_job(name)["spec"]["suspend"])
+
+    def events(self) -> set[str]:
+        """Return the reasons of all events; they go out with the time."""
+        self.settle(2.0)
+        return {each["reason"] for each in self.direct.list("events.events.k8s.io")}
+
+    def writes(self) -> list[str]:
+        """Return the writes that came in as requests, in order, events left out."""
+        return [
+            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
+            for entry in self.server.journal
+            if entry.info.is_write and entry.info.plural != "events"
+        ]
+
+
+def exhaust(step: Step) -> None:
+    """Call a step until it has nothing more to do now."""
+    for _ in range(50):
+        if step() != 0.0:
+            return
+
+
+def pod_of(job: Json, name: str, *, annotations: Json | None = None) -> Json:
+    """Return a pod that the job controls."""
+    meta = job["metadata"]
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "ownerReferences": [owner],
+            "annotations": annotations or {},
+        },
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def world_without_quotas() -> World:
+    return World(quotas=False)

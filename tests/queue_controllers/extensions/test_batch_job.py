@@ -1,0 +1,142 @@
+"""Facts about batch/v1 Job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.extensions.batch_job import (
+    BatchJob,
+    BatchJobAdapter,
+    count_indexes,
+    count_needed,
+)
+from queue_controllers.jobframework.generic_job import GenericJob, PodStamp, StatusFacts
+
+ADAPTER: GenericJob[BatchJob] = BatchJobAdapter()
+
+
+def job(status: dict[str, Any] | None = None, **spec: Any) -> BatchJob:
+    body = {"metadata": {"name": "main"}, "spec": spec, "status": status or {}}
+    return msgspec.convert(body, BatchJob)
+
+
+def condition(kind: str, status: str = "True") -> dict[str, str]:
+    return {"type": kind, "status": status, "lastTransitionTime": "2026-11-01T10:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job(), 1, id="nothing said: one pod"),
+        pytest.param(job(parallelism=3), 3, id="no completions: the parallelism"),
+        pytest.param(job(parallelism=5, completions=2), 2, id="never more than there is to do"),
+        pytest.param(job({"succeeded": 2}, parallelism=2, completions=4), 2, id="ctl-40"),
+        pytest.param(job({"succeeded": 3}, parallelism=2, completions=4), 1, id="one left"),
+        pytest.param(job({"succeeded": 4}, parallelism=2, completions=4), 0, id="none left"),
+        pytest.param(job(parallelism=0, completions=4), 0, id="scaled to nothing"),
+    ],
+)
+def test_counts(of: BatchJob, want: int) -> None:
+    assert count_needed(of) == want
+
+
+@pytest.mark.parametrize(
+    ("completions", "parallelism", "succeeded", "failed", "mode", "want"),
+    [
+        pytest.param(8, 8, 1, "1,3-5", "Indexed", 3, id="ctl-41 indexes and ranges"),
+        pytest.param(100, 5, 0, "1-3", "Indexed", 5, id="ctl-41 enough others are left"),
+        pytest.param(4, 4, 1, "0,2-3", "Indexed", 0, id="ctl-41 none is left"),
+        pytest.param(4, 4, 0, "0-3", "NonIndexed", 4, id="ctl-41 not indexed: ignored"),
+        pytest.param(4, 4, 0, "3-1", "Indexed", 4, id="ctl-41 malformed: ignored"),
+    ],
+)
+def test_failed_indexes_need_no_pod(
+    completions: int, parallelism: int, succeeded: int, failed: str, mode: str, want: int
+) -> None:
+    of = job(
+        {"succeeded": succeeded, "failedIndexes": failed},
+        parallelism=parallelism,
+        completions=completions,
+        completionMode=mode,
+    )
+    assert count_needed(of) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "completions", "want"), [("", 5, 0), ("31,34,61,62", 78, 4), ("1,3-5,7", 10, 5)]
+)
+def test_index_lists_are_counted(text: str, completions: int, want: int) -> None:
+    """Conformance item ctl-42."""
+    assert count_indexes(text, completions) == want
+
+
+@pytest.mark.parametrize("text", ["x", "5-3", "1-3,3-5", "4,2", "10", "1,", "-1", "1--2", "¹"])
+def test_what_is_no_index_list_raises(text: str) -> None:
+    """Conformance item ctl-42."""
+    with pytest.raises(ValueError, match="index"):
+        count_indexes(text, 10)
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param({"active": 2, "ready": 1}, StatusFacts(running=True, pods=2), id="pods"),
+        pytest.param({"terminating": 2}, StatusFacts(pods=2), id="pods that are going"),
+    ],
+)
+def test_status(status: dict[str, Any], want: StatusFacts) -> None:
+    assert ADAPTER.status_of(job(status)) == want
+
+
+def test_conditions_count_only_when_true() -> None:
+    """Conformance item ctl-45; and weakness 1 of the reference."""
+    ended = ADAPTER.status_of(job({"conditions": [condition("Complete")]})).outcome
+    assert ended is not None
+    assert ended.succeeded
+    failed = {**condition("Failed"), "reason": "DeadlineExceeded"}
+    lost = ADAPTER.status_of(job({"conditions": [failed]})).outcome
+    assert lost is not None
+    assert (lost.succeeded, lost.message) == (False, "DeadlineExceeded")
+    undone = [condition("Complete", "False"), condition("Failed", "Unknown")]
+    assert ADAPTER.status_of(job({"conditions": undone})).outcome is None
+    assert ADAPTER.status_of(job({"conditions": [condition("FailureTarget")]})).outcome is None
+
+
+def test_suspended_says_since_when() -> None:
+    said = ADAPTER.status_of(job({"conditions": [condition("Suspended")]}))
+    assert (said.suspended, said.suspended_since) == (True, "2026-11-01T10:00:00Z")
+    unsaid = ADAPTER.status_of(job({"conditions": [condition("Suspended", "False")]}))
+    assert not unsaid.suspended
+
+
+def test_the_switch() -> None:
+    """Conformance item ctl-44: suspending and releasing twice is the same as once."""
+    assert ADAPTER.is_suspended(job(suspend=True))
+    assert not ADAPTER.is_suspended(job(suspend=False))
+    assert not ADAPTER.is_suspended(job())
+    assert ADAPTER.suspend_patch(job()) == {"spec": {"suspend": True}}
+    assert ADAPTER.release_patch(job(), {}) == {"spec": {"suspend": False}}
+
+
+def test_a_release_stamps_the_template_in_the_same_patch() -> None:
+    stamp = PodStamp(annotations={"a": "b"})
+    assert ADAPTER.release_patch(job(), {"main": stamp}) == {
+        "spec": {"suspend": False, "template": {"metadata": {"annotations": {"a": "b"}}}}
+    }
+
+
+def test_other_controllers_are_recognised() -> None:
+    adapter = BatchJobAdapter()
+    assert adapter.foreign_manager(job(managedBy="x.y/z")) == "x.y/z"
+    assert adapter.foreign_manager(job(managedBy="kubernetes.io/job-controller")) == ""
+    assert adapter.foreign_manager(job()) == ""
+
+
+def test_priority_comes_from_the_template() -> None:
+    of = job(template={"spec": {"priorityClassName": "high", "priority": 5}})
+    source = ADAPTER.priority_of(of)
+    assert (source.class_name, source.value) == ("high", 5)

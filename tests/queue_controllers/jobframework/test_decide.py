@@ -1,0 +1,366 @@
+"""What is done about a job, row by row: a situation in, the actions out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.jobframework.actions import (
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    SuspendJob,
+)
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
+from queue_controllers.jobframework.job_machine import PodFacts
+from queue_controllers.jobframework.job_settings import Adopt, JobSettings
+from queue_controllers.jobframework.job_view import JobMemory, Moment
+from queue_controllers.jobframework.managed import Ownership
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.well_known_labels import SUSPEND
+from tests.job_situations import (
+    ADMITTED,
+    EVICTED,
+    FAILED,
+    NOW,
+    RELEASED,
+    RUNS,
+    SUCCEEDED,
+    TEN,
+    TWO_PENDING,
+    TWO_RUNNING,
+    TWO_TERMINATING,
+    evicted,
+    facts,
+    look,
+    told,
+    unit,
+)
+
+FRESH = JobMemory(arrived=True)
+NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "want"),
+    [
+        pytest.param(facts(), {}, ["create"], id="suspended: it gets a unit"),
+        pytest.param(NEW, {"memory": FRESH}, ["suspend", "create"], id="it arrives unsuspended"),
+        pytest.param(
+            NEW,
+            {"memory": FRESH, "pods": TWO_PENDING},
+            ["suspend", "create"],
+            id="it arrives unsuspended and has pods already",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            {"pods": TWO_RUNNING},
+            ["create adopted", "tell Adopted"],
+            id="it runs when it is first seen",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            {"pods": TWO_RUNNING, "settings": JobSettings(adopt=Adopt.NEVER)},
+            ["suspend", "create"],
+            id="it runs when it is first seen, and nothing is adopted",
+        ),
+        pytest.param(
+            facts(suspended=False), {}, ["suspend", "create"], id="first seen without a living pod"
+        ),
+        pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
+        pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
+        pytest.param(
+            facts(why_not_hold="spec.x"), {}, ["tell CanNotBeHeld"], id="it would not survive"
+        ),
+        pytest.param(
+            facts(why_not_hold="spec.x"),
+            {"memory": JobMemory(told=frozenset({"CanNotBeHeld"}))},
+            [],
+            id="it would not survive, and that was told",
+        ),
+        pytest.param(
+            NEW, {"ownership": Ownership(managed=False, reason="")}, [], id="it is not managed"
+        ),
+        pytest.param(
+            facts(pod_sets=facts().pod_sets * 33), {}, ["tell TooManyPodSets"], id="33 pod sets"
+        ),
+        pytest.param(
+            facts(cpu="1e999"), {}, ["create", "tell InvalidJob"], id="an absurd quantity"
+        ),
+        pytest.param(facts(), {"name_is_taken": True}, ["create", "tell NameCut"], id="name taken"),
+    ],
+)
+def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[str]) -> None:
+    assert told(look(job, **more).actions) == want
+
+
+@pytest.mark.parametrize(
+    ("job", "phase", "more", "want"),
+    [
+        pytest.param(facts(), "Enqueued", {}, [], id="held and waiting: nothing"),
+        pytest.param(facts(), "Reserved", {}, [], id="held and reserved: nothing"),
+        pytest.param(facts(), "TimeoutBackoff", {}, [], id="held and backed off: nothing"),
+        pytest.param(facts(), "SchedFailed", {}, [], id="held, and its nodes were not found"),
+        pytest.param(facts(), "Dequeued", {}, ["release"], id="held and dequeued: released"),
+        pytest.param(facts(), "SchedSucceed", {}, ["release"], id="held, and nodes reserved"),
+        pytest.param(
+            facts(), "Dequeued", {"pods": TWO_TERMINATING}, [], id="old pods live: not released"
+        ),
+        pytest.param(
+            facts(),
+            "Dequeued",
+            {"pods": PodFacts(total=1, terminating=1)},
+            [],
+            id="an ended pod object is still being deleted: not released",
+        ),
+        pytest.param(
+            facts(suspended=False), "Dequeued", {"pods": TWO_PENDING}, [], id="pods are coming"
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            "Dequeued",
+            {"pods": TWO_RUNNING},
+            ["move Running"],
+            id="all its pods run",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS), "Running", {}, [], id="it restarts: stays Running"
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            "Enqueued",
+            {},
+            ["suspend", "tell SuspendedAgain"],
+            id="un-suspended by hand while it waits",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            "Reserved",
+            {"pods": TWO_RUNNING},
+            ["suspend", "tell SuspendedAgain"],
+            id="un-suspended by hand, and its pods run",
+        ),
+        pytest.param(
+            facts(annotations=RELEASED),
+            "Running",
+            {},
+            ["release", "tell Resumed"],
+            id="suspended by hand while it ran: resumed",
+        ),
+        pytest.param(
+            facts(status=StatusFacts(outcome=SUCCEEDED)),
+            "Running",
+            {},
+            ["move Succeed"],
+            id="it succeeded",
+        ),
+        pytest.param(
+            facts(status=StatusFacts(outcome=FAILED)),
+            "Enqueued",
+            {},
+            ["move Failed"],
+            id="it failed before it ever ran",
+        ),
+        pytest.param(
+            facts(deleted=TEN), "Dequeued", {}, [], id="deleted: nothing is released any more"
+        ),
+        pytest.param(facts(), "Succeed", {}, [], id="final: nothing"),
+    ],
+)
+def test_a_job_with_a_unit(
+    job: JobFacts, phase: str, more: dict[str, Any], want: list[str]
+) -> None:
+    admissions = ADMITTED if phase not in {"Enqueued", "TimeoutBackoff"} else ()
+    decision = look(job, unit(phase, admissions=admissions), **more)
+    assert told(decision.actions) == want
+
+
+def test_a_silent_operator_has_a_minute() -> None:
+    job = facts(annotations=RELEASED, status=RUNS)
+    first = look(job, EVICTED)
+    assert (first.actions, first.look_again_seconds) == ((), 60.0)
+    second = look(job, EVICTED, memory=first.memory, moment=NOW.after(59.0))
+    assert (second.actions, second.look_again_seconds) == ((), 1.0)
+    third = look(job, EVICTED, memory=second.memory, moment=NOW.after(60.0))
+    (noted,) = third.actions
+    assert isinstance(noted, PatchUnitStatus)
+    assert noted.status["conditions"][-1]["type"] == "OperatorSilent"
+    silent = Condition(type="OperatorSilent", status="True", reason="X", last_transition_time=TEN)
+    of = unit("Running", admissions=ADMITTED, conditions=(*evicted(), silent))
+    fourth = look(job, of, memory=third.memory, moment=NOW.after(61.0))
+    assert told(fourth.actions) == ["move Enqueued"]
+
+
+def test_a_release_stamps_time_quota_and_unit() -> None:
+    (release,) = look(
+        facts(annotations={SUSPEND: "true"}), unit("Dequeued", admissions=ADMITTED)
+    ).actions
+    assert isinstance(release, ReleaseJob)
+    stamp = release.stamps["main"]
+    assert stamp.labels == {"quota.scheduling.koordinator.sh/name": "gold"}
+    assert stamp.annotations == {"koord-queue/related-queueunit": "team/main"}
+    assert release.released_at == "2026-11-01T10:00:00.000000Z"
+    assert release.annotation == "false"
+
+
+@pytest.mark.parametrize(
+    ("admitted_at", "released_at", "want"),
+    [
+        pytest.param("2026-11-01T09:50:30Z", True, True, id="released since, so others did it"),
+        pytest.param("2026-11-01T09:55:00Z", True, False, id="released for an earlier admission"),
+        pytest.param("2026-11-01T09:55:00Z", False, False, id="never released"),
+        pytest.param(None, True, False, id="admitted by hand, without a time"),
+    ],
+)
+def test_a_resume_is_told_when_others_suspended(
+    admitted_at: str | None, released_at: bool, want: bool
+) -> None:
+    job = facts(annotations=RELEASED if released_at else {})
+    of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=admitted_at)
+    assert ("tell Resumed" in told(look(job, of).actions)) is want
+
+
+TIMED = JobSettings(running_timeout_seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "seconds", "want"),
+    [
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED),
+            PodFacts(),
+            60,
+            (["write status", "TellUnit"], None),
+            id="the time is up: evicted",
+        ),
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED), PodFacts(), 30, ([], 30.0), id="not yet"
+        ),
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED),
+            TWO_PENDING,
+            61,
+            (["write status", "TellUnit"], None),
+            id="late: evicted",
+        ),
+        pytest.param(
+            unit("Running", admissions=ADMITTED), PodFacts(), 61, ([], None), id="it ran once"
+        ),
+        pytest.param(unit(adopted=True), TWO_PENDING, 61, ([], None), id="adopted: never late"),
+    ],
+)
+def test_running_timeout(
+    of: QueueUnit, pods: PodFacts, seconds: float, want: tuple[list[str], float | None]
+) -> None:
+    job = facts(annotations=RELEASED, suspended=False, status=RUNS)
+    moment = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC)).after(seconds)
+    decision = look(job, of, pods=pods, moment=moment, settings=TIMED)
+    assert (told(decision.actions), decision.look_again_seconds) == want
+
+
+def test_what_is_over_is_said_to_be_over() -> None:
+    """A unit that runs in the end is contested no more, and its operator has spoken."""
+    conditions = tuple(
+        Condition(type=each, status="True", reason="X", message="m", last_transition_time=TEN)
+        for each in ("SuspendContested", "OperatorSilent")
+    )
+    of = unit("Dequeued", admissions=ADMITTED, conditions=conditions)
+    (move,) = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING).actions
+    assert isinstance(move, PatchUnitStatus)
+    shown = {each["type"]: each["status"] for each in move.status["conditions"]}
+    assert (shown["SuspendContested"], shown["OperatorSilent"]) == ("False", "False")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "configured", "want"),
+    [
+        pytest.param({}, False, False, id="the field alone"),
+        pytest.param({}, True, True, id="configured: the annotation as well"),
+        pytest.param({SUSPEND: "false"}, False, True, id="there is one: it is turned"),
+    ],
+)
+def test_what_holding_writes(annotations: dict[str, str], configured: bool, want: bool) -> None:
+    job = facts(suspended=False, status=StatusFacts(is_empty=True), annotations=annotations)
+    settings = JobSettings(held_by_annotation=configured)
+    suspend = look(job, memory=FRESH, settings=settings).actions[0]
+    assert isinstance(suspend, SuspendJob)
+    assert suspend.annotate is want
+
+
+def test_a_job_that_was_never_released_is_never_late() -> None:
+    job = facts(suspended=False, status=RUNS)
+    decision = look(job, unit("Dequeued", admissions=ADMITTED), settings=TIMED)
+    assert (decision.actions, decision.look_again_seconds) == ((), None)
+
+
+def test_running_waits_half_a_second_for_the_other_pods() -> None:
+    job = facts(suspended=False, status=RUNS)
+    one = PodFacts(total=2, living=2, running=1, running_of_sets={"main": 1})
+    of = unit("Dequeued", admissions=ADMITTED)
+    first = look(job, of, pods=one)
+    assert (first.actions, first.look_again_seconds) == ((), 0.5)
+    (move,) = look(job, of, pods=one, memory=first.memory, moment=NOW.after(0.5)).actions
+    assert isinstance(move, PatchUnitStatus)
+    assert move.status["phase"] == "Running"
+    assert move.status["admissions"] == [{"name": "main", "replicas": 2, "running": 1}]
+
+
+def test_counts_of_a_running_unit_are_corrected_seldom() -> None:
+    job = facts(suspended=False, status=RUNS)
+    of = unit("Running", admissions=(Admission(name="main", replicas=2, running=1),))
+    memory = JobMemory(counted_at=NOW.monotonic - 10)
+    soon = look(job, of, pods=TWO_RUNNING, memory=memory)
+    assert (soon.actions, soon.look_again_seconds) == ((), 20.0)
+    (write,) = look(job, of, pods=TWO_RUNNING, memory=memory, moment=NOW.after(20.0)).actions
+    assert isinstance(write, PatchUnitStatus)
+    assert write.status == {"admissions": [{"name": "main", "replicas": 2, "running": 2}]}
+
+
+def test_finished_work_is_given_back_once() -> None:
+    job = facts(count=1, suspended=False, status=RUNS)
+    of = unit("Running", admissions=(Admission(name="main", replicas=2, running=1),))
+    one = PodFacts(total=2, living=1, running=1, running_of_sets={"main": 1})
+    (write,) = look(job, of, pods=one).actions
+    assert isinstance(write, PatchUnitStatus)
+    assert write.status == {"reclaimablePods": [{"name": "main", "count": 1}]}
+    done = facts(count=0, suspended=False, status=RUNS)
+    assert look(done, of, pods=one).actions == ()
+
+
+def test_growth_of_a_released_job_is_recorded() -> None:
+    job = facts(count=5, suspended=False, status=RUNS)
+    of = unit("Running", admissions=(Admission(name="main", replicas=2, running=2),))
+    patch, event = look(job, of, pods=TWO_RUNNING).actions
+    assert isinstance(patch, PatchUnit)
+    assert [each["count"] for each in patch.body["spec"]["podSet"]] == [5]
+    assert told((event,)) == ["TellUnit"]
+
+
+def test_a_waiting_unit_follows_its_job() -> None:
+    (patch,) = look(facts(count=3), unit()).actions
+    assert isinstance(patch, PatchUnit)
+    assert patch.body["spec"]["request"] == {"cpu": "3"}
+    reserved = unit("Reserved", admissions=ADMITTED)
+    assert told(look(facts(count=1), reserved).actions) == []
+
+
+def test_a_unit_made_by_hand_for_the_job_is_taken_over() -> None:
+    made = unit("Dequeued")
+    meta = msgspec.structs.replace(made.metadata, annotations={})
+    (patch,) = look(facts(), msgspec.structs.replace(made, metadata=meta)).actions
+    assert isinstance(patch, PatchUnit)
+    assert patch.body["metadata"]["annotations"] == {
+        "koord-queue/managed-by": "koord-queue-controllers"
+    }
+
+
+def test_nothing_is_done_twice() -> None:
+    """A look at what the writes of the look before have made finds nothing to do."""
+    suspended = facts(suspended=True, status=StatusFacts(is_empty=True))
+    assert look(suspended, unit(), memory=FRESH).actions == ()
+    released = facts(annotations=RELEASED, suspended=False)
+    assert look(released, unit("Dequeued", admissions=ADMITTED)).actions == ()

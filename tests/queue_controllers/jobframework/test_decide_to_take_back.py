@@ -1,0 +1,242 @@
+"""Evictions, adopted jobs, and switches that others turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_controllers.jobframework.actions import (
+    PatchUnitStatus,
+)
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_machine import PodFacts
+from queue_controllers.jobframework.job_view import JobMemory
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
+from tests.job_situations import (
+    ADMITTED,
+    EVICTED,
+    NOW,
+    RELEASED,
+    RUNS,
+    TEN,
+    TWO_PENDING,
+    TWO_RUNNING,
+    TWO_TERMINATING,
+    evicted,
+    facts,
+    look,
+    told,
+    unit,
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "of", "pods", "want"),
+    [
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            EVICTED,
+            TWO_RUNNING,
+            ["suspend"],
+            id="announced: it is suspended",
+        ),
+        pytest.param(
+            facts(annotations=RELEASED), EVICTED, TWO_TERMINATING, [], id="its pods live: it waits"
+        ),
+        pytest.param(
+            facts(annotations=RELEASED, status=RUNS),
+            EVICTED,
+            PodFacts(),
+            [],
+            id="no pod, but the operator has not said that it is suspended",
+        ),
+        pytest.param(
+            facts(annotations=RELEASED), EVICTED, PodFacts(), ["move Enqueued"], id="stopped: free"
+        ),
+        pytest.param(
+            facts(annotations=RELEASED),
+            unit("Dequeued", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
+            PodFacts(),
+            ["move TimeoutBackoff"],
+            id="stopped after a timeout: it backs off",
+        ),
+        pytest.param(
+            facts(),
+            unit("Reserved", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
+            PodFacts(),
+            ["move Enqueued"],
+            id="a reserved unit backs off by the scheduler's hand alone",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            unit("Running", admissions=ADMITTED, active=False),
+            TWO_RUNNING,
+            ["write status", "TellUnit"],
+            id="deactivated while it runs: announced first",
+        ),
+        pytest.param(
+            facts(), unit("Enqueued", active=False), PodFacts(), [], id="deactivated in line: waits"
+        ),
+        pytest.param(
+            facts(),
+            unit("Dequeued", admissions=ADMITTED, active=False),
+            PodFacts(),
+            ["write status", "TellUnit"],
+            id="deactivated after the decision: not released",
+        ),
+        pytest.param(
+            facts(count=3),
+            unit("Dequeued", admissions=ADMITTED),
+            PodFacts(),
+            ["write status", "TellUnit"],
+            id="more pods than were admitted: not released",
+        ),
+        pytest.param(
+            facts(cpu="2"),
+            unit("Reserved", admissions=ADMITTED),
+            PodFacts(),
+            ["write status", "TellUnit"],
+            id="larger pods than were admitted: not released",
+        ),
+        pytest.param(
+            facts(count=1),
+            unit("Dequeued", admissions=ADMITTED),
+            PodFacts(),
+            ["release"],
+            id="fewer pods than were admitted: released",
+        ),
+        pytest.param(
+            facts(),
+            unit("Dequeued", admissions=(Admission(name="main", replicas=1),)),
+            PodFacts(),
+            ["tell PartialAdmission"],
+            id="admitted in part: not released",
+        ),
+    ],
+)
+def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
+    assert told(look(job, of, pods=pods).actions) == want
+
+
+@pytest.mark.parametrize(
+    ("job", "of", "pods", "want"),
+    [
+        pytest.param(
+            facts(suspended=False), unit(adopted=True), TWO_PENDING, [], id="never suspended"
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            unit(adopted=True),
+            TWO_RUNNING,
+            ["move Running"],
+            id="Running is written whenever it is missing",
+        ),
+        pytest.param(
+            facts(), unit(adopted=True), PodFacts(), ["release", "tell Resumed"], id="by hand"
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            unit(adopted=True, conditions=evicted(status="False")),
+            PodFacts(),
+            ["suspend", "tell SuspendedAgain"],
+            id="evicted once, it waits like any other",
+        ),
+        pytest.param(
+            facts(),
+            unit(adopted=True, conditions=evicted()),
+            PodFacts(),
+            ["move Enqueued"],
+            id="evicted before Running was written",
+        ),
+    ],
+)
+def test_adopted_jobs(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]) -> None:
+    assert told(look(job, of, pods=pods).actions) == want
+
+
+def test_an_eviction_empties_the_admissions_only_when_stopped() -> None:
+    announced = look(
+        facts(suspended=False, status=RUNS),
+        unit("Running", admissions=ADMITTED, active=False),
+        pods=TWO_RUNNING,
+    ).actions[0]
+    assert isinstance(announced, PatchUnitStatus)
+    assert "admissions" not in announced.status
+    assert "phase" not in announced.status
+    freed = look(facts(annotations=RELEASED), EVICTED).actions[0]
+    assert isinstance(freed, PatchUnitStatus)
+    assert freed.status["admissions"] == []
+    kinds = {each["type"]: (each["status"], each["reason"]) for each in freed.status["conditions"]}
+    assert kinds["Evicted"] == ("False", "Requeued")
+    assert kinds["Admitted"] == ("False", "Pending")
+
+
+def test_backoff_doubles_and_is_spread() -> None:
+    of = unit("Dequeued", admissions=ADMITTED, conditions=evicted("BackoffTimeout"))
+    freed = look(facts(annotations=RELEASED), of, jitter=0.1).actions[0]
+    assert isinstance(freed, PatchUnitStatus)
+    assert freed.status["requeueState"] == {"count": 1, "requeueAt": "2026-11-01T10:00:11Z"}
+
+
+def test_backoff_doubles_up_to_its_cap() -> None:
+    waits = []
+    for count in (1, 2, 9):
+        of = unit(
+            "Dequeued",
+            admissions=ADMITTED,
+            conditions=evicted("BackoffTimeout"),
+            requeue_state=RequeueState(count=count),
+        )
+        freed = look(facts(annotations=RELEASED), of).actions[0]
+        assert isinstance(freed, PatchUnitStatus)
+        waits.append(
+            (
+                freed.status["requeueState"]["count"],
+                freed.status["requeueState"]["requeueAt"][14:19],
+            )
+        )
+    assert waits == [(2, "00:20"), (3, "00:40"), (10, "15:00")]
+
+
+def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
+    job = facts(suspended=False, status=RUNS)
+    first = look(job, EVICTED, pods=TWO_RUNNING)
+    assert told(first.actions) == ["suspend"]
+    again = look(job, EVICTED, pods=TWO_RUNNING, memory=first.memory)
+    assert told(again.actions) == ["suspend", "tell SuspendedAgain"]
+    over = look(facts(), unit("Enqueued"), memory=again.memory)
+    assert not over.memory.evicting
+
+
+def test_three_unsuspends_in_a_minute_end_the_fight() -> None:
+    memory, job, of = JobMemory(), facts(suspended=False, status=RUNS), unit()
+    rounds = []
+    for _ in range(3):
+        decision = look(job, of, memory=memory)
+        memory = decision.memory
+        rounds.append(told(decision.actions))
+    again = ["suspend", "tell SuspendedAgain"]
+    assert rounds == [again, again, ["write status", "tell SuspendContested"]]
+
+
+def test_slow_unsuspends_are_fought_for_ever() -> None:
+    memory, job = JobMemory(), facts(suspended=False, status=RUNS)
+    for turn in range(5):
+        decision = look(job, unit(), memory=memory, moment=NOW.after(61.0 * turn))
+        memory = decision.memory
+        assert told(decision.actions) == ["suspend", "tell SuspendedAgain"]
+
+
+CONTESTED = (
+    Condition(type="SuspendContested", status="True", reason="X", last_transition_time=TEN),
+)
+
+
+def test_a_contested_job_is_left_running() -> None:
+    assert look(facts(suspended=False, status=RUNS), unit(conditions=CONTESTED)).actions == ()
+
+
+def test_a_contested_job_that_is_suspended_is_held_again() -> None:
+    (write,) = look(facts(), unit(conditions=CONTESTED)).actions
+    assert isinstance(write, PatchUnitStatus)
+    assert [each["status"] for each in write.status["conditions"]] == ["False"]

@@ -1,0 +1,156 @@
+"""From an adapter and an object to facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    JobKind,
+    JobPodSet,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+    parse_moment,
+    pod_set_of_pod,
+    read_facts,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from shared_api.well_known_labels import SUSPEND
+
+NO_TEMPLATE = ScheduledPodTemplate()
+
+
+class Thing(msgspec.Struct, frozen=True):
+    """An object of a kind."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    suspended: bool = False
+
+
+class ThingAdapter:
+    """The least that an adapter may be."""
+
+    object_type = Thing
+
+    def __init__(self, *, has_switch: bool = True) -> None:
+        self.kind = JobKind(
+            key="thing",
+            group="x",
+            version="v1",
+            kind="Thing",
+            plural="things",
+            has_switch=has_switch,
+        )
+
+    def is_suspended(self, job: Thing) -> bool:
+        return job.suspended
+
+    def why_not_hold(self, job: Thing) -> str:
+        return "spec.x" if not job.metadata.name else ""
+
+    def status_of(self, job: Thing) -> StatusFacts:
+        return StatusFacts(is_empty=not job.suspended)
+
+    def pod_sets(self, job: Thing) -> tuple[JobPodSet, ...]:
+        return () if job.suspended else (JobPodSet(name="a", count=1, template=NO_TEMPLATE),)
+
+    def priority_of(self, job: Thing) -> PrioritySource:
+        return PrioritySource(job.metadata.name)
+
+    def suspend_patch(self, job: Thing) -> dict[str, Any]:
+        return {"spec": {"on": job.suspended}}
+
+    def release_patch(self, job: Thing, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        return {"spec": {"on": job.suspended, "stamps": len(stamps)}}
+
+
+class Sorting(ThingAdapter):
+    """One that knows its pods."""
+
+    def pod_set_of(self, pod: Pod) -> str:
+        return pod.metadata.labels.get("role", "")
+
+
+class Foreign(ThingAdapter):
+    """One whose objects can be another's."""
+
+    def foreign_manager(self, job: Thing) -> str:
+        return f"manager-of-{job.metadata.name}"
+
+
+def thing(*, suspended: bool, annotation: str = "") -> Thing:
+    annotations = {SUSPEND: annotation} if annotation else {}
+    return Thing(ObjectMeta(name="a", annotations=annotations), suspended)
+
+
+@pytest.mark.parametrize(
+    ("field", "annotation", "has_switch", "held_by_annotation", "want"),
+    [
+        pytest.param(True, "", True, False, True, id="the field"),
+        pytest.param(False, "true", True, False, False, id="the annotation only asks"),
+        pytest.param(False, "true", True, True, True, id="configured: the annotation holds"),
+        pytest.param(False, "true", False, False, True, id="no field: the annotation holds"),
+        pytest.param(False, "false", False, True, False, id="the annotation says no"),
+    ],
+)
+def test_suspended(
+    field: bool, annotation: str, has_switch: bool, held_by_annotation: bool, want: bool
+) -> None:
+    adapter: GenericJob[Thing] = ThingAdapter(has_switch=has_switch)
+    of = thing(suspended=field, annotation=annotation)
+    assert read_facts(adapter, of, held_by_annotation=held_by_annotation).suspended is want
+
+
+def test_capabilities_are_asked_only_of_those_that_have_them() -> None:
+    of = thing(suspended=True)
+    assert read_facts(ThingAdapter(), of, held_by_annotation=False).foreign_manager == ""
+    assert read_facts(Foreign(), of, held_by_annotation=False).foreign_manager == "manager-of-a"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "pod", "names", "want"),
+    [
+        pytest.param(ThingAdapter(), {}, ["main"], "main", id="there is only one set"),
+        pytest.param(ThingAdapter(), {}, ["a", "b"], "", id="nothing says which"),
+        pytest.param(
+            ThingAdapter(),
+            {"annotations": {"koord-queue/related-podset-name": "b"}},
+            ["a", "b"],
+            "b",
+            id="its annotation",
+        ),
+        pytest.param(
+            ThingAdapter(),
+            {"annotations": {"koord-queue/related-podset-name": "c"}},
+            ["a", "b"],
+            "",
+            id="an annotation of nothing known",
+        ),
+        pytest.param(Sorting(), {"labels": {"role": "a"}}, ["a", "b"], "a", id="the kind's label"),
+    ],
+)
+def test_the_set_of_a_pod(
+    adapter: object, pod: dict[str, Any], names: list[str], want: str
+) -> None:
+    assert pod_set_of_pod(adapter, msgspec.convert({"metadata": pod}, Pod), names) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("2026-11-01T10:00:00Z", datetime(2026, 11, 1, 10, tzinfo=UTC)),
+        ("2026-11-01T12:00:00.5+02:00", datetime(2026, 11, 1, 10, tzinfo=UTC) + timedelta(0, 0.5)),
+        ("", None),
+        ("yesterday", None),
+    ],
+)
+def test_moments(text: str, want: datetime | None) -> None:
+    assert parse_moment(text) == want

@@ -1,0 +1,140 @@
+"""Which jobs are the queue's business, and which quota and queue they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_controllers.jobframework.generic_job import JobFacts, JobKind, JobPodSet
+from queue_controllers.jobframework.job_settings import JobSettings, Manage
+from queue_controllers.jobframework.managed import (
+    Surroundings,
+    find_owner,
+    judge_managed,
+    queue_of_job,
+    quota_of_job,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid
+from shared_api.objects.pod import TemplateMeta
+from shared_api.quota_names import QuotaNames
+from shared_api.well_known_labels import RELEASED_AT, SUSPEND
+
+JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
+QUOTA = "quota.scheduling.koordinator.sh/name"
+NAMESPACE_QUOTA = Surroundings(quotas=QuotaNames(of_namespaces={"team": "team"}))
+LABELLED_NAMESPACE = Surroundings(namespace_labels={"koord-queue/managed": "true"})
+NOTHING = Surroundings()
+
+
+def owner(kind: str) -> OwnerReference:
+    return OwnerReference(kind=kind, name="above", uid=Uid(kind), controller=True)
+
+
+def job(
+    *owners: OwnerReference,
+    namespace: str = "team",
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    template_labels: dict[str, str] | None = None,
+    foreign: str = "",
+) -> JobFacts:
+    template = ScheduledPodTemplate(metadata=TemplateMeta(labels=template_labels or {}))
+    meta = ObjectMeta(
+        name="main",
+        namespace=namespace,
+        labels=labels or {},
+        annotations=annotations or {},
+        owner_references=owners,
+    )
+    pod_sets = (JobPodSet(name="main", count=1, template=template),)
+    return JobFacts(
+        kind=JOB, metadata=meta, suspended=False, pod_sets=pod_sets, foreign_manager=foreign
+    )
+
+
+GOLD = {QUOTA: "gold"}
+QUEUED = {"koord-queue/queue-name": "q"}
+
+
+@pytest.mark.parametrize(
+    ("of", "around", "want"),
+    [
+        pytest.param(job(), NOTHING, "", id="names nothing"),
+        pytest.param(job(labels=GOLD), NOTHING, "LNA", id="names a quota"),
+        pytest.param(job(labels={"alibabacloud.com/quota-name": "g"}), NOTHING, "LNA", id="legacy"),
+        pytest.param(job(labels=QUEUED), NOTHING, "LNA", id="names a queue by label"),
+        pytest.param(job(annotations=QUEUED), NOTHING, "LNA", id="names a queue by annotation"),
+        pytest.param(
+            job(annotations={"kube-queue/queue-name": "q"}), NOTHING, "LNA", id="before the rename"
+        ),
+        pytest.param(job(template_labels=GOLD), NOTHING, "", id="its template names a quota"),
+        pytest.param(job(annotations={SUSPEND: "true"}), NOTHING, "LNA", id="asks to be queued"),
+        pytest.param(job(annotations={SUSPEND: "false"}), NOTHING, "", id="asks for nothing"),
+        pytest.param(job(), NAMESPACE_QUOTA, "N", id="its namespace has a quota"),
+        pytest.param(job(), LABELLED_NAMESPACE, "LNA", id="its namespace is labelled"),
+        pytest.param(job(annotations={RELEASED_AT: "x"}), NOTHING, "LNA", id="released once"),
+        pytest.param(job(namespace="kube-system", labels=GOLD), NOTHING, "", id="kube-system"),
+        pytest.param(job(namespace="koord-queue", labels=GOLD), NOTHING, "", id="our own place"),
+        pytest.param(
+            job(labels={**GOLD, "kueue.x-k8s.io/queue-name": "q"}), NOTHING, "", id="Kueue's"
+        ),
+        pytest.param(job(labels=GOLD, foreign="x/y"), NOTHING, "", id="spec.managedBy of others"),
+        pytest.param(job(owner("JobSet"), labels=GOLD), NOTHING, "", id="under a known kind"),
+        pytest.param(job(owner("CronJob"), labels=GOLD), NOTHING, "LNA", id="under a CronJob"),
+        pytest.param(job(owner("CronJob")), NAMESPACE_QUOTA, "N", id="CronJob, namespace quota"),
+        pytest.param(job(owner("Thing"), labels=GOLD), NOTHING, "LNA", id="unknown owner, named"),
+        pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, "", id="unknown owner, not named"),
+    ],
+)
+def test_managed(of: JobFacts, around: Surroundings, want: str) -> None:
+    """`want` lists the modes, by their first letters, in which the job is the queue's."""
+    everything = {"namespace-quota": "N", "labelled": "L"}
+    got = "".join(
+        everything[mode]
+        for mode in sorted(everything)
+        if judge_managed(of, around, JobSettings(manage=Manage(mode)), has_unit=False).managed
+    )
+    assert got == "".join(sorted(want.replace("A", "")))
+
+
+def test_manage_all_takes_every_job_that_nobody_else_owns() -> None:
+    settings = JobSettings(manage=Manage.ALL)
+    assert judge_managed(job(), NOTHING, settings, has_unit=False).managed
+    assert not judge_managed(job(owner("RayJob")), NOTHING, settings, has_unit=False).managed
+    assert not judge_managed(job(owner("Thing")), NOTHING, settings, has_unit=False).managed
+
+
+def test_a_job_in_line_does_not_get_out_of_it_by_losing_its_label() -> None:
+    assert judge_managed(job(), NOTHING, JobSettings(), has_unit=True).managed
+
+
+def test_owners_are_walked_by_kind_as_deep_as_they_are_known() -> None:
+    chain = {"Thing": owner("CronJob"), "CronJob": owner("JobSet")}
+    found = find_owner(owner("Thing"), lambda each: chain.get(each.kind))
+    assert found is not None
+    assert found.kind == "JobSet"
+    loop = find_owner(owner("Thing"), lambda _: owner("Thing"))
+    assert loop is not None
+    assert loop.kind == "Thing"
+    assert find_owner(None, lambda _: None) is None
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job(labels=GOLD, template_labels={QUOTA: "t"}), ("gold", "gold"), id="label"),
+        pytest.param(job(template_labels={QUOTA: "t"}), ("t", "t"), id="the template's"),
+        pytest.param(job(), ("team", "team"), id="the namespace's"),
+        pytest.param(job(labels=QUEUED), ("team", "q"), id="a queue of its own choice"),
+    ],
+)
+def test_quota_and_queue(of: JobFacts, want: tuple[str, str]) -> None:
+    quota = quota_of_job(of, NAMESPACE_QUOTA)
+    assert (quota, queue_of_job(of, quota)) == want
+
+
+def test_without_any_quota_there_is_no_queue() -> None:
+    facts: Any = job()
+    assert queue_of_job(facts, quota_of_job(facts, NOTHING)) == ""

@@ -1,0 +1,152 @@
+"""Flags and the configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from queue_controllers.configuration import (
+    Configuration,
+    ConfigurationError,
+    load_configuration,
+    parse_flags,
+    parse_seconds,
+    read_configuration,
+    settings_of,
+)
+from queue_controllers.jobframework.job_settings import Adopt, JobSettings, Manage
+from shared_api.program_flags import FlagError
+
+KNOWN = {"job", "tfjob"}
+
+
+def test_the_defaults() -> None:
+    flags = parse_flags([])
+    assert flags.enabled_extensions == ("job",)
+    assert flags.program.leader_elect
+    assert flags.program.health_address == ":8081"
+    assert flags.program.metrics_address == ":8080"
+    assert settings_of("job", flags, Configuration()) == JobSettings()
+
+
+def test_upstreams_flags_are_taken_with_one_dash_or_two() -> None:
+    flags = parse_flags(
+        [
+            "-kubeconfig=/some/file",
+            "--enabled-extensions=job, tfjob,job",
+            "-leader-elect=false",
+            "--leader-namespace",
+            "elsewhere",
+            "--health-probe-bind-address=:1",
+            "--metrics-bind-address=:2",
+            "--qps=5.5",
+            "-burst=7",
+            "--manage-all-jobs",
+            "--workers=3",
+            "-v=4",
+        ]
+    )
+    program = flags.program
+    assert flags.enabled_extensions == ("job", "tfjob")
+    assert (program.kubeconfig, program.leader_elect) == ("/some/file", False)
+    assert (program.health_address, program.metrics_address) == (":1", ":2")
+    assert (program.qps, program.burst) == (5.5, 7)
+    assert program.lease_namespace == "elsewhere"
+    assert program.log_level == "debug"
+    assert (flags.manage, flags.workers, flags.ignored) == (Manage.ALL, 3, ())
+
+
+def test_upstreams_flags_without_effect_are_taken_and_told() -> None:
+    flags = parse_flags(["--wqqps=100", "--enable-reservation"])
+    assert flags.ignored == ("--wqqps", "--enable-reservation")
+
+
+def test_the_master_switch_turns_all_extensions_off() -> None:
+    assert parse_flags(["--enable-job-extensions=false"]).enabled_extensions == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--leader-elect=perhaps"], "perhaps"),
+        (["--workers=0"], "--workers 0"),
+        (["--manage-all-jobs", "--manage=labelled"], "contradict"),
+    ],
+)
+def test_values_that_make_no_sense(arguments: list[str], message: str) -> None:
+    with pytest.raises(FlagError, match=message):
+        parse_flags(arguments)
+
+
+def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
+    configuration = read_configuration(
+        {
+            "manage": "labelled",
+            "adopt": "never",
+            "fullPodTemplates": True,
+            "job": {
+                "runningTimeout": "10m",
+                "backoffTimeout": "1m30s",
+                "partialRunningTimeout": 0,
+                "annotation": True,
+                "adopt": "running",
+                "fullPodTemplates": False,
+            },
+            "tfjob": None,
+        },
+        KNOWN,
+    )
+    own = settings_of("job", parse_flags(["--queue-namespace=q"]), configuration)
+    assert (own.manage, own.adopt, own.full_pod_templates) == (
+        Manage.LABELLED,
+        Adopt.RUNNING,
+        False,
+    )
+    assert own.held_by_annotation
+    assert (own.running_timeout_seconds, own.backoff.base_seconds) == (600.0, 90.0)
+    assert own.excluded_namespaces == {"kube-system", "q"}
+    other = settings_of("tfjob", parse_flags(["--manage=all"]), configuration)
+    assert (other.manage, other.adopt) == (Manage.ALL, Adopt.NEVER)
+    assert other.full_pod_templates
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        pytest.param({"jobb": {}}, "`jobb` is neither", id="an extension that nobody knows"),
+        pytest.param({"job": {"runingTimeout": 1}}, "job: .*runingTimeout", id="a typo"),
+        pytest.param({"job": {"annotation": "x"}}, "job: .*annotation", id="a wrong type"),
+        pytest.param({"job": {"runningTimeout": "soon"}}, "job.runningTimeout", id="no duration"),
+        pytest.param({"job": {"runningTimeout": -1}}, "job.runningTimeout", id="negative"),
+        pytest.param(
+            {"job": {"partialRunningTimeout": "5m"}}, "only 0", id="what is not carried out"
+        ),
+        pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
+        pytest.param([], "a map is wanted", id="no map"),
+    ],
+)
+def test_errors_name_the_path(document: object, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        read_configuration(document, KNOWN)
+
+
+def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [", encoding="utf-8")
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="not valid YAML"):
+        load_configuration(str(broken), KNOWN)
+    with pytest.raises(ConfigurationError, match="No such file"):
+        load_configuration(str(tmp_path / "none.yaml"), KNOWN)
+    assert load_configuration(str(empty), KNOWN) == Configuration()
+    assert load_configuration(None, KNOWN) == Configuration()
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("0", 0), (30, 30), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5m", 90)],
+)
+def test_durations(text: str | int, want: float) -> None:
+    assert parse_seconds(text) == want

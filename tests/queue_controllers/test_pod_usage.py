@@ -1,0 +1,115 @@
+"""Whose pods are whose, and how little of each is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.pod_usage import is_news, pause_of, pod_indexes, pods_of_job, slim_pod
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
+from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus
+
+UNIT = "koord-queue/related-queueunit"
+RAY = JobKind(key="ray", group="ray.io", version="v1", kind="RayJob", plural="rayjobs")
+BATCH = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs", owns_pods=True)
+EARLY, LATE = Timestamp("2026-11-01T09:00:00Z"), Timestamp("2026-11-01T11:00:00Z")
+JOB = ObjectMeta(
+    name="main",
+    namespace="team",
+    uid=Uid("mine"),
+    creation_timestamp=Timestamp("2026-11-01T10:00:00Z"),
+)
+
+
+def pod(
+    name: str,
+    *,
+    owner: str = "",
+    kind: str = "RayCluster",
+    unit: str = "",
+    created: Timestamp = LATE,
+    phase: str = "Running",
+    deleted: bool = False,
+) -> Pod:
+    owners = (OwnerReference(kind=kind, name="o", uid=Uid(owner), controller=True),)
+    meta = ObjectMeta(
+        name=name,
+        namespace="team",
+        uid=Uid(f"uid-{name}"),
+        resource_version="5",
+        creation_timestamp=created,
+        deletion_timestamp=LATE if deleted else None,
+        labels={"app": "x", "ray.io/group": "headgroup"},
+        annotations={UNIT: unit, "other": "y"} if unit else {"other": "y"},
+        owner_references=owners if owner else (),
+    )
+    return Pod(
+        metadata=meta, spec=PodSpec(containers=(Container(),)), status=PodStatus(phase=phase)
+    )
+
+
+def found(kind: JobKind, *pods: Pod) -> list[str]:
+    store: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes(), transform=slim_pod)
+    for each in pods:
+        store.put_observed(each)
+    return sorted(each.metadata.name for each in pods_of_job(store, kind, JOB, "team/main"))
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(pod("a", owner="mine", kind="RayJob"), True, id="the job controls it"),
+        pytest.param(pod("a", owner="cluster", unit="team/main"), True, id="of a child, stamped"),
+        pytest.param(pod("a", unit="team/main"), True, id="nobody's, stamped"),
+        pytest.param(pod("a", owner="cluster"), False, id="of a child, not stamped"),
+        pytest.param(pod("a", owner="other", unit="team/other"), False, id="another unit's"),
+        pytest.param(
+            pod("a", owner="before", kind="RayJob", unit="team/main"), False, id="an earlier job's"
+        ),
+        pytest.param(
+            pod("a", owner="cluster", unit="team/main", created=EARLY),
+            False,
+            id="older than the job",
+        ),
+    ],
+)
+def test_whose_a_pod_is(of: Pod, want: bool) -> None:
+    assert (found(RAY, of) == ["a"]) is want
+
+
+def test_a_pod_counts_once() -> None:
+    assert found(RAY, pod("a", owner="mine", kind="RayJob", unit="team/main")) == ["a"]
+
+
+def test_pods_that_their_job_owns_are_found_by_owner_alone() -> None:
+    assert found(BATCH, pod("a", owner="mine"), pod("b", unit="team/main")) == ["a"]
+
+
+def test_a_slim_pod_keeps_what_is_counted() -> None:
+    slim = slim_pod(pod("a", owner="o", unit="team/main", deleted=True))
+    meta = slim.metadata
+    assert (meta.name, meta.uid, meta.resource_version) == ("a", "uid-a", "5")
+    assert meta.annotations == {UNIT: "team/main"}
+    assert meta.labels == {"ray.io/group": "headgroup"}
+    assert slim.is_terminating
+    assert slim.status.phase == "Running"
+    assert slim.spec.containers == ()
+
+
+@pytest.mark.parametrize(
+    ("new", "want"),
+    [
+        pytest.param(pod("a"), False, id="the same"),
+        pytest.param(pod("a", phase="Failed"), True, id="another phase"),
+        pytest.param(pod("a", deleted=True), True, id="being deleted"),
+        pytest.param(None, True, id="gone"),
+    ],
+)
+def test_news(new: Pod | None, want: bool) -> None:
+    assert is_news(pod("a"), new) is want
+
+
+def test_a_big_job_is_looked_at_less_often() -> None:
+    assert pause_of(1) < 0.01
+    assert 0.1 < pause_of(10_000) < 1.0

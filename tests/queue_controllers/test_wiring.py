@@ -1,0 +1,468 @@
+"""The whole job side over the fake API server: the path of a Job, and what can happen to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from queue_controllers.configuration import Configuration, GeneralOptions
+from shared_api.program_flags import FlagError
+from shared_api.testing.faults import Match
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+STATUS = Match(plural="queueunits", subresource="status")
+
+
+def test_a_job_goes_the_whole_path_in_four_writes(world: World) -> None:
+    world.start()
+    job = world.job()
+    world.settle()
+    unit = world.get_unit()
+    assert unit["spec"]["consumerRef"]["uid"] == job["metadata"]["uid"]
+    assert unit["spec"]["queue"] == "gold"
+    assert unit["spec"]["request"] == {"cpu": "2"}
+    world.admit()
+    world.settle()
+    released = world.get_job()
+    assert released["spec"]["suspend"] is False
+    stamped = released["spec"]["template"]["metadata"]
+    assert stamped["annotations"] == {"koord-queue/related-queueunit": "team/main"}
+    assert stamped["labels"]["quota.scheduling.koordinator.sh/name"] == "gold"
+    world.run_pods()
+    world.settle()
+    assert world.get_unit()["status"]["admissions"][0]["running"] == 2
+    assert world.phase() == "Running"
+    world.complete()
+    world.settle()
+    assert world.phase() == "Succeed"
+    assert world.get_unit()["status"]["admissions"] == []
+    assert world.writes() == [
+        "create queueunits",
+        "patch jobs",
+        "patch queueunits/status",
+        "patch queueunits/status",
+    ]
+
+
+def test_a_system_at_rest_writes_nothing(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    before = world.server.resource_version
+    world.settle(30.0)
+    world.start()  # and a restart finds nothing to do either
+    assert world.server.resource_version == before
+
+
+def test_an_unsuspended_arrival_is_suspended_and_queued(world: World) -> None:
+    world.start()
+    world.job(suspend=False)
+    world.settle()
+    assert world.is_suspended()
+    assert world.phase() == "Enqueued"
+    assert world.writes() == ["patch jobs", "create queueunits"]
+
+
+def test_a_job_that_runs_when_first_seen_is_adopted(world: World) -> None:
+    world.job(suspend=False)
+    world.run_pods()
+    world.start()
+    assert not world.is_suspended()
+    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert world.phase() == "Running"
+    assert "Adopted" in world.events()
+
+
+def test_with_adopt_never_it_is_suspended(world: World) -> None:
+    world.job(suspend=False)
+    world.run_pods()
+    world.start("--adopt=never")
+    assert world.is_suspended()
+    assert "koord-queue/adopted" not in world.get_unit()["metadata"]["annotations"]
+
+
+def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: World) -> None:
+    world.start()
+    world.job(suspend=False, labelled=False)
+    world.run_pods()
+    world.settle()
+    assert world.units() == []
+    world.patch_job({"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "gold"}}})
+    world.settle()
+    assert not world.is_suspended()
+    assert world.phase() == "Running"
+
+
+def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.settle()
+    world.direct.delete("queueunits", "main", "team")
+    world.settle()
+    assert not world.is_suspended()
+    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+
+
+def test_unsuspended_by_hand_it_is_suspended_again(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.patch_job({"spec": {"suspend": False}})
+    world.settle()
+    assert world.is_suspended()
+    assert "SuspendedAgain" in world.events()
+
+
+def test_the_fight_ends_after_three_unsuspends_in_a_minute(world: World) -> None:
+    world.start()
+    world.job()
+    for _ in range(3):
+        world.settle()
+        world.patch_job({"spec": {"suspend": False}})
+    world.settle()
+    assert not world.is_suspended()
+    conditions = {each["type"]: each for each in world.get_unit()["status"]["conditions"]}
+    assert conditions["SuspendContested"]["status"] == "True"
+    assert "SuspendContested" in world.events()
+
+
+def test_suspended_by_hand_while_it_runs_it_is_resumed(world: World) -> None:
+    run(world)
+    world.patch_job({"spec": {"suspend": True}})
+    world.settle()
+    assert world.is_suspended()  # its pods live: it is not resumed on top of them
+    world.end_pods()
+    world.settle()
+    assert not world.is_suspended()
+    assert "Resumed" in world.events()
+
+
+def test_deactivated_while_it_runs_it_is_stopped_and_freed_when_its_pods_are_gone(
+    world: World,
+) -> None:
+    """Conformance item ctl-38."""
+    run(world)
+    world.patch_job({"metadata": {"annotations": {"scheduling.x-k8s.io/active": "false"}}})
+    world.settle()
+    assert world.is_suspended()
+    assert world.phase() == "Running"
+    assert world.get_unit()["status"]["admissions"] != []
+    world.end_pods()
+    world.settle()
+    assert world.phase() == "Enqueued"
+    assert world.get_unit()["status"]["admissions"] == []
+    world.admit()  # whoever admits it all the same: it is not released
+    world.settle()
+    assert world.is_suspended()
+
+
+def test_an_inactive_job_gets_an_inactive_unit(world: World) -> None:
+    """Conformance item ctl-37."""
+    world.start()
+    world.job(annotations={"scheduling.x-k8s.io/active": "false"})
+    world.settle()
+    assert world.get_unit()["spec"]["active"] is False
+
+
+def test_an_eviction_asked_for_by_others_is_carried_out_and_the_job_runs_again(
+    world: World,
+) -> None:
+    run(world)
+    asked = {
+        "type": "Evicted",
+        "status": "True",
+        "reason": "Preempted",
+        "message": "for a better one",
+        "lastTransitionTime": world.now(),
+    }
+    world.patch_unit_status({"conditions": [asked]})
+    world.settle()
+    world.end_pods()
+    world.settle()
+    assert world.phase() == "Enqueued"
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+
+
+def test_an_eviction_survives_a_restart_at_every_step(world: World) -> None:
+    run(world)
+    world.direct.patch("queueunits", "main", {"spec": {"active": False}}, namespace="team")
+    # Each controller lives for a moment only, then the next one goes on from the objects.
+    for _ in range(4):
+        world.start()
+        world.clock.advance(0.1)
+    assert world.is_suspended()
+    world.end_pods()
+    for _ in range(3):
+        world.start()
+    assert world.phase() == "Enqueued"
+
+
+def run(world: World) -> None:
+    """Bring a job to Running."""
+    world.start()
+    world.job()
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.settle()
+    assert world.phase() == "Running"
+    world.clock.advance(5.0)
+
+
+def test_a_job_made_again_under_its_name_gets_a_unit_of_its_own(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    first = world.get_unit()["metadata"]["uid"]
+    world.direct.delete("jobs", "main", "team", propagation="Background")
+    second = world.job()
+    world.settle()
+    units = world.direct.list("queueunits")
+    assert [each["spec"]["consumerRef"]["uid"] for each in units] == [second["metadata"]["uid"]]
+    assert units[0]["metadata"]["uid"] != first
+
+
+def test_a_taken_name_does_not_collide(world: World) -> None:
+    world.start()
+    other = {"apiVersion": "x/v1", "kind": "Other", "name": "main", "uid": "another"}
+    world.direct.create(
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "QueueUnit",
+            "metadata": {"name": "main", "namespace": "team"},
+            "spec": {"consumerRef": other, "request": {"cpu": "1"}},
+        }
+    )
+    job = world.job()
+    world.settle()
+    own = f"main-{job['metadata']['uid'].replace('-', '')[:8]}"
+    assert sorted(world.units()) == ["main", own]
+    assert "NameCut" in world.events()
+
+
+def test_an_orphaned_unit_is_deleted(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.direct.delete("jobs", "main", "team", propagation="Orphan")
+    world.settle()
+    assert world.units() == ["main"]
+    world.settle(6.0)
+    assert world.units() == []
+
+
+def test_a_unit_made_by_hand_is_never_deleted(world: World) -> None:
+    world.start()
+    consumer = {"apiVersion": "batch/v1", "kind": "Job", "name": "ghost", "uid": "no-such"}
+    world.direct.create(
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "QueueUnit",
+            "metadata": {"name": "mine", "namespace": "team"},
+            "spec": {"consumerRef": consumer, "request": {"cpu": "1"}},
+        }
+    )
+    world.settle(20.0)
+    assert world.units() == ["mine"]
+
+
+def test_a_waiting_unit_follows_its_job(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    labels = {"quota.scheduling.koordinator.sh/name": "silver"}
+    annotations = {"scheduling.x-k8s.io/priority": "7"}
+    world.patch_job(
+        {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"parallelism": 1}}
+    )
+    world.settle()
+    unit = world.get_unit()
+    assert unit["spec"]["queue"] == "silver"
+    assert unit["spec"]["priority"] == 7
+    assert unit["spec"]["podSet"][0]["count"] == 1
+    assert unit["spec"]["request"] == {"cpu": "1"}
+    assert unit["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "silver"
+
+
+def test_a_unit_carries_the_whole_template_if_the_settings_say_so(world: World) -> None:
+    world.start()
+    world.job("slim")
+    world.settle()
+    whole = Configuration(general=GeneralOptions(full_pod_templates=True))
+    world.start(configuration=whole)
+    world.job("whole")
+    world.settle()
+    slim, full = (
+        world.get_unit(name)["spec"]["podSet"][0]["template"]["spec"]["containers"][0]
+        for name in ("slim", "whole")
+    )
+    assert "env" not in slim
+    assert full["env"][0]["name"] == "LONG"
+    before = world.server.resource_version
+    world.settle(10.0)
+    assert world.server.resource_version == before
+
+
+def test_an_unknown_extension_is_refused_with_those_there_are(world: World) -> None:
+    with pytest.raises(FlagError, match="tfjob not known; there are: job"):
+        world.start("--enabled-extensions=job,tfjob")
+
+
+def quota(name: str, namespace: str) -> dict[str, object]:
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"max": {"cpu": "4"}},
+    }
+
+
+def test_a_namespace_quota_makes_its_jobs_managed_when_it_comes(world: World) -> None:
+    world.start()
+    world.job(labelled=False)
+    world.settle()
+    assert world.units() == []
+    world.direct.create(quota("team", "team"))
+    world.settle()
+    assert world.get_unit()["spec"]["queue"] == "team"
+
+
+def test_the_quota_kind_may_be_missing_and_come_later(world_without_quotas: World) -> None:
+    world = world_without_quotas
+    controllers = world.start()
+    world.job()
+    world.job("plain", labelled=False)
+    world.settle()
+    assert world.units() == ["main"]
+    assert all(ok for ok, _ in (check() for check in controllers.ready_checks().values()))
+    world.install_quotas()
+    world.direct.create(quota("team", "team"))
+    world.settle(12.0)
+    assert sorted(world.units()) == ["main", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "namespace"),
+    [
+        pytest.param({"managedBy": "example.com/other"}, "team", id="managed by another"),
+        pytest.param({}, "kube-system", id="in kube-system"),
+        pytest.param({"labelled": False}, "team", id="names nothing"),
+        pytest.param(
+            {
+                "owners": [
+                    {
+                        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                        "kind": "JobSet",
+                        "name": "set",
+                        "uid": "set",
+                        "controller": True,
+                    }
+                ]
+            },
+            "team",
+            id="nested under a JobSet",
+        ),
+    ],
+)
+def test_jobs_that_are_left_alone(world: World, changes: dict[str, Any], namespace: str) -> None:
+    world.start()
+    world.job(namespace=namespace, suspend=False, **changes)
+    world.settle()
+    assert world.units() == []
+    assert world.writes() == []
+
+
+@pytest.mark.parametrize("lost", ["answer", "request"])
+@pytest.mark.parametrize(
+    ("verb", "plural"), [("create", "queueunits"), ("patch", "jobs"), ("patch", "queueunits")]
+)
+def test_a_broken_connection_changes_nothing_in_the_end(
+    world: World, lost: str, verb: str, plural: str
+) -> None:
+    world.start()
+    match = Match(verb=verb, plural=plural)
+    lose = world.server.faults.lose_answer if lost == "answer" else world.server.faults.lose_request
+    lose(times=1, match=match)
+    world.job()
+    world.settle(3.0)
+    world.admit()
+    world.settle(3.0)
+    world.run_pods()
+    world.settle(3.0)
+    assert world.server.faults.armed_count == 0
+    assert not world.is_suspended()
+    assert world.phase() == "Running"
+    assert world.units() == ["main"]
+
+
+def test_refused_writes_are_tried_again(world: World) -> None:
+    world.start()
+    world.server.faults.fail(403, times=3, match=Match(plural="queueunits", verb="create"))
+    world.job()
+    world.settle(10.0)
+    assert world.units() == ["main"]
+
+
+class Follower:
+    """A replica that does not lead, until it is told to."""
+
+    def __init__(self) -> None:
+        self.leads = False
+
+    def is_leader(self) -> bool:
+        return self.leads
+
+    def time_left(self) -> float:
+        return 10.0 if self.leads else 0.0
+
+    def writable_seconds(self) -> float:
+        return self.time_left()
+
+    def holder(self) -> str:
+        return "somebody"
+
+
+def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: World) -> None:
+    follower = Follower()
+    controllers = world.start(leadership=follower)
+    world.job()
+    world.settle(5.0)
+    assert all(ok for ok, _ in (check() for check in controllers.ready_checks().values()))
+    assert world.writes() == []
+    follower.leads = True
+    world.settle(5.0)
+    assert world.units() == ["main"]
+
+
+def test_duplicate_controllers_are_harmless(world: World) -> None:
+    first = world.start()
+    second = world.start()
+    for number in range(5):
+        world.job(f"job-{number}", suspend=False)
+    for _ in range(3):
+        for controllers in (first, second):
+            world.controllers = controllers
+            world.settle(0.1)
+    assert len(world.units()) == 5
+    assert all(world.is_suspended(f"job-{number}") for number in range(5))
+
+
+def test_a_unit_that_the_schema_refuses_is_told_on_the_job(world: World) -> None:
+    world.start()
+    world.server.faults.fail(
+        422, times=1, match=Match(plural="queueunits", verb="create"), message="too odd"
+    )
+    world.job()
+    world.settle(3.0)
+    assert "UnitRefused" in world.events()
+    assert world.units() == ["main"]
