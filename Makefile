@@ -21,7 +21,7 @@ PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 OWN_STEP := tidy properties simulation contracts scenarios cluster
 TEST_STEPS := lint types contracts-imports tidy unit properties contracts scenarios cluster
 # Targets that write checked-in files from the sources.
-GENERATED := crds
+GENERATED := crds schema
 
 .PHONY: help
 help: ## this list
@@ -141,6 +141,11 @@ controlplane: $(STAMP) ## find or build etcd, kube-apiserver and others; the las
 .PHONY: crds
 crds: $(STAMP) ## write crds/ from the types
 	@$(PY) -m shared_api.crds --write crds
+	@$(PY) -m shared_api.crds --write charts/koord-queue/files/crds
+
+.PHONY: schema
+schema: $(STAMP) ## write the chart's values.schema.json and the table in its README
+	@$(PY) -m tests.charts.values_reference --write
 
 .PHONY: image
 image: $(STAMP) ## the container image; where no engine answers, the Dockerfile is only checked

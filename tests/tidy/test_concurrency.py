@@ -25,12 +25,15 @@ THREADING_MODULES = frozenset(
 # Who may import them, and what for. A lock's own comment names the fields it guards.
 LOCK_HOLDERS = {
     "queue_scheduler/shared_engine.py": "the one lock around the engine",
+    "shared_api/access_review.py": "verdicts remembered for all request threads",
+    "shared_api/client/answers.py": "decoders are made one at a time",
     "shared_api/client/flow_control.py": "one budget of requests for all threads",
     "shared_api/client/http_connection.py": "a watch is closed by another thread than its reader",
     "shared_api/client/login_renewal.py": "one renewal at a time for all threads",
     "shared_api/client/write_dispatcher.py": "writes handed over from workers to senders",
     "shared_api/informer/indexed_store.py": "one writer, many readers",
     "shared_api/process/clock.py": "waits for an Event that others own",
+    "shared_api/program.py": "an Event that ends the process",
     "shared_api/process/loop_thread.py": "starts, wakes and stops every thread there is",
     "shared_api/testing/": "the fake API server answers several threads; no program imports it",
     "shared_api/work_queue.py": "keys handed over from informers to workers",

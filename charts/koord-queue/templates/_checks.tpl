@@ -1,0 +1,92 @@
+{{/*
+Upstream's names for kinds of jobs, and the keys of --enabled-extensions. A kind moves from the
+second list to the first when its extension is part of the program.
+*/}}
+{{- define "koord-queue.extensions" -}}
+batchjob: job
+{{- end }}
+
+{{- define "koord-queue.extensionsNotAvailable" -}}
+tf: TFJob
+pytorch: PyTorchJob
+ray: RayJob and RayCluster
+spark: SparkApplication
+argo: Argo Workflow
+mpi: MPIJob
+{{- end }}
+
+{{/* Keys of the enabled extensions, separated by commas; empty when there are none. */}}
+{{- define "koord-queue.enabledExtensions" -}}
+{{- $keys := list }}
+{{- range $name, $key := include "koord-queue.extensions" . | fromYaml }}
+{{- if (index $.Values.extension $name).enable }}
+{{- $keys = append $keys $key }}
+{{- end }}
+{{- end }}
+{{- join "," $keys }}
+{{- end }}
+
+{{/* Fails where going on in silence would be something else than what was asked for. */}}
+{{- define "koord-queue.check" -}}
+{{- range $name, $kinds := include "koord-queue.extensionsNotAvailable" . | fromYaml }}
+{{- if (index $.Values.extension $name).enable }}
+{{- fail (printf "extension.%s.enable: %s is not available in this version; such jobs would start unqueued" $name $kinds) }}
+{{- end }}
+{{- end }}
+{{- if .Values.isNeedNotebookExtension }}
+{{- fail "isNeedNotebookExtension: notebook jobs are not available in this version; they would start unqueued" }}
+{{- end }}
+{{- if .Values.controller.enableVisibilityServer }}
+{{- fail "controller.enableVisibilityServer: the aggregated visibility API is not available in this version; the debug API answers the same questions (debugApi.expose)" }}
+{{- end }}
+{{- if .Values.controller.enableResourceCheckWithScheduler }}
+{{- fail "controller.enableResourceCheckWithScheduler: strict dequeue mode is not available in this version" }}
+{{- end }}
+{{- include "koord-queue.checkReplicas" . }}
+{{- include "koord-queue.checkPlugins" . }}
+{{- if and .Values.debugApi.expose (not .Values.debugApi.tls.secretName) }}
+{{- fail "debugApi.expose needs debugApi.tls.secretName: bearer tokens are sent to it" }}
+{{- end }}
+{{- if and (eq (toString .Values.admissionPolicy.enabled) "true") (not .Values.extension.batchjob.enable) }}
+{{- fail "admissionPolicy.enabled needs extension.batchjob.enable: nobody would release what the policy suspends" }}
+{{- end }}
+{{- end }}
+
+{{- define "koord-queue.checkReplicas" -}}
+{{- if not .Values.leaderElection.enabled }}
+{{- range $name := list "scheduler" "controllers" }}
+{{- if gt (int (index $.Values $name).replicas) 1 }}
+{{- fail (printf "%s.replicas above 1 needs leaderElection.enabled: two that write would start too much" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .Values.leaderElection }}
+{{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (int .renewDeadlineSeconds) (int .retryPeriodSeconds)) }}
+{{- fail "leaderElection: leaseDurationSeconds must be above renewDeadlineSeconds, and that above retryPeriodSeconds" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What the scheduler would refuse at its start, said before anything is changed. */}}
+{{- define "koord-queue.checkPlugins" -}}
+{{- $names := list }}
+{{- range .Values.pluginConfigs.plugins }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- $names = $names | default (list "Priority" "ElasticQuotaV2") }}
+{{- range $name := $names }}
+{{- if has $name (list "ElasticQuota" "ResourceQuota" "defaultgroup") }}
+{{- fail (printf "pluginConfigs.plugins: %s is not available in this version; ElasticQuotaV2 is" $name) }}
+{{- end }}
+{{- end }}
+{{- $arguments := .Values.pluginConfigs.pluginConfigs | default dict }}
+{{- range $name := keys $arguments | sortAlpha }}
+{{- if not (has $name $names) }}
+{{- fail (printf "pluginConfigs.pluginConfigs.%s: no such plugin in pluginConfigs.plugins (%s)" $name (join ", " $names)) }}
+{{- end }}
+{{- end }}
+{{- $mode := dig "ElasticQuotaV2" "mode" "runtime" $arguments }}
+{{- if and (ne (float64 .Values.oversellrate) 1.0) (ne $mode "max") }}
+{{- fail (printf "oversellrate: a rate other than 1 needs the quota mode max (pluginConfigs.pluginConfigs.ElasticQuotaV2.mode is %s)" $mode) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,69 @@
+{{/* Names and labels. All take the root context, but where a comment says otherwise. */}}
+
+{{- define "koord-queue.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* At most 40 characters: the longest suffix has to fit into the 63 of a Service. */}}
+{{- define "koord-queue.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains (include "koord-queue.name" .) .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "koord-queue.name" .) | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "koord-queue.controllers.fullname" -}}
+{{ include "koord-queue.fullname" . }}-controllers
+{{- end }}
+
+{{/* What selects objects: never a version, selectors can not change. Takes {root, component}. */}}
+{{- define "koord-queue.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "koord-queue.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Labels of every object. Takes {root, component}. */}}
+{{- define "koord-queue.labels" -}}
+{{ include "koord-queue.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: koord-queue
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* metadata but for the namespace. Takes {root, component, name}. */}}
+{{- define "koord-queue.metadata" -}}
+name: {{ .name }}
+labels:
+  {{- include "koord-queue.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "koord-queue.scheduler.serviceAccount" -}}
+{{- with .Values.scheduler.serviceAccount }}
+{{- .name | default (ternary (include "koord-queue.fullname" $) "default" .create) }}
+{{- end }}
+{{- end }}
+
+{{- define "koord-queue.controllers.serviceAccount" -}}
+{{- with .Values.controllers.serviceAccount }}
+{{- .name | default (ternary (include "koord-queue.controllers.fullname" $) "default" .create) }}
+{{- end }}
+{{- end }}
+
+{{/* controller.image.* are upstream's names. */}}
+{{- define "koord-queue.image" -}}
+{{- $old := .Values.controller.image }}
+{{- $repository := $old.repository | default .Values.image.repository }}
+{{- with .Values.global.imagePrefix }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository }}
+{{- end }}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" $repository ($old.tag | default .Values.image.tag | default .Chart.AppVersion) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,178 @@
+{{/*
+A Deployment but for its name. Takes {root, component, settings, command, args, ports, config,
+serviceAccount, volumes, mounts, resources}: settings are the component's values, config is the text
+of its configuration file, volumes and mounts are lists besides those that every pod has.
+*/}}
+{{- define "koord-queue.deploymentSpec" -}}
+{{- $values := .root.Values -}}
+replicas: {{ int .settings.replicas }}
+{{- if $values.leaderElection.enabled }}
+strategy:
+  type: RollingUpdate
+  rollingUpdate:
+    # The new pod fills its caches before the old one gives up the lease.
+    maxSurge: 1
+    maxUnavailable: 0
+{{- else }}
+strategy:
+  # Two that write would start too much: without election the old pod ends first.
+  type: Recreate
+{{- end }}
+selector:
+  matchLabels:
+    {{- include "koord-queue.selectorLabels" . | nindent 4 }}
+template:
+  metadata:
+    labels:
+      {{- include "koord-queue.podLabels" . | nindent 6 }}
+    annotations:
+      {{- include "koord-queue.podAnnotations" . | nindent 6 }}
+  spec:
+    {{- include "koord-queue.podSpec" . | nindent 4 }}
+{{- end }}
+
+{{/* Selected labels last: a label of the user's can not make the Deployment lose its pods. */}}
+{{- define "koord-queue.podLabels" -}}
+{{- $own := include "koord-queue.labels" . | fromYaml }}
+{{- toYaml (merge $own .settings.podLabels) }}
+{{- end }}
+
+{{- define "koord-queue.podAnnotations" -}}
+{{- $own := dict "kubectl.kubernetes.io/default-container" .component "checksum/config" (sha256sum .config) }}
+{{- toYaml (merge $own .settings.podAnnotations) }}
+{{- end }}
+
+{{- define "koord-queue.podSpec" -}}
+{{- $values := .root.Values -}}
+serviceAccountName: {{ .serviceAccount }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ int $values.terminationGracePeriodSeconds }}
+{{- with $values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  {{- toYaml $values.podSecurityContext | nindent 2 }}
+containers:
+  - name: {{ .component }}
+    {{- include "koord-queue.container" . | nindent 4 }}
+volumes:
+  - name: config
+    configMap:
+      name: {{ .name }}
+  - name: tmp
+    emptyDir:
+      sizeLimit: 64Mi
+  {{- with .volumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .settings.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .settings.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "koord-queue.container" -}}
+{{- $values := .root.Values -}}
+image: {{ include "koord-queue.image" .root | quote }}
+imagePullPolicy: {{ $values.image.pullPolicy }}
+command:
+  - {{ .command }}
+args:
+  {{- toYaml (concat .args .settings.extraArgs) | nindent 2 }}
+{{- with .settings.extraEnv }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+ports:
+  - name: health
+    containerPort: 8081
+    protocol: TCP
+  {{- range .ports }}
+  - name: {{ .name }}
+    containerPort: {{ .port }}
+    protocol: TCP
+  {{- end }}
+livenessProbe:
+  httpGet:
+    path: /livez
+    port: health
+  initialDelaySeconds: 15
+  periodSeconds: 20
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: health
+  initialDelaySeconds: 2
+  periodSeconds: 5
+  timeoutSeconds: 5
+resources:
+  {{- toYaml .resources | nindent 2 }}
+securityContext:
+  {{- toYaml $values.containerSecurityContext | nindent 2 }}
+volumeMounts:
+  - name: config
+    mountPath: /etc/koord-queue
+    readOnly: true
+  - name: tmp
+    mountPath: /tmp
+  {{- with .mounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* Arguments that both programs take, as a list. Takes {root, lease, metricsPort, qps, burst}. */}}
+{{- define "koord-queue.commonArguments" -}}
+{{- $values := .root.Values -}}
+- --config=/etc/koord-queue/config.yaml
+- --queue-namespace={{ .root.Release.Namespace }}
+- --health-address=:8081
+- --metrics-address=:{{ .metricsPort }}
+- --metrics-secure={{ $values.metrics.secure }}
+{{- if $values.metrics.tls.secretName }}
+- --metrics-tls-certificate=/etc/koord-queue-metrics-tls/tls.crt
+- --metrics-tls-key=/etc/koord-queue-metrics-tls/tls.key
+{{- end }}
+- --leader-elect={{ $values.leaderElection.enabled }}
+{{- if $values.leaderElection.enabled }}
+- --leader-elect-lease-name={{ .lease }}
+- --leader-elect-lease-namespace={{ .root.Release.Namespace }}
+- --leader-elect-lease-duration={{ int $values.leaderElection.leaseDurationSeconds }}
+- --leader-elect-renew-deadline={{ int $values.leaderElection.renewDeadlineSeconds }}
+- --leader-elect-retry-period={{ int $values.leaderElection.retryPeriodSeconds }}
+{{- end }}
+- --kube-api-qps={{ .qps }}
+- --kube-api-burst={{ int64 .burst }}
+- --log-format={{ $values.log.format }}
+- --log-level={{ $values.log.level }}
+{{- end }}
+
+{{/* Volume or mount of a TLS secret. Takes {name, secret}. */}}
+{{- define "koord-queue.tlsVolume" -}}
+- name: {{ .name }}
+  secret:
+    secretName: {{ .secret }}
+{{- end }}
+
+{{- define "koord-queue.tlsMount" -}}
+- name: {{ .name }}
+  mountPath: /etc/koord-queue-{{ .name }}
+  readOnly: true
+{{- end }}

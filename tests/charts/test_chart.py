@@ -1,0 +1,433 @@
+"""What the chart renders, whatever the values, and what single values change."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from queue_controllers import configuration as controllers_configuration
+from queue_scheduler import configuration as scheduler_configuration
+from queue_scheduler.plugins.elastic_quota_arguments import read_arguments
+from shared_api.crds import DEFINITIONS
+from tests.charts.render import (
+    CHART,
+    NAMESPACE,
+    POLICY_V1,
+    POLICY_V1BETA1,
+    StrictLoader,
+    of_kind,
+    render,
+    run_helm,
+)
+from tests.charts.values_table import ALL_KNOBS, UPSTREAM, VALUES
+
+ROOT = CHART.parents[1]
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+}
+
+Json = Any
+
+every_values = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+
+
+def deployments(values: Json = None) -> dict[str, Json]:
+    """The Deployments by component: "scheduler", "controllers"."""
+    found = of_kind(render(values), "Deployment").values()
+    return {one["metadata"]["labels"]["app.kubernetes.io/component"]: one for one in found}
+
+
+def pods(values: Json = None) -> dict[str, Json]:
+    """The pod templates by component."""
+    return {name: one["spec"]["template"] for name, one in deployments(values).items()}
+
+
+def containers(values: Json = None) -> dict[str, Json]:
+    """The one container of each pod, by component."""
+    found = {}
+    for name, pod in pods(values).items():
+        (found[name],) = pod["spec"]["containers"]
+    return found
+
+
+def configurations(values: Json = None) -> dict[str, str]:
+    """The text of each program's configuration file, as its pod mounts it, by component."""
+    maps = of_kind(render(values), "ConfigMap")
+    found = {}
+    for name, pod in pods(values).items():
+        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        found[name] = maps[volumes["config"]["configMap"]["name"]]["data"]["config.yaml"]
+    return found
+
+
+# ------------------------------------------------------------------- whatever the values
+
+
+def test_helm_finds_nothing_to_criticise() -> None:
+    assert "0 chart(s) failed" in run_helm("lint", "--strict", str(CHART))
+
+
+@every_values
+def test_each_object_is_one_of_its_name_and_in_the_releases_namespace(values: Json) -> None:
+    objects = render(values, namespace="some-where")
+    seen = [(one["kind"], one["metadata"]["name"]) for one in objects]
+    assert sorted(set(seen)) == sorted(seen)
+    for one in objects:
+        got = one["metadata"].get("namespace")
+        want = None if one["kind"] in CLUSTER_WIDE else "some-where"
+        assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
+
+
+@every_values
+def test_each_object_says_whose_it_is(values: Json) -> None:
+    for one in render(values, release="night"):
+        labels = one["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == "night"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels["app.kubernetes.io/version"] == version()
+        assert labels["helm.sh/chart"] == f"koord-queue-{version()}"
+
+
+@every_values
+def test_selectors_find_the_pods_they_are_for(values: Json) -> None:
+    objects = render(values)
+    labels = {name: pod["metadata"]["labels"] for name, pod in pods(values).items()}
+    for one in objects:
+        component = one["metadata"]["labels"]["app.kubernetes.io/component"]
+        selector = _selector_of(one)
+        if selector is None:
+            continue
+        assert "app.kubernetes.io/version" not in selector, "it changes, selectors can not"
+        found = [name for name, own in labels.items() if selector.items() <= own.items()]
+        assert found == [component], one["metadata"]["name"]
+
+
+def _selector_of(one: Json) -> Json:
+    """The labels that an object selects pods by; None when it selects none."""
+    match one["kind"]:
+        case "Deployment" | "PodDisruptionBudget":
+            return one["spec"]["selector"]["matchLabels"]
+        case "Service":
+            return one["spec"]["selector"]
+        case _:
+            return None
+
+
+@every_values
+def test_services_and_probes_name_ports_that_there_are(values: Json) -> None:
+    ports = {
+        name: {port["name"]: port["containerPort"] for port in one["ports"]}
+        for name, one in containers(values).items()
+    }
+    for service in of_kind(render(values), "Service").values():
+        component = service["metadata"]["labels"]["app.kubernetes.io/component"]
+        for port in service["spec"]["ports"]:
+            assert ports[component][port["targetPort"]] == port["port"]
+    for name, one in containers(values).items():
+        assert one["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "health"}
+        assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+        assert ports[name]["health"] == 8081
+
+
+@every_values
+def test_pods_keep_the_restricted_profile(values: Json) -> None:
+    # The profile as the Pod Security Standards have it; the real server judges in tests/cluster.
+    for name, pod in pods(values).items():
+        spec = pod["spec"]
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"].get("runAsUser") != 0
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert all(
+            {"configMap", "emptyDir", "secret"} & volume.keys() for volume in spec["volumes"]
+        )
+        assert containers(values)[name]["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }
+
+
+@every_values
+def test_every_mount_has_its_volume_and_every_file_its_mount(values: Json) -> None:
+    for name, one in containers(values).items():
+        volumes = {volume["name"] for volume in pods(values)[name]["spec"]["volumes"]}
+        mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
+        assert set(mounts.values()) == volumes
+        paths = re.findall(r"=(/\S+)/[\w.]+$", "\n".join(one["args"]), re.MULTILINE)
+        assert set(paths) == mounts.keys() - {"/tmp"}
+
+
+@every_values
+def test_the_programs_take_their_arguments(values: Json) -> None:
+    for name, one in containers(values).items():
+        assert one["command"] == [f"koord-queue-{name}"]
+        flags = _parse(name, one["args"])
+        assert flags.config == "/etc/koord-queue/config.yaml"
+        assert flags.queue_namespace == NAMESPACE
+        assert flags.program.health_address == ":8081"
+        assert flags.program.lease_namespace == NAMESPACE
+        assert flags.program.leader_elect or deployments(values)[name]["spec"]["replicas"] == 1
+
+
+def _parse(name: str, args: list[str]) -> Json:
+    if name == "scheduler":
+        return scheduler_configuration.parse_flags(args)
+    return controllers_configuration.parse_flags(args)
+
+
+@every_values
+def test_the_programs_take_their_configuration(values: Json, tmp_path: Path) -> None:
+    for name, text in configurations(values).items():
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text)
+        if name == "controllers":
+            controllers_configuration.load_configuration(str(path), {"job"})
+            continue
+        configuration = scheduler_configuration.load_configuration(str(path))
+        flags = scheduler_configuration.parse_flags(containers(values)[name]["args"])
+        arguments = configuration.plugin_configs.get("ElasticQuotaV2", {})
+        read_arguments(arguments, flags.oversell_rate)
+
+
+# --------------------------------------------------------------------------- single values
+
+
+def test_a_program_with_the_defaults_listens_where_upstreams_did() -> None:
+    scheduler, controllers = (
+        _parse(n, containers()[n]["args"]) for n in ("scheduler", "controllers")
+    )
+    assert scheduler.program.metrics_address == ":10259"
+    assert controllers.program.metrics_address == ":8080"
+    assert scheduler.debug_address == "127.0.0.1:19876"
+    assert controllers.enabled_extensions == ("job",)
+
+
+def test_what_is_asked_for_reaches_the_programs() -> None:
+    values = {
+        "qps": 50,
+        "burst": 2_000_000,
+        "oversellrate": 1.25,
+        "pluginConfigs": {"pluginConfigs": {"ElasticQuotaV2": {"mode": "max"}}},
+        "controllers": {"qps": 0.5, "burst": 7},
+        "metrics": {"secure": False},
+        "leaderElection": {"leaseDurationSeconds": 30, "renewDeadlineSeconds": 20},
+        "log": {"level": "debug"},
+    }
+    scheduler = _parse("scheduler", containers(values)["scheduler"]["args"])
+    controllers = _parse("controllers", containers(values)["controllers"]["args"])
+    assert (scheduler.program.qps, scheduler.program.burst) == (50, 2_000_000)
+    assert (controllers.program.qps, controllers.program.burst) == (0.5, 7)
+    assert scheduler.oversell_rate.as_integer_ratio() == (5, 4)
+    for flags in (scheduler, controllers):
+        assert flags.program.metrics_secure is False
+        assert (flags.program.lease_seconds, flags.program.renew_deadline_seconds) == (30, 20)
+        assert flags.program.log_level == "debug"
+    assert scheduler.program.lease_name != controllers.program.lease_name
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        pytest.param({}, "koord-queue:{version}", id="what `make image` builds"),
+        pytest.param({"image": {"tag": "x"}}, "koord-queue:x", id="a tag"),
+        pytest.param(
+            {"image": {"digest": "sha256:" + "a" * 64, "tag": "x"}},
+            "koord-queue@sha256:" + "a" * 64,
+            id="a digest wins",
+        ),
+        pytest.param(
+            {"global": {"imagePrefix": "r.example.com/p/"}, "image": {"repository": "q"}},
+            "r.example.com/p/q:{version}",
+            id="a registry",
+        ),
+        pytest.param(
+            {"controller": {"image": {"repository": "o", "tag": "t"}}}, "o:t", id="upstream's names"
+        ),
+    ],
+)
+def test_both_programs_come_from_one_image(values: Json, want: str) -> None:
+    images = {one["image"] for one in containers(values).values()}
+    assert images == {want.format(version=version())}
+
+
+def test_upstreams_resources_are_those_of_the_same_program() -> None:
+    resources = {name: one["resources"] for name, one in containers(UPSTREAM).items()}
+    assert resources["scheduler"] == UPSTREAM["controller"]["resources"]
+    newest = UPSTREAM["extension"]["koord-queue-controllers"]["resources"]
+    assert resources["controllers"] == newest
+    older = {"extension": {"jobextensions": {"resources": {"limits": {"memory": "3Gi"}}}}}
+    assert containers(older)["controllers"]["resources"] == {"limits": {"memory": "3Gi"}}
+
+
+def test_every_knob_of_a_pod_arrives() -> None:
+    values = VALUES["all knobs of the pods"]
+    for name, deployment in deployments(values).items():
+        pod = deployment["spec"]["template"]
+        assert deployment["spec"]["replicas"] == 2
+        assert pod["metadata"]["annotations"]["example.com/a"] == "b"
+        assert pod["metadata"]["labels"]["example.com/team"] == "c"
+        for key in ("imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"):
+            assert pod["spec"][key] == values[key]
+        for key in ("affinity", "topologySpreadConstraints"):
+            assert pod["spec"][key] == ALL_KNOBS[key]
+        container = containers(values)[name]
+        assert container["env"] == ALL_KNOBS["extraEnv"]
+        assert container["args"][-1] == "--writers=4"
+        assert container["imagePullPolicy"] == "Always"
+    budgets = of_kind(render(values), "PodDisruptionBudget").values()
+    assert [one["spec"]["maxUnavailable"] for one in budgets] == ["50%", "50%"]
+    accounts = of_kind(render(values), "ServiceAccount").values()
+    assert {one["metadata"]["annotations"]["example.com/role"] for one in accounts} == {"d"}
+
+
+def test_labels_of_users_can_not_hide_a_pod_from_its_deployment() -> None:
+    taken = {"app.kubernetes.io/component": "mine", "example.com/x": "y"}
+    labels = pods({"scheduler": {"podLabels": taken}})["scheduler"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/component"] == "scheduler"
+    assert labels["example.com/x"] == "y"
+
+
+@pytest.mark.parametrize(
+    ("values", "moved"),
+    [
+        ({"pluginConfigs": {"defaultReclaimProtectTime": "5m"}}, {"scheduler"}),
+        ({"controllers": {"config": {"job": {"runningTimeout": "10m"}}}}, {"controllers"}),
+        ({"metrics": {"serviceMonitor": {"enabled": True}}}, set()),
+    ],
+)
+def test_a_new_configuration_rolls_the_pods_that_read_it(values: Json, moved: set[str]) -> None:
+    before, after = pods(), pods(values)
+    assert {name for name in before if before[name] != after[name]} == moved
+    for name in moved:
+        assert before[name]["spec"] == after[name]["spec"], "only the checksum moves"
+
+
+def test_without_election_the_old_pod_ends_before_the_new_one_starts() -> None:
+    strategies = [one["spec"]["strategy"]["type"] for one in deployments().values()]
+    assert strategies == ["RollingUpdate", "RollingUpdate"]
+    alone = deployments({"leaderElection": {"enabled": False}}).values()
+    assert [one["spec"]["strategy"]["type"] for one in alone] == ["Recreate", "Recreate"]
+
+
+def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
+    values = VALUES["everything that can be looked at"]
+    flags = _parse("scheduler", containers(values)["scheduler"]["args"])
+    assert flags.debug_address == ":19876"
+    assert flags.debug_tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
+    assert flags.debug_tls_key == "/etc/koord-queue-debug-tls/tls.key"
+    assert "koord-queue-debug" in of_kind(render(values), "Service")
+    assert "koord-queue-debug" not in of_kind(render(), "Service")
+
+
+def test_a_scrape_brings_what_the_programs_ask_for() -> None:
+    def endpoint(**metrics: Json) -> Json:
+        values = {"metrics": {"serviceMonitor": {"enabled": True}, **metrics}}
+        (one,) = of_kind(render(values), "ServiceMonitor").values()
+        (only,) = one["spec"]["endpoints"]
+        return only
+
+    assert "bearerTokenFile" in endpoint()
+    assert "bearerTokenFile" not in endpoint(secure=False)
+    assert endpoint()["scheme"] == "http"
+    assert endpoint(tls={"secretName": "s"})["scheme"] == "https"
+    own = {"enabled": True, "authorization": {"credentials": {"name": "n", "key": "k"}}}
+    assert endpoint(serviceMonitor=own)["authorization"] == own["authorization"]
+    assert "bearerTokenFile" not in endpoint(serviceMonitor=own)
+    assert not of_kind(render(), "ServiceMonitor")
+
+
+def test_without_any_extension_there_are_no_controllers() -> None:
+    objects = render(VALUES["only the scheduler"])
+    names = {one["metadata"]["name"] for one in objects if one["kind"] != "ClusterRole"}
+    assert [name for name in names if "controllers" in name or "hold-jobs" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("enabled", "served", "want"),
+    [
+        pytest.param("auto", [POLICY_V1, POLICY_V1BETA1], "v1", id="the stable one first"),
+        pytest.param("auto", [POLICY_V1BETA1], "v1beta1", id="what an older cluster serves"),
+        pytest.param("auto", [], None, id="a cluster that serves none"),
+        pytest.param(True, [], "v1", id="asked for where the cluster can not be seen"),
+        pytest.param(False, [POLICY_V1], None, id="not wanted"),
+    ],
+)
+def test_the_admission_policy_is_there_where_it_is_served(
+    enabled: Json, served: list[str], want: str | None
+) -> None:
+    objects = render({"admissionPolicy": {"enabled": enabled}}, api_versions=served)
+    versions = [
+        one["apiVersion"] for one in objects if one["kind"].startswith("MutatingAdmissionPolicy")
+    ]
+    assert versions == ([f"admissionregistration.k8s.io/{want}"] * 2 if want else [])
+
+
+# ---------------------------------------------------------------------------- CRDs, Chart.yaml
+
+
+def test_the_crds_in_the_chart_are_the_generated_ones() -> None:
+    for definition in DEFINITIONS:
+        name = f"{definition.plural}.yaml"
+        copied = (CHART / "files" / "crds" / name).read_bytes()
+        assert copied == (ROOT / "crds" / name).read_bytes(), "run `make crds`"
+
+
+def test_they_are_rendered_as_they_are_and_outlive_the_release() -> None:
+    rendered = of_kind(render(), "CustomResourceDefinition")
+    for definition in DEFINITIONS:
+        want = definition.body()
+        got = rendered.pop(want["metadata"]["name"])
+        assert got["spec"] == want["spec"]
+        assert got["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert rendered == {}
+    left_to_helm = of_kind(render({"crds": {"keep": False}}), "CustomResourceDefinition")
+    assert not any("annotations" in one["metadata"] for one in left_to_helm.values())
+    assert not of_kind(render({"crds": {"enabled": False}}), "CustomResourceDefinition")
+
+
+def chart_yaml() -> Json:
+    return yaml.load((CHART / "Chart.yaml").read_text(), Loader=StrictLoader)  # noqa: S506 - a SafeLoader
+
+
+def version() -> str:
+    """What pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    number: str = project["version"]
+    return number
+
+
+def test_chart_program_and_package_have_one_version() -> None:
+    assert chart_yaml()["version"] == chart_yaml()["appVersion"] == version()
+    images = yaml.safe_load(chart_yaml()["annotations"]["artifacthub.io/images"])
+    assert [one["image"] for one in images] == [f"koord-queue:{version()}"]
+
+
+def test_the_catalogue_lists_every_crd() -> None:
+    listed = yaml.safe_load(chart_yaml()["annotations"]["artifacthub.io/crds"])
+    got = {(one["name"], one["kind"], one["version"]) for one in listed}
+    assert got == set(_crd_names())
+    changes = yaml.safe_load(chart_yaml()["annotations"]["artifacthub.io/changes"])
+    assert all(one.keys() == {"kind", "description"} for one in changes)
+
+
+def _crd_names() -> Iterator[tuple[str, str, str]]:
+    for definition in DEFINITIONS:
+        body = definition.body()
+        (served,) = body["spec"]["versions"]
+        yield body["metadata"]["name"], definition.kind, served["name"]
+
+
+def test_a_cluster_that_is_too_old_is_refused() -> None:
+    assert chart_yaml()["kubeVersion"] == ">=1.29.0-0"
+    render(kube_version="1.29.0")

@@ -1,0 +1,198 @@
+"""The roles: exactly what each program's calls need, and nothing that is not named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.charts.render import NAMESPACE, of_kind, render, rights, rules_of
+from tests.charts.values_table import VALUES
+
+Json = Any
+
+REVIEWS = {
+    "tokenreviews.authentication.k8s.io: create",
+    "subjectaccessreviews.authorization.k8s.io: create",
+}
+READS = "get list watch"
+
+
+def lines(rules: list[Json]) -> set[str]:
+    """One line for each resource of each rule: "pods: get list", "leases.g[name]: patch"."""
+    return set(_lines(rules))
+
+
+def _lines(rules: list[Json]) -> Iterator[str]:
+    for rule in rules:
+        verbs = " ".join(sorted(rule["verbs"]))
+        for url in rule.get("nonResourceURLs", ()):
+            yield f"{url}: {verbs}"
+        names = "".join(f"[{name}]" for name in rule.get("resourceNames", ()))
+        for group in rule.get("apiGroups", ()):
+            for resource in rule["resources"]:
+                yield f"{resource}{'.' + group if group else ''}{names}: {verbs}"
+
+
+def test_the_schedulers_rules() -> None:
+    objects = render()
+    assert lines(rules_of(objects, "ClusterRole", "koord-queue-scheduler")) == {
+        f"queueunits.scheduling.x-k8s.io: {READS}",
+        "queueunits/status.scheduling.x-k8s.io: patch",
+        f"elasticquotas.scheduling.sigs.k8s.io: {READS}",
+        f"nodes: {READS}",
+        f"pods: {READS}",
+        "events.events.k8s.io: create patch",
+        *REVIEWS,
+    }
+    assert lines(rules_of(objects, "Role", "koord-queue-scheduler")) == {
+        "queues.scheduling.x-k8s.io: create delete get list patch watch",
+        "queues/status.scheduling.x-k8s.io: patch",
+        "leases.coordination.k8s.io: create",
+        "leases.coordination.k8s.io[koord-queue-scheduler]: get patch",
+    }
+
+
+def test_the_controllers_rules() -> None:
+    objects = render()
+    assert lines(rules_of(objects, "ClusterRole", "koord-queue-controllers")) == {
+        "queueunits.scheduling.x-k8s.io: create delete get list patch watch",
+        "queueunits/status.scheduling.x-k8s.io: patch",
+        f"elasticquotas.scheduling.sigs.k8s.io: {READS}",
+        f"namespaces: {READS}",
+        f"pods: {READS}",
+        f"priorityclasses.scheduling.k8s.io: {READS}",
+        "jobs.batch: get list patch watch",
+        "events.events.k8s.io: create patch",
+        *REVIEWS,
+    }
+    assert lines(rules_of(objects, "Role", "koord-queue-controllers")) == {
+        "leases.coordination.k8s.io: create",
+        "leases.coordination.k8s.io[koord-queue-controllers]: get patch",
+    }
+
+
+def test_peoples_rules() -> None:
+    objects = render()
+    for plural, singular in (("queues", "queue"), ("queueunits", "queueunit")):
+        kind = f"{plural}.scheduling.x-k8s.io"
+        role = f"koord-queue-{singular}"
+        writes = "create delete get list patch update watch"
+        all_writes = "create delete deletecollection get list patch update watch"
+        assert lines(rules_of(objects, "ClusterRole", f"{role}-viewer")) == {f"{kind}: {READS}"}
+        assert lines(rules_of(objects, "ClusterRole", f"{role}-editor")) == {f"{kind}: {writes}"}
+        assert lines(rules_of(objects, "ClusterRole", f"{role}-admin")) == {f"{kind}: {all_writes}"}
+    assert lines(rules_of(objects, "ClusterRole", "koord-queue-debug-reader")) == {
+        "/debug/*: get",
+        "/apis/v1/queue: get",
+        "/apis/v1/userquota: get",
+        "/openapi.json: get",
+        "queueunits.scheduling.x-k8s.io: list",
+    }
+    assert lines(rules_of(objects, "ClusterRole", "koord-queue-metrics-reader")) == {
+        "/metrics: get"
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "scheduler", "controllers"),
+    [
+        pytest.param({}, True, True, id="metrics ask for tokens"),
+        pytest.param({"metrics": {"secure": False}}, False, False, id="nothing asks"),
+        pytest.param(
+            {
+                "metrics": {"secure": False},
+                "debugApi": {"expose": True, "tls": {"secretName": "s"}},
+            },
+            True,
+            False,
+            id="the debug API asks",
+        ),
+    ],
+)
+def test_only_who_asks_for_tokens_may_have_them_reviewed(
+    values: Json, scheduler: bool, controllers: bool
+) -> None:
+    objects = render(values)
+    for name, want in (("scheduler", scheduler), ("controllers", controllers)):
+        got = lines(rules_of(objects, "ClusterRole", f"koord-queue-{name}"))
+        assert got & REVIEWS == (REVIEWS if want else set())
+
+
+def test_without_election_there_is_no_lease_to_write() -> None:
+    objects = render({"leaderElection": {"enabled": False}})
+    assert "koord-queue-controllers" not in of_kind(objects, "Role")
+    got = lines(rules_of(objects, "Role", "koord-queue-scheduler"))
+    assert [line for line in got if "lease" in line] == []
+
+
+def test_aggregation_names_the_clusters_role_of_the_same_reach() -> None:
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+
+    def aggregated(values: Json = None) -> set[tuple[str, str]]:
+        return {
+            (name, label.removeprefix(prefix))
+            for name, role in of_kind(render(values), "ClusterRole").items()
+            for label in role["metadata"]["labels"]
+            if label.startswith(prefix)
+        }
+
+    assert aggregated() == {
+        (f"koord-queue-{kind}-{role}", into)
+        for kind in ("queue", "queueunit")
+        for role, into in (("viewer", "view"), ("editor", "edit"), ("admin", "admin"))
+    }
+    assert aggregated({"rbac": {"aggregate": False}}) == set()
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_nothing_is_granted_by_wildcard(values: Json) -> None:
+    for one in render(values):
+        for rule in one.get("rules") or ():
+            named = [*rule.get("apiGroups", ()), *rule.get("resources", ()), *rule["verbs"]]
+            assert not [word for word in named if "*" in word], one["metadata"]["name"]
+            urls = [url for url in rule.get("nonResourceURLs", ()) if "*" in url]
+            assert urls in ([], ["/debug/*"]), one["metadata"]["name"]
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_each_binding_joins_a_role_that_there_is_to_an_account_that_runs(values: Json) -> None:
+    objects = render(values)
+    accounts = {
+        one["spec"]["template"]["spec"]["serviceAccountName"]
+        for one in of_kind(objects, "Deployment").values()
+    }
+    bound = set()
+    for kind, roles in (("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")):
+        for binding in of_kind(objects, kind).values():
+            assert binding["roleRef"]["kind"] == roles
+            assert binding["roleRef"]["name"] in of_kind(objects, roles)
+            (subject,) = binding["subjects"]
+            assert subject["kind"] == "ServiceAccount"
+            assert subject["namespace"] == NAMESPACE
+            bound.add(subject["name"])
+    assert bound == (accounts if values.get("rbac", {}).get("create", True) else set())
+
+
+def test_without_rbac_nothing_of_it_is_made() -> None:
+    kinds = {one["kind"] for one in render({"rbac": {"create": False}})}
+    assert [kind for kind in kinds if "Role" in kind] == []
+
+
+@pytest.mark.parametrize(("program", "other"), [("scheduler", "jobs"), ("controllers", "nodes")])
+def test_rights_for_a_test_user_are_those_of_one_program(program: Any, other: str) -> None:
+    objects = rights(program, user="ann")
+    assert sorted(one["kind"] for one in objects) == [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+    ]
+    granted = {
+        word for one in objects for rule in one.get("rules", ()) for word in rule["resources"]
+    }
+    assert "queueunits/status" in granted
+    assert other not in granted
+    users = {subject["name"] for one in objects for subject in one.get("subjects", ())}
+    assert users == {"ann"}

@@ -1,0 +1,180 @@
+"""Values: a typo fails, what can not be done fails with its reason, what does nothing is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.charts.render import HelmFailed, render, render_notes
+from tests.charts.values_table import UPSTREAM
+
+Json = Any
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"schedular": {}}, "'schedular' not allowed"),
+        ({"scheduler": {"replica": 2}}, "'replica' not allowed"),
+        ({"scheduler": {"resources": {"request": {}}}}, "'request' not allowed"),
+        ({"scheduler": {"replicas": "2"}}, "/scheduler/replicas"),
+        ({"scheduler": {"replicas": -1}}, "/scheduler/replicas"),
+        ({"controllers": {"extraEnv": [{"nam": "x"}]}}, "/controllers/extraEnv/0"),
+        ({"controllers": {"podDisruptionBudget": {"maxUnavailable": "half"}}}, "maxUnavailable"),
+        ({"tolerations": [{"keys": "x"}]}, "'keys' not allowed"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+        ({"image": {"digest": "latest"}}, "/image/digest"),
+        ({"extension": {"batchJob": {"enable": True}}}, "'batchJob' not allowed"),
+        ({"extension": {"tf": {"enabled": True}}}, "'enabled' not allowed"),
+        ({"admissionPolicy": {"enabled": "yes"}}, "/admissionPolicy/enabled"),
+        ({"oversellrate": 0}, "/oversellrate"),
+        ({"pluginConfigs": {"plugin": []}}, "'plugin' not allowed"),
+        (
+            {"pluginConfigs": {"pluginConfigs": {"ElasticQuotaV2": {"modes": "max"}}}},
+            "'modes' not allowed",
+        ),
+        ({"controllers": {"config": {"manage": "everything"}}}, "/controllers/config/manage"),
+        ({"controllers": {"config": {"job": {"runTimeout": 1}}}}, "'runTimeout' not allowed"),
+        ({"metrics": {"serviceMonitor": {"interval": "30 s"}}}, "/metrics/serviceMonitor/interval"),
+        ({"podSecurityContext": "none"}, "/podSecurityContext"),
+    ],
+)
+def test_a_typo_fails(values: Json, where: str) -> None:
+    with pytest.raises(HelmFailed, match="specifications of the schema") as refused:
+        render(values)
+    assert where in str(refused.value)
+
+
+def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
+    render({"global": {"imagePrefix": "r", "storageClass": "fast"}, "enabled": True})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        *(
+            ({"extension": {name: {"enable": True}}}, f"extension.{name}.enable: {kind}")
+            for name, kind in (
+                ("tf", "TFJob is not available in this version"),
+                ("pytorch", "PyTorchJob is not available in this version"),
+                ("ray", "RayJob and RayCluster is not available in this version"),
+                ("spark", "SparkApplication is not available in this version"),
+                ("argo", "Argo Workflow is not available in this version"),
+                ("mpi", "MPIJob is not available in this version"),
+            )
+        ),
+        ({"isNeedNotebookExtension": True}, "notebook jobs are not available"),
+        ({"controller": {"enableVisibilityServer": True}}, "visibility API is not available"),
+        (
+            {"controller": {"enableResourceCheckWithScheduler": True}},
+            "strict dequeue mode is not available",
+        ),
+        (
+            {"leaderElection": {"enabled": False}, "scheduler": {"replicas": 2}},
+            "scheduler.replicas above 1 needs leaderElection.enabled",
+        ),
+        (
+            {"leaderElection": {"enabled": False}, "controllers": {"replicas": 2}},
+            "controllers.replicas above 1 needs leaderElection.enabled",
+        ),
+        ({"leaderElection": {"renewDeadlineSeconds": 15}}, "must be above renewDeadlineSeconds"),
+        ({"leaderElection": {"retryPeriodSeconds": 10}}, "that above retryPeriodSeconds"),
+        ({"debugApi": {"expose": True}}, "debugApi.expose needs debugApi.tls.secretName"),
+        ({"oversellrate": 1.5}, "oversellrate: a rate other than 1 needs the quota mode max"),
+        (
+            {"pluginConfigs": {"plugins": [{"name": "ElasticQuota"}]}},
+            "pluginConfigs.plugins: ElasticQuota is not available in this version",
+        ),
+        (
+            {"pluginConfigs": {"pluginConfigs": {"ElasticQuota": {"checkQuotaOversold": True}}}},
+            "pluginConfigs.pluginConfigs.ElasticQuota: no such plugin",
+        ),
+        (
+            {"admissionPolicy": {"enabled": True}, "extension": {"batchjob": {"enable": False}}},
+            "nobody would release what the policy suspends",
+        ),
+    ],
+)
+def test_what_would_be_something_else_than_asked_for_fails(values: Json, message: str) -> None:
+    with pytest.raises(HelmFailed) as refused:
+        render(values)
+    assert message in str(refused.value)
+
+
+# ---------------------------------------------------------------------------------- notes
+
+TITLE = "NOT IN EFFECT"
+
+
+def not_in_effect(notes: str) -> list[str]:
+    """The lines of the list at the end of the notes."""
+    _, _, listed = notes.partition(TITLE)
+    return [line.removeprefix("  - ") for line in listed.splitlines()[1:]]
+
+
+def test_a_plain_installation_has_nothing_to_apologise_for() -> None:
+    assert TITLE not in render_notes()
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"installation": {"namespace": "batch"}}, "installation.namespace=batch"),
+        ({"controller": {"queueGroupPlugin": "elasticquota"}}, "controller.queueGroupPlugin="),
+        ({"controller": {"enableBlockingMode": True}}, "controller.enableBlockingMode"),
+        ({"controller": {"enableStrictPriority": True}}, "controller.enableStrictPriority"),
+        ({"controller": {"defaultPreemptible": False}}, "controller.defaultPreemptible"),
+        ({"jobRunningTimeout": "5m"}, "jobRunningTimeout=5m: set controllers.config.job"),
+        ({"jobBackoffTime": 30}, "jobBackoffTime=30: set controllers.config.job.backoffTimeout"),
+        ({"admissionCheckController": {"enabled": True}}, "admissionCheckController"),
+        ({"extension": {"jobextensions": {"tag": "x"}}}, "extension.jobextensions"),
+        (
+            {"extension": {"koord-queue-controllers": {"repository": "x"}}},
+            "extension.koord-queue-controllers",
+        ),
+    ],
+)
+def test_what_is_set_and_does_nothing_is_named(values: Json, named: str) -> None:
+    (line,) = not_in_effect(render_notes(values))
+    assert line.startswith(named)
+    assert render(values) == render(), "it is said to do nothing"
+
+
+def test_upstreams_own_values_say_only_what_matters() -> None:
+    named = [line.split(":")[0] for line in not_in_effect(render_notes(UPSTREAM))]
+    assert named == [
+        "extension.koord-queue-controllers.repository and tag",
+        "extension.jobextensions.repository and tag",
+        "admissionCheckController",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "port-forward deployment/koord-queue 19876:19876"),
+        ({}, "this cluster serves no MutatingAdmissionPolicy"),
+        ({}, "metrics.tls.secretName is not set"),
+        ({"admissionPolicy": {"enabled": True}}, "suspended at its creation"),
+        ({"admissionPolicy": {"enabled": False}}, "admissionPolicy.enabled is false"),
+        ({"extension": {"batchjob": {"enable": False}}}, "none: no extension is enabled"),
+        (
+            {"debugApi": {"expose": True, "tls": {"secretName": "s"}}},
+            "Service koord-queue-debug.koord-queue, port 19876, https",
+        ),
+        ({"crds": {"keep": False}}, "deletes all queues and units"),
+        ({"crds": {"enabled": False}}, "The CRDs are not part of this release"),
+        ({"rbac": {"create": False}}, "No roles were made"),
+        ({"metrics": {"serviceMonitor": {"enabled": True}}}, "carry its release as a label"),
+    ],
+)
+def test_notes_say_what_to_do_next(values: Json, said: str) -> None:
+    assert said in render_notes(values)
+
+
+def test_notes_leave_out_what_does_not_apply() -> None:
+    assert "bearer token" not in render_notes({"metrics": {"secure": False}})
+    secret = {"metrics": {"tls": {"secretName": "s"}}}
+    assert "clear text" not in render_notes(secret)
+    assert "controllers-metrics" not in render_notes({"extension": {"batchjob": {"enable": False}}})

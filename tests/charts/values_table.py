@@ -1,0 +1,133 @@
+"""Values that people set, each a whole installation; what holds for all is tested with each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+# What a release of upstream's chart was installed with: every name of its values, some changed.
+UPSTREAM: Final[dict[str, Any]] = {
+    "global": {"imagePrefix": "registry.example.com/mirror"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+    "isNeedNotebookExtension": False,
+    "oversellrate": 1,
+    "qps": 50,
+    "burst": 60,
+    "jobRunningTimeout": "0",
+    "jobBackoffTime": "0",
+    "installation": {"namespace": "koord-queue", "roleListGroups": ["*"]},
+    "admissionCheckController": {
+        "enabled": True,
+        "image": {"repository": "a/prevreq-controller", "tag": "v1"},
+    },
+    "controller": {
+        "image": {"repository": "a/koord-queue", "tag": "latest"},
+        "queueGroupPlugin": "elasticquotav2",
+        "enableBlockingMode": False,
+        "enableStrictPriority": False,
+        "enableVisibilityServer": False,
+        "enableResourceCheckWithScheduler": False,
+        "defaultPreemptible": True,
+        "resources": {"requests": {"cpu": "300m"}, "limits": {"cpu": "2", "memory": "512Mi"}},
+    },
+    "extension": {
+        "koord-queue-controllers": {
+            "repository": "a/koord-queue-controllers",
+            "tag": "latest",
+            "resources": {"limits": {"memory": "2Gi"}},
+        },
+        "jobextensions": {"tag": "v1", "resources": {"limits": {"memory": "3Gi"}}},
+        "batchjob": {"enable": True},
+        **{name: {"enable": False} for name in ("ray", "tf", "pytorch", "argo", "spark", "mpi")},
+    },
+    "pluginConfigs": {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "KoordQueueConfiguration",
+        "plugins": [{"name": "Priority"}, {"name": "ElasticQuotaV2"}],
+        "pluginConfigs": {},
+    },
+}
+
+SPREAD: Final = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "koord-queue"}},
+}
+NODE_AFFINITY: Final = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+            ]
+        }
+    }
+}
+ALL_KNOBS: Final[dict[str, Any]] = {
+    "replicas": 2,
+    "resources": {"limits": {"memory": "2Gi"}},
+    "affinity": NODE_AFFINITY,
+    "topologySpreadConstraints": [SPREAD],
+    "podAnnotations": {"example.com/a": "b"},
+    "podLabels": {"example.com/team": "c"},
+    "extraArgs": ["--writers=4"],
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}],
+    "serviceAccount": {"annotations": {"example.com/role": "d"}},
+    "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
+}
+
+VALUES: Final[dict[str, dict[str, Any]]] = {
+    "as it comes": {},
+    "upstream's values": UPSTREAM,
+    "all knobs of the pods": {
+        "imagePullSecrets": [{"name": "registry"}],
+        "image": {"digest": "sha256:" + "0" * 64, "pullPolicy": "Always"},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "priorityClassName": "system-cluster-critical",
+        "tolerations": [{"operator": "Exists"}],
+        "log": {"format": "console", "level": "debug"},
+        "scheduler": ALL_KNOBS,
+        "controllers": {**ALL_KNOBS, "qps": 0, "burst": 1},
+    },
+    "everything that can be looked at": {
+        "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
+        "metrics": {
+            "serviceMonitor": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "labels": {"release": "prometheus"},
+                "scrapeTimeout": "10s",
+                "tlsConfig": {"insecureSkipVerify": True},
+                "relabelings": [{"action": "labeldrop", "regex": "pod"}],
+                "metricRelabelings": [{"action": "labeldrop", "regex": "x"}],
+            },
+        },
+    },
+    "metrics over TLS": {"metrics": {"tls": {"secretName": "metrics-tls"}}},
+    "without election, open metrics": {
+        "leaderElection": {"enabled": False},
+        "metrics": {"secure": False},
+        "crds": {"keep": False},
+        "rbac": {"aggregate": False},
+    },
+    "only the scheduler": {
+        "extension": {"batchjob": {"enable": False}},
+        "crds": {"enabled": False},
+    },
+    "accounts and rights of one's own": {
+        "rbac": {"create": False},
+        "scheduler": {"serviceAccount": {"create": False, "name": "mine"}},
+        "controllers": {"serviceAccount": {"create": False, "name": "mine-too"}},
+    },
+    "quotas up to their max, oversold": {
+        "oversellrate": 1.5,
+        "pluginConfigs": {
+            "plugins": [{"name": "Priority"}, {"name": "ElasticQuotaV2"}, {"name": "Others"}],
+            "pluginConfigs": {"ElasticQuotaV2": {"mode": "max"}, "Others": {"any": ["thing"]}},
+        },
+    },
+    "a user that OpenShift chooses": {
+        "podSecurityContext": {"runAsUser": None, "runAsGroup": None},
+        "admissionPolicy": {"enabled": False},
+    },
+    "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
+}

@@ -1,0 +1,347 @@
+"""The chart on a real API server: what it renders is accepted, and does what it is for."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.charts.render import (
+    CHART,
+    NAMESPACE,
+    as_manifest,
+    of_kind,
+    render,
+    rights,
+    run_helm,
+)
+from tests.charts.values_table import VALUES
+from tests.controlplane.api_client import ApiError
+from tests.controlplane.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+CRDS = Path(__file__).parents[2] / "crds"
+QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
+# A release's Secret may have 1,048,576 bytes; half of it leaves room for years of templates.
+MOST_RELEASE_BYTES = 500_000
+# The API server reads new policies into its caches after a second or two.
+POLICY_SECONDS = 60.0
+POLL_SECONDS = 0.2
+ANN, BEN = "ann", "ben"
+
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
+    users: dict[str, list[str]] = {ANN: [], BEN: []}
+    with ControlPlane(controlplane_binaries, controller_manager=True, users=users) as running:
+        running.apply(CRDS)
+        for namespace in (NAMESPACE, "team-a"):
+            running.kubectl("create", "namespace", namespace)
+        for plural in ("queues", "queueunits"):
+            crd = f"crd/{plural}.scheduling.x-k8s.io"
+            running.kubectl("wait", "--for=condition=Established", crd, "--timeout=60s")
+        yield running
+
+
+# ----------------------------------------------------------------------------------- accepted
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_everything_is_accepted_strictly(plane: ControlPlane, values: Json) -> None:
+    # The Prometheus operator's CRD is not here.
+    objects = [one for one in render(values) if one["kind"] != "ServiceMonitor"]
+    answer = plane.kubectl(
+        *("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict"),
+        *("--filename", "-"),
+        input=as_manifest(objects),
+    )
+    assert answer.count("(server dry run)") == len(objects)
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_pods_run_where_only_restricted_ones_may(plane: ControlPlane, values: Json) -> None:
+    _restrict(plane, "locked")
+    path = "/api/v1/namespaces/locked/pods?dryRun=All&fieldValidation=Strict"
+    for name, deployment in of_kind(render(values), "Deployment").items():
+        spec = deployment["spec"]["template"]["spec"]
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        plane.client_for().request("POST", path, {**body, "spec": _without_class(spec)})
+
+
+def test_a_pod_that_is_not_restricted_is_refused_there(plane: ControlPlane) -> None:
+    _restrict(plane, "locked")
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        plane.client_for().request("POST", "/api/v1/namespaces/locked/pods?dryRun=All", body)
+
+
+def _restrict(plane: ControlPlane, namespace: str) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    body["metadata"]["labels"] = labels  # type: ignore[index]  # a JSON object, built in two steps
+    plane.kubectl("apply", "--filename", "-", input=json.dumps(body))
+
+
+def _without_class(spec: Json) -> Json:
+    """A pod's spec without the priority class, which a server looks up at once."""
+    return {key: one for key, one in spec.items() if key != "priorityClassName"}
+
+
+def test_the_examples_in_the_catalogue_are_accepted(plane: ControlPlane) -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    examples = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
+    answer = plane.kubectl(
+        *("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", "-"),
+        input=as_manifest(examples),
+    )
+    assert answer.count("(server dry run)") == 2
+
+
+# ------------------------------------------------------------------------------------- rights
+
+
+@pytest.fixture(scope="module")
+def bound(plane: ControlPlane) -> ControlPlane:
+    """Ann may do what the scheduler may, Ben what the controllers may."""
+    objects = [*rights("scheduler", user=ANN), *rights("controllers", user=BEN)]
+    plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(objects))
+    return plane
+
+
+LEASES = "leases.coordination.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("user", "namespace", "verb", "resource", "want"),
+    [
+        (ANN, "team-a", "watch", "queueunits", True),
+        (ANN, "team-a", "patch", "queueunits/status", True),
+        (ANN, "team-a", "patch", "queueunits", False),
+        (ANN, "team-a", "delete", "queueunits", False),
+        (ANN, NAMESPACE, "create", "queues", True),
+        (ANN, NAMESPACE, "patch", "queues/status", True),
+        (ANN, "team-a", "list", "queues", False),
+        (ANN, NAMESPACE, "create", LEASES, True),
+        (ANN, NAMESPACE, "patch", f"{LEASES}/koord-queue-scheduler", True),
+        (ANN, NAMESPACE, "patch", f"{LEASES}/koord-queue-controllers", False),
+        (ANN, "team-a", "create", LEASES, False),
+        (ANN, "team-a", "patch", "jobs.batch", False),
+        (ANN, NAMESPACE, "get", "secrets", False),
+        (ANN, "team-a", "create", "events.events.k8s.io", True),
+        (BEN, "team-a", "patch", "jobs.batch", True),
+        (BEN, "team-a", "delete", "jobs.batch", False),
+        (BEN, "team-a", "create", "queueunits", True),
+        (BEN, "team-a", "patch", "queueunits/status", True),
+        (BEN, NAMESPACE, "patch", f"{LEASES}/koord-queue-controllers", True),
+        (BEN, NAMESPACE, "create", "queues", False),
+        (BEN, NAMESPACE, "get", "nodes", False),
+        (BEN, "team-a", "delete", "pods", False),
+        (BEN, NAMESPACE, "get", "secrets", False),
+    ],
+)
+def test_a_program_may_do_what_it_does_and_no_more(
+    bound: ControlPlane, user: str, namespace: str, verb: str, resource: str, want: bool
+) -> None:
+    assert _may(bound, user, namespace, verb, resource) == want
+
+
+def _may(plane: ControlPlane, user: str, namespace: str, verb: str, resource: str) -> bool:
+    kind, _, rest = resource.partition("/")
+    plural, _, group = kind.partition(".")
+    attributes = {"namespace": namespace, "verb": verb, "resource": plural}
+    attributes["group"] = group or ("scheduling.x-k8s.io" if plural.startswith("queue") else "")
+    attributes["subresource" if rest == "status" else "name"] = rest
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    allowed: bool = plane.client_for(user).request("POST", path, body)["status"]["allowed"]
+    return allowed
+
+
+@pytest.mark.parametrize(
+    ("role", "verb"), [("view", "list"), ("edit", "patch"), ("admin", "patch")]
+)
+def test_users_roles_of_the_cluster_learn_of_units(
+    plane: ControlPlane, role: str, verb: str
+) -> None:
+    people = [one for one in render() if "users" in one["metadata"]["labels"].values()]
+    plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(people))
+    path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"
+    deadline = time.monotonic() + POLICY_SECONDS
+    while True:
+        rules = plane.client_for().request("GET", path).get("rules") or []
+        verbs = {
+            one
+            for rule in rules
+            if "queueunits" in rule.get("resources", ())
+            for one in rule["verbs"]
+        }
+        if verb in verbs:
+            break
+        assert time.monotonic() < deadline, f"{role} has {verbs}"
+        time.sleep(POLL_SECONDS)
+    assert ("patch" in verbs) == (role != "view")
+
+
+# --------------------------------------------------------------------- held at the creation
+
+
+@pytest.fixture(scope="module")
+def policed(plane: ControlPlane) -> ControlPlane:
+    """The admission policy is in force; the namespace team-m is labelled for the queue."""
+    labelled = {"name": "team-m", "labels": {"koord-queue/managed": "true"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": labelled}
+    policy = [one for one in render() if one["kind"].startswith("MutatingAdmissionPolicy")]
+    plane.kubectl(
+        *("apply", "--server-side", "--filename", "-"), input=as_manifest([*policy, namespace])
+    )
+    deadline = time.monotonic() + POLICY_SECONDS
+    while not _is_suspended(plane, "team-a", labels={"koord-queue/queue-name": "q"}):
+        assert time.monotonic() < deadline, "the policy does nothing"
+        time.sleep(POLL_SECONDS)
+    return plane
+
+
+def _is_suspended(plane: ControlPlane, namespace: str, **job: Json) -> bool:
+    """Whether a Job with this metadata (and `spec`) is stored suspended."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    spec = {"template": template, **job.pop("spec", {})}
+    metadata = {"generateName": "j-", **job}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All"
+    suspended: bool = plane.client_for().request("POST", path, body)["spec"]["suspend"]
+    return suspended
+
+
+QUEUE = {"koord-queue/queue-name": "q"}
+OWNER = {"apiVersion": "x/v1", "name": "o", "uid": "1", "controller": True}
+SUSPEND = "scheduling.x-k8s.io/suspend"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param({"labels": QUEUE}, id="a queue by label"),
+        pytest.param({"annotations": QUEUE}, id="a queue by annotation"),
+        pytest.param({"labels": {"kube-queue/queue-name": "q"}}, id="by the older label"),
+        pytest.param({"labels": {"quota.scheduling.koordinator.sh/name": "a"}}, id="a quota"),
+        pytest.param({"labels": {"alibabacloud.com/quota-name": "a"}}, id="an older quota label"),
+        pytest.param({"annotations": {SUSPEND: "true"}}, id="asked for by annotation"),
+        pytest.param(
+            {"labels": QUEUE, "ownerReferences": [{**OWNER, "kind": "CronJob"}]}, id="by a CronJob"
+        ),
+        pytest.param(
+            {"labels": QUEUE, "ownerReferences": [{**OWNER, "kind": "X", "controller": False}]},
+            id="owned by what does not control it",
+        ),
+        pytest.param(
+            {"labels": QUEUE, "spec": {"managedBy": "kubernetes.io/job-controller"}},
+            id="of the usual controller, by name",
+        ),
+        pytest.param({"labels": QUEUE, "spec": {"suspend": False}}, id="said not to be suspended"),
+    ],
+)
+def test_a_job_for_the_queue_is_held_at_its_creation(policed: ControlPlane, job: Json) -> None:
+    assert _is_suspended(policed, "team-a", **job)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param({}, id="nothing is said"),
+        pytest.param({"labels": {"app": "x"}, "annotations": {"a": "b"}}, id="other labels"),
+        pytest.param({"labels": {"koord-queue/queue-name": ""}}, id="an empty queue name"),
+        pytest.param({"annotations": {SUSPEND: "false"}}, id="annotated false"),
+        pytest.param(
+            {"labels": {**QUEUE, "kueue.x-k8s.io/queue-name": "k"}}, id="it belongs to Kueue"
+        ),
+        pytest.param(
+            {"labels": QUEUE, "spec": {"managedBy": "kueue.x-k8s.io/multikueue"}},
+            id="of another controller",
+        ),
+        pytest.param(
+            {"labels": QUEUE, "ownerReferences": [{**OWNER, "kind": "JobSet"}]},
+            id="a part of another job, which nobody would release",
+        ),
+    ],
+)
+def test_other_jobs_are_left_alone(policed: ControlPlane, job: Json) -> None:
+    assert not _is_suspended(policed, "team-a", **job)
+
+
+def test_a_labelled_namespace_holds_all_its_jobs(policed: ControlPlane) -> None:
+    assert _is_suspended(policed, "team-m")
+    assert not _is_suspended(policed, "team-m", ownerReferences=[{**OWNER, "kind": "JobSet"}])
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", NAMESPACE])
+def test_some_namespaces_are_never_held(policed: ControlPlane, namespace: str) -> None:
+    assert not _is_suspended(policed, namespace, labels=QUEUE)
+
+
+# --------------------------------------------------------------------- from install to the end
+
+
+@pytest.mark.timeout(240)
+def test_install_upgrade_uninstall_and_install_again(controlplane_binaries: Path) -> None:
+    with ControlPlane(controlplane_binaries) as plane:
+        _helm(plane, "install", "--create-namespace")
+        assert _has(plane, "mutatingadmissionpolicy/koord-queue-hold-jobs")
+        _wait_for_crds(plane)
+        body = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue"}
+        queue = {**body, "metadata": {"name": "kept"}, "spec": {"queuePolicy": "FIFO"}}
+        path = f"{QUEUE_API}/namespaces/{NAMESPACE}/queues"
+        plane.client_for().request("POST", path, queue)
+
+        _helm(plane, "upgrade", values={"scheduler": {"replicas": 2}})
+        deployment = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/koord-queue"
+        assert plane.client_for().request("GET", deployment)["spec"]["replicas"] == 2
+        sizes = [len(base64.b64decode(one["data"]["release"])) for one in _releases(plane)]
+        assert len(sizes) == 2
+        assert max(sizes) < MOST_RELEASE_BYTES
+
+        run_helm(
+            "uninstall", "koord-queue", f"--namespace={NAMESPACE}", kubeconfig=plane.kubeconfig
+        )
+        assert not _has(plane, f"deployment/koord-queue --namespace={NAMESPACE}")
+        assert plane.client_for().request("GET", f"{path}/kept")["spec"] == queue["spec"]
+        _helm(plane, "install")
+        assert plane.client_for().request("GET", f"{path}/kept")["spec"] == queue["spec"]
+
+
+def _helm(plane: ControlPlane, *arguments: str, values: Json = None) -> None:
+    command, *more = arguments
+    run_helm(
+        *(command, "koord-queue", str(CHART), f"--namespace={NAMESPACE}", *more),
+        values=values,
+        kubeconfig=plane.kubeconfig,
+    )
+
+
+def _releases(plane: ControlPlane) -> list[Json]:
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets?fieldSelector=type=helm.sh/release.v1"
+    items: list[Json] = plane.client_for().request("GET", path)["items"]
+    return items
+
+
+def _has(plane: ControlPlane, what: str) -> bool:
+    return bool(plane.kubectl("get", "--ignore-not-found", "--output=name", *what.split()))
+
+
+def _wait_for_crds(plane: ControlPlane) -> None:
+    for plural in ("queues", "queueunits"):
+        crd = f"crd/{plural}.scheduling.x-k8s.io"
+        plane.kubectl("wait", "--for=condition=Established", crd, "--timeout=60s")
