@@ -16,7 +16,6 @@ Unknown keys are errors that name their path.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +36,9 @@ from shared_api.program_flags import (
     ProgramFlags,
     add_program_flags,
     parse_bool,
+    parse_duration,
     read_program_flags,
+    with_two_dashes,
 )
 
 PROGRAM: Final = "koord-queue-controllers"
@@ -50,10 +51,6 @@ IGNORED_FLAGS: Final = (
     "--enable-network-aware",
 )
 """Upstream's flags for what is done otherwise here, or not at all: taken, and told in the log."""
-
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONG_FLAG: Final = re.compile(r"-[a-zA-Z][\w-]+(=.*)?")
 
 
 class ConfigurationError(FlagError):
@@ -115,7 +112,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         SystemExit: `--help`, or an unknown flag (argparse's own message).
         FlagError: A value that makes no sense.
     """
-    got = _parser().parse_args([_with_two_dashes(each) for each in arguments])
+    got = _parser().parse_args(with_two_dashes(arguments))
     enabled = parse_bool("--enable-job-extensions", got.enable_job_extensions)
     names = [each.strip() for each in got.enabled_extensions.split(",")]
     manages_all = parse_bool("--manage-all-jobs", got.manage_all_jobs)
@@ -169,10 +166,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _name_of(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
-
-
-def _with_two_dashes(argument: str) -> str:
-    return f"-{argument}" if _LONG_FLAG.fullmatch(argument) else argument
 
 
 # --- the file -----------------------------------------------------------------------------------
@@ -249,15 +242,12 @@ def parse_seconds(value: str | int) -> float:
     """Return seconds of a Go duration ("10m", "1h30m"), or of a number of seconds.
 
     Raises:
-        ConfigurationError: It is neither, or negative.
+        FlagError: It is neither, or negative.
     """
     text = str(value)
     if text.isascii() and text.isdecimal():
         return float(text)
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ConfigurationError(f"{value!r} is not a duration such as 30s, 5m or 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return float(parse_duration(text))
 
 
 def _check_durations(key: str, options: ExtensionOptions) -> None:
@@ -268,7 +258,7 @@ def _check_durations(key: str, options: ExtensionOptions) -> None:
     ):
         try:
             seconds = parse_seconds(value)
-        except ConfigurationError as error:
+        except FlagError as error:
             raise ConfigurationError(f"{key}.{name}: {error}") from error
         if name == "partialRunningTimeout" and seconds:
             # Taken and not carried out, it would be a promise that nobody keeps.

@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
 
 import msgspec
+
+_LONG_FLAG: Final = re.compile(r"-[a-zA-Z][\w-]+(=.*)?")
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_SECONDS: Final = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
 
 DEFAULT_QPS = 500.0
 DEFAULT_BURST = 1000
@@ -111,3 +127,23 @@ def parse_bool(flag: str, text: str) -> bool:
         msg = f"{flag} {text!r} is neither true nor false"
         raise FlagError(msg)
     return value
+
+
+def with_two_dashes(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with a second dash where a long flag has one, as Go's flags may."""
+    return [f"-{each}" if _LONG_FLAG.fullmatch(each) else each for each in arguments]
+
+
+def parse_duration(text: str) -> Fraction:
+    """Return the seconds of a Go duration such as "30s", "5m" or "1h30m"; exactly.
+
+    Raises:
+        FlagError: It is none.
+    """
+    if text in {"", "0"}:
+        return Fraction(0)
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        msg = f"{text!r} is not a duration such as 30s, 5m or 1h30m"
+        raise FlagError(msg)
+    return sum((Fraction(number) * _SECONDS[unit] for number, unit in parts), Fraction(0))
