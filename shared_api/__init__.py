@@ -9,10 +9,13 @@ Read in this order:
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
    ``pod_requests``: what one pod asks for.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
-6. ``work_queue``, ``backoff``, ``leader_election``: small tools both programs run on.
+6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``takeover``: small tools
+   both programs run on.
 7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
-8. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
-9. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
+8. ``program``: what both programs are around their work; ``program_flags``: the flags both have;
+   ``access_review``: who may read their metrics and answers.
+9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
+10. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
 
 Not here: any decision about who may start (``queue_scheduler``) and anything that knows a kind of
 job (``queue_controllers``). This package imports neither.

@@ -1,0 +1,113 @@
+"""What is booked for whom: admissions and living pods, turned into one charge per uid.
+
+A booked unit is charged the larger of what it was granted and what its living pods ask for.
+A unit in any other standing, or one that is gone, is charged what its living pods ask for,
+until the last of them is gone; so are strays (`pod_accounting`). Plugins hear of a charge only
+when it changes.
+
+Whose quota: that of the unit as it is now; of a unit that is gone the one it was charged to
+last; of strays the one that their pods name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.pod_accounting import PodAccounting, is_stray
+from shared_api.objects.meta import Uid
+from shared_api.resource_list import Amounts, maximum
+from shared_api.well_known_labels import PREEMPTIBLE
+
+
+class Charge(msgspec.Struct, frozen=True, gc=False):
+    """What is booked for one uid."""
+
+    quota: str
+    amounts: Amounts
+    non_preemptible: bool
+
+
+class Bookings:
+    """Charges by uid, kept in step with the plugins that keep books."""
+
+    def __init__(self, plugins: PluginRunner) -> None:
+        self.pods = PodAccounting()
+        self._plugins = plugins
+        self._charges: dict[Uid, Charge] = {}
+
+    def __iter__(self) -> Iterator[Uid]:
+        return iter(self._charges)
+
+    def charge_of(self, uid: Uid) -> Charge | None:
+        """Return what is booked for a uid."""
+        return self._charges.get(uid)
+
+    def note_reserved(self, info: QueueUnitInfo) -> None:
+        """Remember a unit that the plugins have just reserved whole."""
+        self._charges[info.uid] = Charge(info.quota, info.demand.total, info.non_preemptible)
+        if self.pods.has_living(info.uid):
+            # Pods of an earlier run may ask for more; that was charged before, so it still fits.
+            self.charge_admitted(info, info.demand.total)
+
+    def charge_admitted(self, info: QueueUnitInfo, admitted: Amounts) -> None:
+        """Book a unit whose object says that it occupies quota."""
+        uid = info.uid
+        if self.pods.has_living(uid):
+            admitted = maximum(self.pods.living(uid), admitted)
+        self._set(uid, Charge(info.quota, admitted, info.non_preemptible))
+
+    def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
+        """Book only what the living pods of a unit ask for.
+
+        Where its quota is not known (""), the one that it was charged to last stays.
+        """
+        if not self.pods.has_living(uid):
+            self.release(uid)
+            return
+        if not quota:
+            self.charge_left_behind(uid)
+            return
+        self._set(uid, Charge(quota, self.pods.living(uid), non_preemptible))
+
+    def charge_left_behind(self, uid: Uid) -> None:
+        """Book what the living pods of a unit that does not exist ask for."""
+        if not self.pods.has_living(uid):
+            self.release(uid)
+            return
+        known = None if is_stray(uid) else self._charges.get(uid)
+        if known is not None:
+            quota, non_preemptible = known.quota, known.non_preemptible
+        else:
+            namespace, labels = self.pods.labels_of(uid)
+            quota = self._plugins.quota_of_pod(namespace, labels)
+            non_preemptible = labels.get(PREEMPTIBLE) == "false"
+        self._set(uid, Charge(quota, self.pods.living(uid), non_preemptible))
+
+    def release(self, uid: Uid) -> None:
+        """Book nothing for a uid."""
+        if self._charges.pop(uid, None) is not None:
+            self._plugins.unreserve(uid)
+
+    def tell_foreign(self) -> None:
+        """Pass on the pods that no unit accounts for, as far as they changed."""
+        for key, pod in self.pods.take_changed_foreign():
+            self._plugins.on_foreign_pod(key, pod)
+
+    def fork(self, plugins: PluginRunner) -> Bookings:
+        """Return an independent copy over forked plugins."""
+        twin = Bookings(plugins)
+        twin.pods = self.pods.fork()
+        twin._charges = dict(self._charges)
+        return twin
+
+    def _set(self, uid: Uid, charge: Charge) -> None:
+        if self._charges.get(uid) == charge:
+            return
+        self._charges[uid] = charge
+        self._plugins.resize(
+            uid, charge.quota, charge.amounts, non_preemptible=charge.non_preemptible
+        )

@@ -1,0 +1,159 @@
+"""What the engine says, as frozen values that carry their numbers.
+
+A refusal is data. The one place that makes text for a person of it is `insight.wording`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from shared_api.objects.meta import Uid
+
+
+class Reason(StrEnum):
+    """Why a unit waits. The texts are the condition reasons that users see.
+
+    The first group is about the unit's place, the second about amounts, the third about
+    what the unit itself or its surroundings lack.
+    """
+
+    WAITING = "Pending"
+    BEHIND_REFUSED_UNIT = "BehindRefusedUnit"
+    BEYOND_MAX_DEPTH = "BeyondMaxDepth"
+    WAITING_FOR_PODS_RUNNING = "WaitingForPodsRunning"
+    WRITE_FAILED = "WriteFailed"
+
+    OVER_QUOTA_MAX = "OverQuotaMax"
+    OVER_PARENT_MAX = "OverParentMax"
+    OVER_RUNTIME = "OverRuntime"
+    OVER_PARENT_RUNTIME = "OverParentRuntime"
+    OVER_MIN = "OverMin"
+    NON_PREEMPTIBLE_OVER_MIN = "NonPreemptibleOverMin"
+    HURTS_OTHERS = "HurtsOthers"
+    GUARANTEE_OF_OTHERS = "GuaranteeOfOthers"
+    NO_CAPACITY = "NoCapacity"
+    BROKEN_CHAIN = "BrokenChain"
+    UNKNOWN_QUOTA = "UnknownQuota"
+    REFUSED_BY_PLUGIN = "RefusedByPlugin"
+
+    NO_QUOTA = "NoQuota"
+    QUOTA_NOT_IN_QUEUE = "QuotaNotInQueue"
+    NO_QUEUE = "NoQueue"
+    INVALID_DEMAND = "InvalidDemand"
+    INACTIVE = "Inactive"
+    BEING_EVICTED = "BeingEvicted"
+    IN_BACKOFF = "InBackoff"
+    BLOCKED_FOR_TEST = "BlockedForTest"
+    CHECKS_NOT_SERVED = "AdmissionChecksNotServed"
+    POLICY_NOT_SERVED = "QueuePolicyNotServed"
+    PHASE_NOT_SERVED = "PhaseNotServed"
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Why a unit did not start, with the numbers of the limit that it met.
+
+    Attributes:
+        reason: What kind of limit.
+        quota: The quota whose limit it is; "" where no quota is concerned.
+        resource: The resource that is short.
+        limit: The limit, in base units (cpu in milli, everything else in units).
+        used: What is booked against it already.
+        requested: What the unit would add.
+        other: The quota that would be hurt, the unit ahead, the queue or plugin concerned.
+        detail: Words for what numbers do not say; stable while the reason is.
+    """
+
+    reason: Reason
+    quota: str = ""
+    resource: str = ""
+    limit: int = 0
+    used: int = 0
+    requested: int = 0
+    other: str = ""
+    detail: str = ""
+
+    @property
+    def missing(self) -> int:
+        """How much is short, in base units."""
+        return max(0, self.used + self.requested - self.limit)
+
+
+class Grant(msgspec.Struct, frozen=True, gc=False):
+    """One future entry of `status.admissions`."""
+
+    name: str
+    replicas: int
+
+
+class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The unit may start; its demand is booked already.
+
+    The shell writes the phase and answers with `Engine.on_written` or `on_write_failed`.
+    """
+
+    unit: str
+    uid: Uid
+    resource_version: str
+    queue: str
+    quota: str
+    grants: tuple[Grant, ...]
+    wake: tuple[str, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The unit, and with it all units of its class in this queue, waits."""
+
+    unit: str
+    queue: str
+    refusal: Refusal
+    wake: tuple[str, ...] = ()
+
+
+class Rest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """There is nothing to decide in this queue now.
+
+    Attributes:
+        until: Time (the `now` of the caller's clock) at which to ask again; None: when woken.
+        behind: The queue whose turn it is, where that is why.
+        wake: Queues to ask in the meantime.
+    """
+
+    until: float | None = None
+    behind: str = ""
+    wake: tuple[str, ...] = ()
+
+
+Decision = Dequeue | Refused | Rest
+
+
+class WriteFailure(StrEnum):
+    """What became of a write that did not succeed."""
+
+    CONFLICT = "conflict"
+    """Somebody else wrote first: the unit is decided again with its fresh object."""
+    GONE = "gone"
+    """The unit does not exist any more."""
+    REJECTED = "rejected"
+    """The server refused it (forbidden, invalid): tried again later."""
+
+
+class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Something a user should read as an event on one of their objects.
+
+    Attributes:
+        kind: "QueueUnit", "Queue" or "ElasticQuota".
+        key: `namespace/name` of that object.
+        uid: Its uid.
+        reason: CamelCase, from a fixed set.
+        note: A sentence.
+        warning: Whether the event is of type Warning.
+    """
+
+    kind: str
+    key: str
+    uid: Uid
+    reason: str
+    note: str
+    warning: bool = True

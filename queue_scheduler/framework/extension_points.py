@@ -1,0 +1,270 @@
+"""The extension points: what a scheduler plugin may be asked, by whom, and what follows.
+
+A plugin is any object with a `name`; it takes part in each extension point whose method it
+has. All methods here are called by the engine, under its one lock, from any worker's thread:
+they must be *pure* (facts in, verdict out; no I/O, no clock, no lock, no log) and quick
+(microseconds). What a plugin wants to say to the outside it says through the handle that it
+gets at start-up (`framework.handle`), never from these methods.
+
+The order of one decision::
+
+    MultiQueueSort, Score   which queue is offered next
+    QueueSort               which unit of it
+    Filter                  may it start?             a refusal puts its class to sleep
+    Reserve                 book it                   a refusal unreserves what was reserved
+    Unreserve               the write failed, the unit ended or was freed
+    Resize                  what a booked unit occupies has changed
+
+Facts reach a plugin through `ClusterFacts`; a plugin that keeps state offers `Forkable`, so
+that questions ("why does it wait?", "when will it start?") can be put to a copy. Without it
+the answers leave the plugin out and say so.
+
+Plugins of other people load by entry point `koord_queue.scheduler_plugins`: the name is the
+plugin's, the object a callable `(arguments: Mapping, handle: Handle) -> plugin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol, Self, runtime_checkable
+
+import msgspec
+
+from queue_scheduler.decision import Notice, Refusal
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.node import Node
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
+
+Waiter = tuple[str, int]
+"""(queue, class number): a class of units that sleeps until a plugin wakes it."""
+
+
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the configuration lists it."""
+        ...
+
+
+class QueueDirectory(Protocol):
+    """Read access to the queues, for mapping."""
+
+    def queue(self, name: str) -> Queue | None:
+        """Return the Queue object of that name, or None."""
+        ...
+
+
+class Mapped(msgspec.Struct, frozen=True, gc=False):
+    """The unit is charged to `quota` and waits in `queue`."""
+
+    quota: str
+    queue: str
+
+
+class Unmapped(msgspec.Struct, frozen=True, gc=False):
+    """The unit can not be placed now.
+
+    Attributes:
+        refusal: Why, for the user.
+        waits_for: Names of facts that may change the answer: `quota/NAME`, `queue/NAME`,
+            `namespace/NAME`. The unit is mapped again when one of them changes.
+        queue: The queue that it would wait in, where that can be said already. A unit that was
+            admitted before its quota or queue went is counted there.
+    """
+
+    refusal: Refusal
+    waits_for: tuple[str, ...]
+    queue: str = ""
+
+
+@runtime_checkable
+class QueueUnitMapping(Protocol):
+    """Says to which quota a unit is charged and in which queue it waits."""
+
+    def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped | None:
+        """Place a unit; None leaves it to the next plugin of this point.
+
+        Called when the unit, its quota or its queue changes. If every plugin returns None the
+        unit is held with reason NoQueue.
+        """
+        ...
+
+
+@runtime_checkable
+class MultiQueueSort(Protocol):
+    """Ranks queues that compete for the same limits."""
+
+    def queue_rank(self, queue: Queue) -> int:
+        """Return the rank; higher is offered first. Called when the queue changes."""
+        ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """Ranks queues whose MultiQueueSort ranks are equal."""
+
+    def score(self, queue: Queue) -> int:
+        """Return the score; higher is offered first. Called when the queue changes."""
+        ...
+
+
+@runtime_checkable
+class QueueSort(Protocol):
+    """Replaces the order that the queue's policy gives."""
+
+    def order_key(self, unit: QueueUnit, queue: Queue) -> OrderKey | None:
+        """Return the unit's place, ending in namespace and name; None keeps the policy's."""
+        ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Says whether a unit may start now."""
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Return why not, or None. Must not change anything.
+
+        One unit of a class is asked for all; what your answer depends on, besides quota and
+        demand, must be in `class_key` (`ClassKeys`), or every unit is its own class.
+        """
+        ...
+
+
+@runtime_checkable
+class ClassKeys(Protocol):
+    """Lets units share a Filter's answers."""
+
+    def class_key(self, unit: QueueUnit) -> Hashable:
+        """Return what the Filter's answer depends on, besides quota and demand."""
+        ...
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Keeps the books of what started units occupy."""
+
+    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
+        """Book a unit that passed every filter; a refusal must leave nothing booked.
+
+        The engine calls `unreserve` on plugins that had accepted before, in reverse order.
+        """
+        ...
+
+    def unreserve(self, uid: Uid) -> None:
+        """Take back whatever is booked for the uid; nothing booked is fine."""
+        ...
+
+    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+        """Book exactly this for the uid, whatever was before and even above a limit.
+
+        Called for what already occupies quota: at restart, for adopted jobs, when admissions
+        shrink, when a unit's living pods exceed its admission.
+        """
+        ...
+
+
+@runtime_checkable
+class Waking(Protocol):
+    """Tells which refused classes a change may have enabled.
+
+    A class that a plugin without `Waking` refused is woken by every release and every fact.
+    """
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        """Remember a class that this plugin's Filter refused."""
+        ...
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """Forget a class; it may be unknown."""
+        ...
+
+    def take_woken(self) -> list[Waiter]:
+        """Return, once and in a fixed order, the classes that may start now; they are forgotten."""
+        ...
+
+
+@runtime_checkable
+class Contention(Protocol):
+    """Says which limits units of a quota compete for."""
+
+    def domains(self, quota: str) -> frozenset[str]:
+        """Return names of limits; queues that share one take turns."""
+        ...
+
+
+@runtime_checkable
+class Guarantees(Protocol):
+    """Keeps room for units that are within what their quota is guaranteed."""
+
+    def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
+        """Learn the first waiting unit of a quota, or that none waits."""
+        ...
+
+
+class ForeignPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A living pod that no unit accounts for."""
+
+    namespace: str
+    labels: dict[str, str]
+    request: Amounts
+    bound: bool
+
+
+@runtime_checkable
+class ClusterFacts(Protocol):
+    """Takes facts about the cluster. Each may come twice, late, or with a new uid."""
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a new or changed quota; return `waits_for` names that it may answer."""
+        ...
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a deleted quota; return `waits_for` names that it may answer."""
+        ...
+
+    def on_node(self, node: Node) -> None:
+        """Take a new or changed node."""
+        ...
+
+    def on_node_gone(self, name: str) -> None:
+        """Take a deleted node."""
+        ...
+
+    def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
+        """Take a pod that no unit accounts for, or that it is gone (None)."""
+        ...
+
+    def take_notices(self) -> list[Notice]:
+        """Return, once, what users should read as events."""
+        ...
+
+
+@runtime_checkable
+class QuotaProvider(Protocol):
+    """Answers questions about quotas for the debug API and for other plugins' handles."""
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Return the quotas that the unit is charged to, nearest first.
+
+        The first is the one it names (or its namespace's), known or not.
+        """
+        ...
+
+    def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
+        """Return the quota that the scheduler of pods charges such a pod to."""
+        ...
+
+
+@runtime_checkable
+class Forkable(Protocol):
+    """Keeps its state copyable."""
+
+    def fork(self) -> Self:
+        """Return an independent plugin with the same beliefs."""
+        ...

@@ -1,0 +1,103 @@
+"""What a plugin gets at start-up: effects and caches, for routes and events.
+
+A plugin must not use it inside Filter, Reserve and the other points that the engine calls under
+its lock (`extension_points`): questions put to a fork would then have effects in the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.node import Node
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+
+
+class Caches(Protocol):
+    """The informers' stores; for reading, from any thread."""
+
+    @property
+    def queues(self) -> IndexedStore[Queue]:
+        """All queues."""
+        ...
+
+    @property
+    def queue_units(self) -> IndexedStore[QueueUnit]:
+        """All units."""
+        ...
+
+    @property
+    def quotas(self) -> IndexedStore[ElasticQuota]:
+        """All elastic quotas."""
+        ...
+
+    @property
+    def pods(self) -> IndexedStore[Pod]:
+        """All pods."""
+        ...
+
+    @property
+    def nodes(self) -> IndexedStore[Node]:
+        """All nodes."""
+        ...
+
+
+class RouteGroup(Protocol):
+    """A group of debug routes, in the manner of gin."""
+
+    def get(self, path: str, handler: Callable[[Request], Response]) -> None:
+        """Serve GET under the group; `:name` in the path is a parameter.
+
+        The handler is a plain function, called on a worker thread; who may call it is decided
+        before it is reached.
+        """
+        ...
+
+
+class Handle(Protocol):
+    """The plugin's view of the program. All methods may be called from any thread."""
+
+    @property
+    def caches(self) -> Caches:
+        """What the informers know."""
+        ...
+
+    @property
+    def oversell_rate(self) -> Fraction:
+        """The factor on quota limits (`--oversellrate`)."""
+        ...
+
+    def record_event(
+        self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool = False
+    ) -> None:
+        """Record an event on a QueueUnit, Queue or ElasticQuota; folded and rate-limited."""
+        ...
+
+    def quota_names_of(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Return the quotas that the unit is charged to, nearest first."""
+        ...
+
+    def units_of_quota(self, quota: str) -> tuple[QueueUnit, ...]:
+        """Return the units that are charged to the quota, or wait to be."""
+        ...
+
+    def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
+        """Merge fields into a queue's status; goes out in the low lane, at some time."""
+        ...
+
+    def debug_group(self, plugin: str) -> RouteGroup:
+        """Return the group of debug routes under `/debug/plugins/<plugin>/`. At start-up only."""
+        ...
+
+
+PluginFactory = Callable[[Mapping[str, Any], Handle], object]
+"""(arguments from the configuration file, handle) -> plugin."""

@@ -1,0 +1,204 @@
+"""All plugins as one: sorts them by extension point once, and asks them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.framework import extension_points as points
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.node import Node
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
+
+
+class PluginRunner:
+    """Runs every extension point over the plugins that take part in it, in their order.
+
+    Attributes:
+        plugins: All of them.
+        without_fork: Names of those that a fork had to leave out.
+        has_guarantees: Whether anybody wants to know first waiting units.
+    """
+
+    def __init__(self, plugins: Sequence[points.Plugin]) -> None:
+        self.plugins = tuple(plugins)
+        self.without_fork: tuple[str, ...] = ()
+        self._mapping = [p for p in plugins if isinstance(p, points.QueueUnitMapping)]
+        self._multi_queue_sort = [p for p in plugins if isinstance(p, points.MultiQueueSort)]
+        self._score = [p for p in plugins if isinstance(p, points.Score)]
+        self._queue_sort = [p for p in plugins if isinstance(p, points.QueueSort)]
+        self._filter = [p for p in plugins if isinstance(p, points.Filter)]
+        self._class_keys = [p for p in plugins if isinstance(p, points.ClassKeys)]
+        self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
+        self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
+        self._waking = [p for p in plugins if isinstance(p, points.Waking)]
+        # By identity: asking a runtime protocol is too slow for every refusal.
+        self._waking_by_id = {id(p): p for p in self._waking}
+        self._contention = [p for p in plugins if isinstance(p, points.Contention)]
+        self._guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
+        self.has_guarantees = bool(self._guarantees)
+        self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
+        self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
+        # Classes refused by a plugin that can not say what would help them: any fact may.
+        self._wait_for_anything: dict[points.Waiter, None] = {}
+
+    # --- placing ------------------------------------------------------------------------------
+
+    def map_unit(
+        self, unit: QueueUnit, queues: points.QueueDirectory
+    ) -> points.Mapped | points.Unmapped:
+        """Ask the mapping plugins; the first answer counts."""
+        for plugin in self._mapping:
+            answer = plugin.map_unit(unit, queues)
+            if answer is not None:
+                return answer
+        refusal = Refusal(reason=Reason.NO_QUEUE, detail="no plugin maps this unit to a queue")
+        return points.Unmapped(refusal, ())
+
+    def rank(self, queue: Queue) -> tuple[int, ...]:
+        """Return the rank of a queue; smaller goes first."""
+        ranks = [-plugin.queue_rank(queue) for plugin in self._multi_queue_sort]
+        return (*ranks, *(-plugin.score(queue) for plugin in self._score))
+
+    def order_key(self, unit: QueueUnit, queue: Queue) -> OrderKey | None:
+        """Return the place that a QueueSort plugin gives, or None."""
+        for plugin in self._queue_sort:
+            key = plugin.order_key(unit, queue)
+            if key is not None:
+                return key
+        return None
+
+    def class_keys(self, unit: QueueUnit) -> tuple[Hashable, ...]:
+        """Return what the filters' answers depend on, besides quota and demand."""
+        keys = tuple(plugin.class_key(unit) for plugin in self._class_keys)
+        return (*keys, unit.metadata.uid) if self._keyless else keys
+
+    # --- deciding -----------------------------------------------------------------------------
+
+    def check(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
+        """Ask the filters; return the first refusal with its plugin, or None."""
+        for plugin in self._filter:
+            refusal = plugin.check(info)
+            if refusal is not None:
+                return refusal, plugin
+        return None
+
+    def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
+        """Book with every plugin, or with none."""
+        for index, plugin in enumerate(self._reserve):
+            refusal = plugin.reserve(info)
+            if refusal is not None:
+                for earlier in reversed(self._reserve[:index]):
+                    earlier.unreserve(info.uid)
+                return refusal, plugin
+        return None
+
+    def unreserve(self, uid: Uid) -> None:
+        """Take back what is booked for a unit."""
+        for plugin in reversed(self._reserve):
+            plugin.unreserve(uid)
+
+    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+        """Book exactly this for a unit."""
+        for plugin in self._reserve:
+            plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible)
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    def wait(
+        self, waiter: points.Waiter, info: QueueUnitInfo, refusal: Refusal, by: points.Plugin
+    ) -> None:
+        """Leave a refused class with the plugin that refused it."""
+        waking = self._waking_by_id.get(id(by))
+        if waking is not None:
+            waking.wait(waiter, info, refusal)
+        else:
+            self._wait_for_anything[waiter] = None
+
+    def stop_waiting(self, waiter: points.Waiter) -> None:
+        """Forget a class."""
+        self._wait_for_anything.pop(waiter, None)
+        for plugin in self._waking:
+            plugin.stop_waiting(waiter)
+
+    def take_woken(self, *, anything_changed: bool) -> list[points.Waiter]:
+        """Return the classes that may start now."""
+        woken: list[points.Waiter] = []
+        if anything_changed and self._wait_for_anything:
+            woken.extend(self._wait_for_anything)
+            self._wait_for_anything.clear()
+        for plugin in self._waking:
+            woken.extend(plugin.take_woken())
+        return woken
+
+    def domains(self, quota: str) -> frozenset[str]:
+        """Return the limits that units of the quota compete for."""
+        return frozenset[str]().union(*(plugin.domains(quota) for plugin in self._contention))
+
+    def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
+        """Pass on the first waiting unit of a quota."""
+        for plugin in self._guarantees:
+            plugin.protect(quota, info)
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def on_quota(self, quota: ElasticQuota) -> set[str]:
+        """Pass on a quota; return the `waits_for` names that it may answer."""
+        return {name for plugin in self._facts for name in plugin.on_quota(quota)}
+
+    def on_quota_gone(self, quota: ElasticQuota) -> set[str]:
+        """Pass on a deleted quota; return the `waits_for` names that it may answer."""
+        return {name for plugin in self._facts for name in plugin.on_quota_gone(quota)}
+
+    def on_node(self, node: Node) -> None:
+        """Pass on a node."""
+        for plugin in self._facts:
+            plugin.on_node(node)
+
+    def on_node_gone(self, name: str) -> None:
+        """Pass on a deleted node."""
+        for plugin in self._facts:
+            plugin.on_node_gone(name)
+
+    def on_foreign_pod(self, key: str, pod: points.ForeignPod | None) -> None:
+        """Pass on a pod without a unit."""
+        for plugin in self._facts:
+            plugin.on_foreign_pod(key, pod)
+
+    def take_notices(self) -> list[Notice]:
+        """Collect what users should read."""
+        return [notice for plugin in self._facts for notice in plugin.take_notices()]
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Return the quotas that a unit is charged to, nearest first."""
+        for plugin in self._providers:
+            names = plugin.quota_names(unit)
+            if names:
+                return names
+        return ()
+
+    def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
+        """Return the quota that such a pod is charged to, or ""."""
+        for plugin in self._providers:
+            name = plugin.quota_of_pod(namespace, labels)
+            if name:
+                return name
+        return ""
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self) -> PluginRunner:
+        """Return a runner over forks; plugins that can not fork are left out, and named."""
+        twin = PluginRunner([p.fork() for p in self.plugins if isinstance(p, points.Forkable)])
+        twin.without_fork = tuple(_names(self.plugins, twin.plugins))
+        twin._wait_for_anything = dict(self._wait_for_anything)
+        return twin
+
+
+def _names(plugins: Iterable[points.Plugin], forks: Iterable[points.Plugin]) -> Iterable[str]:
+    forked = {plugin.name for plugin in forks}
+    return (plugin.name for plugin in plugins if plugin.name not in forked)

@@ -1,0 +1,74 @@
+"""What the scheduler knows about one unit while it plans: an immutable record.
+
+A new record replaces the old one whenever the unit, its quota or its queue changes. So a
+fork of the engine shares records with the original, and plugins may keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
+
+OrderKey = tuple[Any, ...]
+"""Sorts units of one queue: smaller comes first. It ends in namespace and name, so that the
+order is total and never compares anything else."""
+
+ClassKey = tuple[Hashable, ...]
+"""Units with equal keys get equal answers from every filter, so one of them is asked."""
+
+
+class PodSetDemand(msgspec.Struct, frozen=True, gc=False):
+    """`count` pods that ask for `per_pod` each (base units)."""
+
+    name: str
+    count: int
+    per_pod: Amounts
+
+
+class UnitDemand(msgspec.Struct, frozen=True, gc=False):
+    """What a unit asks for as a whole.
+
+    Attributes:
+        pod_sets: One entry per pod set; empty where the unit names only a total.
+        total: Sum over the pod sets, or the total that the unit names (base units).
+    """
+
+    pod_sets: tuple[PodSetDemand, ...]
+    total: Amounts
+
+
+class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
+    """A unit with a valid demand that is mapped to a queue and a quota.
+
+    Attributes:
+        key: `namespace/name` of the unit.
+        uid: Its uid; a unit made again under its name is another unit.
+        unit: The object as last seen.
+        queue: Name of the queue it waits in, or was admitted through.
+        quota: Name of the quota it is charged to.
+        demand: What it asks for.
+        non_preemptible: Its pods may not be preempted, so they must fit the quota's min too.
+        order_key: Place in the queue (`queue_policies`).
+        class_key: Units of one class are decided once per wake.
+    """
+
+    key: str
+    uid: Uid
+    unit: QueueUnit
+    queue: str
+    quota: str
+    demand: UnitDemand
+    non_preemptible: bool
+    order_key: OrderKey
+    class_key: ClassKey
+
+    @property
+    def priority(self) -> int:
+        """`spec.priority`; absent is 0."""
+        return self.unit.spec.priority or 0

@@ -1,0 +1,82 @@
+"""Queue policies: in which order a queue's units are offered, and what a refusal holds back.
+
+| policy | order | a refused unit holds back |
+|---|---|---|
+| Priority | priority, creation, name | nobody |
+| Block | priority, creation, name | those behind it that are charged to the same quota |
+| FIFO | creation, name | those behind it that are charged to the same quota |
+
+A policy is two pure answers, so other people's load through the entry point
+`koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
+job's, where the unit carries it: a job that was evicted comes back to its old place.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, Protocol
+
+from queue_scheduler.framework.queue_unit_info import OrderKey
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import JOB_CREATED_AT
+
+
+class HoldsBack(Enum):
+    """Which units behind a refused one wait with it."""
+
+    NOBODY = "nobody"
+    SAME_QUOTA = "same quota"
+
+
+class QueuePolicy(Protocol):
+    """How one queue orders and blocks. Called under the engine's lock: pure and quick."""
+
+    @property
+    def name(self) -> str:
+        """The word in `spec.queuePolicy`."""
+        ...
+
+    @property
+    def holds_back(self) -> HoldsBack:
+        """What a refused unit does to those behind it."""
+        ...
+
+    def order_key(self, unit: QueueUnit) -> OrderKey:
+        """Return the unit's place; ends in namespace and name, so that no two are equal."""
+        ...
+
+
+def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
+    """Return (creation time of the job, namespace, name).
+
+    RFC 3339 texts in UTC sort as times.
+    """
+    meta = unit.metadata
+    created = meta.annotations.get(JOB_CREATED_AT) or meta.creation_timestamp
+    return (created, meta.namespace, meta.name)
+
+
+class _BuiltIn:
+    """A built-in policy."""
+
+    __slots__ = ("_by_priority", "holds_back", "name")
+
+    def __init__(self, name: str, holds_back: HoldsBack, *, by_priority: bool) -> None:
+        self.name = name
+        self.holds_back = holds_back
+        self._by_priority = by_priority
+
+    def order_key(self, unit: QueueUnit) -> OrderKey:
+        """Return (-priority, creation, namespace, name), priority 0 throughout for FIFO."""
+        priority = (unit.spec.priority or 0) if self._by_priority else 0
+        return (-priority, *creation_order(unit))
+
+
+PRIORITY: Final = _BuiltIn("Priority", HoldsBack.NOBODY, by_priority=True)
+BLOCK: Final = _BuiltIn("Block", HoldsBack.SAME_QUOTA, by_priority=True)
+FIFO: Final = _BuiltIn("FIFO", HoldsBack.SAME_QUOTA, by_priority=False)
+
+BUILT_IN_POLICIES: Final[tuple[QueuePolicy, ...]] = (PRIORITY, BLOCK, FIFO)
+
+NOT_SERVED_POLICIES: Final = frozenset({"Intelligent"})
+"""Policies that upstream has and this version does not carry out: their units are held."""

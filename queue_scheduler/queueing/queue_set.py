@@ -1,0 +1,228 @@
+"""All queues: the lines of those that exist, and whose turn it is among them.
+
+Owns `SchedulingQueue` and `TurnOrder`, and keeps the two in step: after a change of a line,
+`refresh` tells the turn order whether the queue can move. What became possible for other
+queues collects as *touched domains*; `take_wakes` turns them into names of queues to wake.
+
+Why that is enough: a worker goes on asking until it is told to rest. A queue that rests because
+it can not move is woken when it becomes movable and first in a domain; one that rests behind
+another is woken when it becomes first in a domain that they share, since whatever puts it
+there (the other was served, stopped, or left the domain) touches that domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.queueing.queue_policies import QueuePolicy
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.turn_order import Rank, TurnOrder
+from shared_api.objects.queue import Queue
+
+Domains = Callable[[str], frozenset[str]]
+"""From the name of a quota to the limits its units compete for."""
+
+
+class QueueSet:
+    """The queues, by name."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, SchedulingQueue] = {}
+        self._ranks: dict[str, Rank] = {}
+        self._queues_of_quota: dict[str, dict[str, None]] = {}
+        self._turns = TurnOrder()
+        self._next_turn = 1
+        # What the queues' units compete for, until their quotas or the limits change.
+        self._competes: dict[str, frozenset[str]] = {}
+        self._touched: dict[str, None] = {}
+        self._called: dict[str, None] = {}
+        self._changed_heads: dict[str, None] = {}
+
+    def __iter__(self) -> Iterator[SchedulingQueue]:
+        return iter(self._queues.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._queues
+
+    def queue(self, name: str) -> Queue | None:
+        """Return the Queue object of that name, or None (`QueueDirectory`)."""
+        line = self._queues.get(name)
+        return line.queue if line is not None else None
+
+    def line(self, name: str) -> SchedulingQueue | None:
+        """Return the line of a queue, or None."""
+        return self._queues.get(name)
+
+    # --- queues come and go -------------------------------------------------------------------
+
+    def put(self, queue: Queue, policy: QueuePolicy, rank: Rank) -> SchedulingQueue:
+        """Add a queue, or replace the object of one; its line must be empty for a new policy."""
+        name = queue.metadata.name
+        line = self._queues.get(name)
+        if line is None:
+            line = self._queues[name] = SchedulingQueue(queue, policy)
+        assert line.policy is policy or not line.length, f"queue {name}: policy under {line.length}"
+        line.queue = queue
+        line.policy = policy
+        if self._ranks.get(name) != rank:
+            self._ranks[name] = rank
+            self._changed_heads.update(dict.fromkeys(line.quotas()))
+        return line
+
+    def remove(self, name: str) -> None:
+        """Forget a queue whose line is empty."""
+        line = self._queues.pop(name)
+        assert line.length == 0, f"queue {name} removed with {line.length} units in line"
+        del self._ranks[name]
+        self._competes.pop(name, None)
+        self._touch(self._turns.set_resting(name))
+
+    # --- units come and go --------------------------------------------------------------------
+
+    def enqueue(self, info: QueueUnitInfo) -> None:
+        """Put a unit in its queue's line."""
+        self._queues[info.queue].add(info)
+        queues = self._queues_of_quota.setdefault(info.quota, {})
+        if info.queue not in queues:
+            queues[info.queue] = None
+            self._competes.pop(info.queue, None)
+        self._changed_heads[info.quota] = None
+
+    def withdraw(self, info: QueueUnitInfo) -> int | None:
+        """Take a unit out of line; return the number of its class if that is empty now."""
+        line = self._queues[info.queue]
+        emptied = line.remove(info)
+        self._changed_heads[info.quota] = None
+        if emptied is not None and line.first_of(info.quota) is None:
+            queues = self._queues_of_quota[info.quota]
+            del queues[info.queue]
+            self._competes.pop(info.queue, None)
+            if not queues:
+                del self._queues_of_quota[info.quota]
+        return emptied
+
+    def queues_of(self, quota: str) -> tuple[str, ...]:
+        """Return the queues in which units of the quota wait, sorted."""
+        return tuple(sorted(self._queues_of_quota.get(quota, ())))
+
+    def first_waiting(self, quota: str) -> OrderKey | None:
+        """Return the place of the quota's first waiting unit.
+
+        Where several queues have units of it, the queue of the higher rank comes first.
+        """
+        queues = self._queues_of_quota.get(quota)
+        if not queues:
+            return None
+        name = min(queues, key=self._rank_and_name) if len(queues) > 1 else next(iter(queues))
+        return self._queues[name].first_of(quota)
+
+    def take_changed_heads(self) -> list[str]:
+        """Return, once, the quotas whose first waiting unit may have changed."""
+        if not self._changed_heads:
+            return []
+        changed = sorted(self._changed_heads)
+        self._changed_heads.clear()
+        return changed
+
+    # --- turns --------------------------------------------------------------------------------
+
+    def on_limits_changed(self, domains: Domains) -> None:
+        """A quota came, changed or went: queues may compete with others from now on."""
+        for name in list(self._competes):
+            if self._competes[name] != self._find_competes(name, domains):
+                del self._competes[name]
+                self.refresh(self._queues[name], domains)
+
+    def refresh(self, line: SchedulingQueue, domains: Domains) -> None:
+        """Tell the turn order whether the queue can move now."""
+        name = line.name
+        if line.not_before or line.next_key() is None:
+            self._touch(self._turns.set_resting(name))
+            return
+        competes = self._competes.get(name)
+        if competes is None:
+            competes = self._competes[name] = self._find_competes(name, domains)
+        entry = (self._ranks[name], line.turn, name)
+        if not competes and self._turns.competes_of(name) != competes:
+            # Nobody else's turn depends on it, so no domain would ever name it.
+            self._called[name] = None
+        self._touch(self._turns.set_movable(entry, competes))
+
+    def is_movable(self, name: str) -> bool:
+        """Say whether the queue has something to decide now."""
+        return self._turns.is_movable(name)
+
+    def queue_ahead_of(self, name: str) -> str:
+        """Return the queue whose turn comes before this movable one's, or ""."""
+        return self._turns.queue_ahead_of(name)
+
+    def served(self, line: SchedulingQueue) -> None:
+        """Note that the queue had its turn."""
+        line.turn = self._next_turn
+        self._next_turn += 1
+
+    def back_off(self, line: SchedulingQueue, until: float) -> None:
+        """Let a queue rest until then; its worker is woken to hear of it."""
+        line.not_before = max(line.not_before, until)
+        self._called[line.name] = None
+
+    def take_wakes(self) -> tuple[str, ...]:
+        """Return, once, the queues whose turn may have come."""
+        if not self._touched and not self._called:
+            return ()
+        first = self._called
+        for domain in self._touched:
+            name = self._turns.first_of(domain)
+            if name:
+                first[name] = None
+        self._touched.clear()
+        self._called = {}
+        return tuple(first)
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self) -> QueueSet:
+        """Return an independent copy."""
+        twin = QueueSet()
+        twin._queues = {name: line.copy() for name, line in self._queues.items()}
+        twin._ranks = dict(self._ranks)
+        twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
+        twin._turns = self._turns.copy()
+        twin._next_turn = self._next_turn
+        twin._competes = dict(self._competes)
+        twin._touched = dict(self._touched)
+        twin._called = dict(self._called)
+        twin._changed_heads = dict(self._changed_heads)
+        return twin
+
+    def validate(self, domains: Domains) -> None:
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        of_quota: dict[str, set[str]] = {}
+        for name, line in self._queues.items():
+            line.validate()
+            for quota in line.quotas():
+                of_quota.setdefault(quota, set()).add(name)
+            if line.not_before or line.next_key() is None:
+                assert not self._turns.is_movable(name), f"queue {name} is movable and has to rest"
+                continue
+            entry = (self._ranks[name], line.turn, name)
+            competes = self._find_competes(name, domains)
+            self._turns.check_movable(entry, competes)
+        known = {quota: set(names) for quota, names in self._queues_of_quota.items()}
+        assert known == of_quota, f"queues of quotas: {known}, should be {of_quota}"
+        self._turns.check_queues(set(self._queues))
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _rank_and_name(self, name: str) -> tuple[Rank, str]:
+        return (self._ranks[name], name)
+
+    def _find_competes(self, name: str, domains: Domains) -> frozenset[str]:
+        quotas = self._queues[name].quotas()
+        return frozenset[str]().union(*(domains(quota) for quota in quotas))
+
+    def _touch(self, changed: frozenset[str]) -> None:
+        # Sorted: the order of a frozenset differs from process to process.
+        for domain in changed if len(changed) == 1 else sorted(changed):
+            self._touched[domain] = None

@@ -1,0 +1,117 @@
+"""Whose turn it is among queues that compete for the same limits.
+
+Queues compete when they share a *domain*: a limit that both are charged to (the top of a quota
+chain, or in `runtime` mode the whole tree, whose division every start changes). Within a
+domain the movable queue of the highest rank goes first, and of equal rank the one that was
+served longest ago. The others rest until it is refused, starts its last unit, or backs off.
+
+The order (rank, turn, name) is total, so the first movable queue of all never waits for
+another: some queue can always go on.
+
+The heaps are lazy: an entry counts only while it is the queue's newest and the queue is
+movable; others are dropped when they surface.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+Rank = tuple[int, ...]
+"""Smaller goes first."""
+
+Entry = tuple[Rank, int, str]
+"""(rank, turn, name of the queue)."""
+
+SLACK = 64
+"""A heap is rebuilt when it has this many entries more than twice the movable queues, so stale
+ones can not pile up behind a queue that stays first."""
+
+
+class TurnOrder:
+    """The movable queues of every domain, in order."""
+
+    def __init__(self) -> None:
+        self._movable: dict[str, tuple[Entry, frozenset[str]]] = {}
+        self._heaps: dict[str, list[Entry]] = {}
+
+    def set_movable(self, entry: Entry, domains: frozenset[str]) -> frozenset[str]:
+        """Say that a queue can move; return the domains whose order that changes."""
+        name = entry[2]
+        known = self._movable.get(name)
+        if known == (entry, domains):
+            return frozenset()
+        self._movable[name] = (entry, domains)
+        for domain in domains:
+            self._push(domain, entry)
+        if known is None or known[1] is domains:
+            return domains
+        return domains | known[1]
+
+    def set_resting(self, name: str) -> frozenset[str]:
+        """Say that a queue can not move; return the domains in which somebody may follow."""
+        known = self._movable.pop(name, None)
+        return known[1] if known else frozenset()
+
+    def is_movable(self, name: str) -> bool:
+        """Say whether the queue can move."""
+        return name in self._movable
+
+    def competes_of(self, name: str) -> frozenset[str] | None:
+        """Return the domains of a movable queue; None where it is not movable."""
+        known = self._movable.get(name)
+        return known[1] if known is not None else None
+
+    def first_of(self, domain: str) -> str:
+        """Return the queue whose turn it is in a domain, or ""."""
+        heap = self._heaps.get(domain)
+        while heap:
+            entry = heap[0]
+            known = self._movable.get(entry[2])
+            if known is not None and known[0] == entry and domain in known[1]:
+                return entry[2]
+            heappop(heap)
+        self._heaps.pop(domain, None)
+        return ""
+
+    def queue_ahead_of(self, name: str) -> str:
+        """Return a queue that must go before this movable one, or ""."""
+        _, domains = self._movable[name]
+        for domain in domains if len(domains) == 1 else sorted(domains):
+            first = self.first_of(domain)
+            if first != name:
+                return first
+        return ""
+
+    def copy(self) -> TurnOrder:
+        """Return an independent copy."""
+        twin = TurnOrder()
+        twin._movable = dict(self._movable)
+        twin._heaps = {domain: heap[:] for domain, heap in self._heaps.items()}
+        return twin
+
+    # --- invariants ---------------------------------------------------------------------------
+
+    def check_movable(self, entry: Entry, domains: frozenset[str]) -> None:
+        """Raise AssertionError unless the queue is known as movable like this."""
+        known = self._movable.get(entry[2])
+        assert known == (entry, domains), f"{entry} in {sorted(domains)} is known as {known}"
+        for domain in domains:
+            assert entry in self._heaps.get(domain, ()), f"{entry} is not in line in {domain}"
+
+    def check_queues(self, existing: set[str]) -> None:
+        """Raise AssertionError if a queue that does not exist is movable."""
+        gone = self._movable.keys() - existing
+        assert not gone, f"movable, but gone: {sorted(gone)}"
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _counts(self, entry: Entry, domain: str) -> bool:
+        known = self._movable.get(entry[2])
+        return known is not None and known[0] == entry and domain in known[1]
+
+    def _push(self, domain: str, entry: Entry) -> None:
+        heap = self._heaps.setdefault(domain, [])
+        heappush(heap, entry)
+        if len(heap) > 2 * len(self._movable) + SLACK:
+            heap[:] = sorted({e for e in heap if self._counts(e, domain)})
+            heapify(heap)

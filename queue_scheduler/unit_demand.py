@@ -1,0 +1,111 @@
+"""From a QueueUnit to amounts: what it asks for, and what it was granted.
+
+Demand is `podSet`; where there is none `request`; where that is empty too `resource`, the
+deprecated total. A unit with none of them, or with an amount that is no quantity or is
+negative, is invalid: it is told so and stands in nobody's way.
+"""
+
+from __future__ import annotations
+
+from queue_scheduler.decision import Grant
+from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
+from shared_api.objects.pod import ResourceQuantities
+from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, MAX_POD_SETS, QueueUnit
+from shared_api.pod_requests import pod_requests
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
+
+
+class InvalidDemandError(ValueError):
+    """The unit's demand can not be read; the text says which field and why."""
+
+
+def build_demand(unit: QueueUnit) -> UnitDemand:
+    """Return what the unit asks for, in base units.
+
+    Raises:
+        InvalidDemandError: No demand at all, too many pod sets, or a bad amount.
+    """
+    spec = unit.spec
+    if len(spec.pod_set) > MAX_POD_SETS:
+        msg = f"spec.podSet: {len(spec.pod_set)} entries, at most {MAX_POD_SETS} are possible"
+        raise InvalidDemandError(msg)
+    if spec.pod_set:
+        return _demand_of_pod_sets(unit)
+    for field, quantities in (("request", spec.request), ("resource", spec.resource)):
+        if quantities:
+            return UnitDemand(pod_sets=(), total=_parse(f"spec.{field}", quantities))
+    msg = "no demand: spec.podSet, spec.request and spec.resource are all empty"
+    raise InvalidDemandError(msg)
+
+
+def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
+    pod_sets = []
+    total: Amounts = {}
+    for index, pod_set in enumerate(unit.spec.pod_set):
+        path = f"spec.podSet[{index}]"
+        if pod_set.count < 0:
+            msg = f"{path}.count: {pod_set.count} is negative"
+            raise InvalidDemandError(msg)
+        try:
+            per_pod = pod_requests(pod_set.template.spec)
+        except QuantityError as error:
+            msg = f"{path}.template: {error}"
+            raise InvalidDemandError(msg) from error
+        pod_sets.append(PodSetDemand(pod_set.name, pod_set.count, per_pod))
+        total = add(total, scale(per_pod, pod_set.count))
+    return UnitDemand(pod_sets=tuple(pod_sets), total=total)
+
+
+def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
+    try:
+        return parse_demand(quantities)
+    except QuantityError as error:
+        msg = f"{path}: {error}"
+        raise InvalidDemandError(msg) from error
+
+
+def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
+    """Return the admissions that grant the whole demand.
+
+    A unit without pod sets gets the one entry that upstream's readers expect.
+    """
+    if not demand.pod_sets:
+        return (Grant(DEFAULT_REQUIREMENT, 1),)
+    return tuple(Grant(pod_set.name, pod_set.count) for pod_set in demand.pod_sets)
+
+
+def admitted_amounts(unit: QueueUnit, demand: UnitDemand) -> Amounts:
+    """Return what the unit's admissions grant it, less what it has given back.
+
+    Per pod set: (replicas - reclaimable) x request of a pod; where the admission is of no pod
+    set that the unit has, the `resources` that it records. A booked unit without admissions
+    (objects of old versions) counts whole.
+    """
+    status = unit.status
+    if not status.admissions or (not status.reclaimable_pods and _is_whole(unit, demand)):
+        return demand.total
+    reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
+    per_pod = {pod_set.name: pod_set.per_pod for pod_set in demand.pod_sets}
+    if not demand.pod_sets:
+        per_pod[DEFAULT_REQUIREMENT] = demand.total
+    total: Amounts = {}
+    for admission in status.admissions:
+        replicas = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
+        one = per_pod.get(admission.name)
+        granted = _recorded(admission.resources) if one is None else scale(one, replicas)
+        total = add(total, granted)
+    return total
+
+
+def _is_whole(unit: QueueUnit, demand: UnitDemand) -> bool:
+    granted = [(admission.name, admission.replicas) for admission in unit.status.admissions]
+    return granted == [(pod_set.name, pod_set.count) for pod_set in demand.pod_sets]
+
+
+def _recorded(resources: ResourceQuantities) -> Amounts:
+    """Amounts of an admission; what can not be read counts nothing."""
+    try:
+        return maximum({}, parse_amounts(resources))
+    except QuantityError:
+        return {}

@@ -1,0 +1,190 @@
+"""Where one unit stands with the scheduler, judged from the object alone.
+
+`judge` is the only place that reads a unit's phase and conditions to say whether it waits,
+is booked, has ended, or is held and why. The engine keeps one `UnitRecord` per unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from queue_scheduler.decision import Dequeue, Reason, Refusal
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
+from queue_scheduler.unit_demand import admitted_amounts
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue import LabelSelector, Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    BOOKED_PHASES,
+    FINAL_PHASES,
+    Phase,
+    is_booked,
+)
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import BLOCK_FOR_TEST, read_annotation
+
+
+class Standing(Enum):
+    """Where a unit stands."""
+
+    # Members are singletons; Enum's own hash is a call of Python code, on the hottest paths.
+    __hash__ = object.__hash__
+
+    HELD = "held"
+    """Not in line: something is missing or forbids it."""
+    WAITING = "waiting"
+    """In line."""
+    DECIDED = "decided"
+    """Booked; the write that says so is under way."""
+    STALE = "stale"
+    """Its write met a conflict; the fresh object has not arrived yet."""
+    BOOKED = "booked"
+    """The object says that it occupies quota."""
+    ENDED = "ended"
+    """The job has ended."""
+    PULLED_OUT = "pulled out"
+    """Its queue is being replaced; placed again before the engine answers."""
+
+
+class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What the engine keeps of a unit.
+
+    Attributes:
+        unit: The newest object seen.
+        version: Its resourceVersion; older facts are ignored.
+        standing: Where it stands.
+        info: Set when it is mapped and its demand is valid.
+        hold: Why it is held, where it is.
+        waits_for: Facts that may place it differently (`Unmapped.waits_for`).
+        decision: The decision whose write is under way, where one is.
+    """
+
+    unit: QueueUnit
+    version: int
+    standing: Standing
+    info: QueueUnitInfo | None = None
+    hold: Refusal | None = None
+    waits_for: tuple[str, ...] = ()
+    decision: Dequeue | None = None
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it is charged what it was granted, not only for living pods."""
+        return self.standing is Standing.BOOKED or self.standing is Standing.DECIDED
+
+    @property
+    def uid(self) -> Uid:
+        """Uid of the unit."""
+        return self.unit.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """`namespace/name` of the unit."""
+        return self.unit.metadata.key
+
+
+def version_of(unit: QueueUnit) -> int:
+    """Return the resourceVersion as a number; they come from one counter and can be compared."""
+    text = unit.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+_BY_PHASE: Mapping[str, Standing] = {
+    **{phase.value: Standing.ENDED for phase in FINAL_PHASES},
+    **{phase.value: Standing.BOOKED for phase in BOOKED_PHASES},
+}
+
+
+def judge(unit: QueueUnit) -> Standing | Refusal:
+    """Say from the unit alone where it stands; a Refusal means held.
+
+    Queue and quota are judged by `judge_place` and by the mapping plugins.
+    """
+    standing = _BY_PHASE.get(unit.status.phase)
+    if standing is not None:
+        return standing
+    # What is left is Enqueued, under whatever name, or in backoff.
+    if is_booked(unit):  # it was adopted
+        return Standing.BOOKED
+    if unit.status.phase == Phase.TIMEOUT_BACKOFF:
+        return Refusal(reason=Reason.IN_BACKOFF)
+    if unit.metadata.deletion_timestamp is not None:
+        return Refusal(reason=Reason.INACTIVE, detail="the unit is being deleted")
+    if unit.spec.active is False:
+        return Refusal(reason=Reason.INACTIVE)
+    if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":
+        return Refusal(reason=Reason.BLOCKED_FOR_TEST)
+    return Standing.WAITING
+
+
+def is_in_flight(record: UnitRecord) -> bool:
+    """Say whether a unit is between Dequeued and Running."""
+    if record.standing is Standing.BOOKED:
+        return record.unit.status.phase == Phase.DEQUEUED
+    return record.standing is Standing.DECIDED
+
+
+def occupied_amounts(record: UnitRecord, info: QueueUnitInfo) -> Amounts:
+    """Return what an occupying unit was granted, or will be by the write that is under way."""
+    if record.standing is Standing.DECIDED:
+        return info.demand.total
+    return admitted_amounts(record.unit, info.demand)
+
+
+def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
+    """Say whether two versions of a waiting unit ask for the same, in the same place."""
+    old, new = before.metadata, after.metadata
+    return (
+        before.spec == after.spec
+        and old.labels == new.labels
+        and old.annotations == new.annotations
+    )
+
+
+def judge_place(unit: QueueUnit, queue: Queue | None, name: str) -> Refusal | None:
+    """Say whether the queue of that name is missing or asks for something that holds the unit."""
+    if queue is None:
+        return Refusal(reason=Reason.NO_QUEUE, other=name)
+    if queue.spec.queue_policy in NOT_SERVED_POLICIES:
+        return Refusal(
+            reason=Reason.POLICY_NOT_SERVED,
+            other=queue.metadata.name,
+            detail=f"policy {queue.spec.queue_policy} is not available",
+        )
+    for check in queue.spec.admission_checks:
+        if selects(check.label_selector, unit.metadata.labels):
+            return Refusal(
+                reason=Reason.CHECKS_NOT_SERVED,
+                other=queue.metadata.name,
+                detail=f"admission check {check.name} is not carried out",
+            )
+    return None
+
+
+def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
+    """Say whether a selector matches labels; no selector matches all.
+
+    An operator that is unknown matches: what might hold a unit holds it.
+    """
+    if selector is None:
+        return True
+    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        return False
+    for expression in selector.match_expressions:
+        value = labels.get(expression.key)
+        match expression.operator:
+            case "In" if value is None or value not in expression.values:
+                return False
+            case "NotIn" if value is not None and value in expression.values:
+                return False
+            case "Exists" if value is None:
+                return False
+            case "DoesNotExist" if value is not None:
+                return False
+            case _:
+                continue
+    return True

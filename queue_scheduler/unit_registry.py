@@ -1,0 +1,500 @@
+"""Every unit and where it stands: placing, and the counts that follow from it.
+
+A unit is *placed* from its object: judged by its phase, mapped to quota and queue, its demand
+read. `enter` and `leave` are each other's undo: between the two, a unit is in exactly one
+line, one count, one set of holds. Bookings follow the standing (`bookings`).
+
+Where a unit stands depends on its object and on what is known of queues, quotas and
+namespaces, never on the order in which these were told: whatever a fact may map differently
+is placed again (`place_again`). So a restart, or late quotas, end in the same books.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from queue_scheduler.bookings import Bookings
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.framework.extension_points import Mapped, Unmapped
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, UnitDemand
+from queue_scheduler.queueing.queue_policies import creation_order
+from queue_scheduler.queueing.queue_set import QueueSet
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.unit_demand import InvalidDemandError, admitted_amounts, build_demand
+from queue_scheduler.unit_record import (
+    Standing,
+    UnitRecord,
+    is_in_flight,
+    is_same_claim,
+    judge,
+    judge_place,
+    occupied_amounts,
+)
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts, maximum
+from shared_api.well_known_labels import PREEMPTIBLE
+
+GONE_REMEMBERED = 10_000
+"""Uids of deleted units that are remembered at least: the answer to a write may arrive after
+the deletion, some seconds late (a write's timeout and its retries), and must not bring the
+unit back."""
+
+_STAYS_IN = {
+    Standing.WAITING: Standing.WAITING,
+    Standing.DECIDED: Standing.BOOKED,
+    Standing.BOOKED: Standing.BOOKED,
+}
+_NO_DEMAND = UnitDemand(pod_sets=(), total={})
+
+
+class UnitRegistry:
+    """The units, by `namespace/name`.
+
+    Attributes:
+        queues: The lines that waiting units stand in.
+        bookings: What is booked for units.
+        changed_lines: Names of queues whose line changed since somebody looked.
+        held_lately: Keys of units that were held, or held for another reason, since then.
+    """
+
+    def __init__(self, plugins: PluginRunner) -> None:
+        self.queues = QueueSet()
+        self.bookings = Bookings(plugins)
+        self.changed_lines: dict[str, None] = {}
+        self.held_lately: dict[str, None] = {}
+        self._plugins = plugins
+        self._records: dict[str, UnitRecord] = {}
+        self._key_of_uid: dict[Uid, str] = {}
+        self._held_for: dict[str, dict[str, None]] = {}
+        self._admitted: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+        self._gone: set[Uid] = set()
+        self._gone_before: set[Uid] = set()
+        self._notices: list[Notice] = []
+
+    @property
+    def records(self) -> Mapping[str, UnitRecord]:
+        """All units; for reading."""
+        return self._records
+
+    def record_of_uid(self, uid: Uid) -> UnitRecord | None:
+        """Return the unit of that uid."""
+        key = self._key_of_uid.get(uid)
+        return self._records[key] if key is not None else None
+
+    def is_gone(self, uid: Uid) -> bool:
+        """Say whether a unit of that uid was deleted not long ago."""
+        return uid in self._gone or uid in self._gone_before
+
+    def held_for(self, name: str) -> tuple[str, ...]:
+        """Return the keys of the units that wait for a fact (`Unmapped.waits_for`)."""
+        return tuple(self._held_for.get(name, ()))
+
+    def pending_count(self, queue_name: str) -> int:
+        """Return how many units wait in a queue or are held on their way into it."""
+        line = self.queues.line(queue_name)
+        return (line.length if line is not None else 0) + self._held[queue_name]
+
+    def admitted_count(self, queue_name: str) -> int:
+        """Return how many units that came through a queue occupy quota."""
+        return self._admitted[queue_name]
+
+    def take_notices(self) -> list[Notice]:
+        """Return, once, what users should read as events."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    # --- placing ------------------------------------------------------------------------------
+
+    def place(self, unit: QueueUnit, version: int, before: UnitRecord | None = None) -> None:
+        """Judge a unit and put it where it belongs.
+
+        Args:
+            unit: Its object.
+            version: The object's resourceVersion.
+            before: Where it stood; it must have left. What did not change is not read again.
+        """
+        verdict = judge(unit)
+        if verdict is Standing.ENDED:
+            record = UnitRecord(unit=unit, version=version, standing=Standing.ENDED)
+            self.enter(record)
+            self.charge_living(record)
+            return
+        try:
+            demand = _find_known_demand(unit, before) or build_demand(unit)
+        except InvalidDemandError as error:
+            demand = _NO_DEMAND
+            if verdict is not Standing.BOOKED:
+                verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
+                if before is None or before.hold != verdict:
+                    self._notice_invalid(unit, str(error))
+        if verdict is Standing.BOOKED:
+            self._place_booked(unit, version, demand, before)
+        else:
+            self._place_waiting(unit, version, demand, verdict)
+
+    def _place_booked(
+        self, unit: QueueUnit, version: int, demand: UnitDemand, before: UnitRecord | None
+    ) -> None:
+        known = before.info if before is not None else None
+        waits_for: tuple[str, ...] = ()
+        mapped = self._plugins.map_unit(unit, self.queues)
+        if not isinstance(mapped, Mapped):
+            # Quota or queue are missing: what it occupies stays charged under the quota's name.
+            waits_for = mapped.waits_for
+            mapped = self._map_by_name(unit, mapped, known)
+        info = self._info(unit, mapped, demand, known)
+        self.enter(
+            UnitRecord(
+                unit=unit,
+                version=version,
+                standing=Standing.BOOKED,
+                info=info,
+                waits_for=waits_for,
+            )
+        )
+        self.bookings.charge_admitted(info, admitted_amounts(unit, demand))
+
+    def _map_by_name(
+        self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
+    ) -> Mapped:
+        names = self._plugins.quota_names(unit)
+        quota = names[0] if names else known.quota if known is not None else ""
+        return Mapped(quota=quota, queue=missing.queue or unit.spec.queue)
+
+    def _place_waiting(
+        self, unit: QueueUnit, version: int, demand: UnitDemand, verdict: Standing | Refusal
+    ) -> None:
+        mapped = self._plugins.map_unit(unit, self.queues)
+        hold = verdict if isinstance(verdict, Refusal) else None
+        waits_for: tuple[str, ...] = ()
+        info = None
+        if isinstance(mapped, Mapped):
+            info = self._info(unit, mapped, demand, None)
+            waits_for = (f"queue/{mapped.queue}", f"quota/{mapped.quota}")
+            queue = self.queues.queue(mapped.queue)
+            hold = hold or judge_place(unit, queue, mapped.queue)
+        else:
+            hold = hold or mapped.refusal
+            waits_for = mapped.waits_for
+        record = UnitRecord(
+            unit=unit,
+            version=version,
+            standing=Standing.HELD if hold is not None else Standing.WAITING,
+            info=info,
+            hold=hold,
+            waits_for=waits_for if hold is not None else (),
+        )
+        self.enter(record)
+        self.charge_living(record)
+
+    def _info(
+        self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
+    ) -> QueueUnitInfo:
+        """Build what plugins are told; `known` spares a booked unit, which stands in no line."""
+        meta = unit.metadata
+        non_preemptible = meta.labels.get(PREEMPTIBLE) == "false"
+        if (
+            known is not None
+            and known.demand is demand
+            and known.quota == mapped.quota
+            and known.queue == mapped.queue
+            and known.non_preemptible == non_preemptible
+        ):
+            return replace(known, unit=unit)
+        line = self.queues.line(mapped.queue)
+        order_key: OrderKey | None = None
+        if line is not None:
+            order_key = self._plugins.order_key(unit, line.queue) or line.policy.order_key(unit)
+        shape = tuple(sorted(demand.total.items()))
+        class_key = (mapped.quota, shape, non_preemptible, *self._plugins.class_keys(unit))
+        if line is not None:
+            class_key, demand = line.share(class_key, demand)
+        return QueueUnitInfo(
+            key=meta.key,
+            uid=meta.uid,
+            unit=unit,
+            queue=mapped.queue,
+            quota=mapped.quota,
+            demand=demand,
+            non_preemptible=non_preemptible,
+            order_key=order_key or creation_order(unit),
+            class_key=class_key,
+        )
+
+    def can_stay(self, record: UnitRecord, unit: QueueUnit, version: int) -> bool:
+        """Keep a unit where it is when only what nobody decides by has changed.
+
+        That is a waiting unit whose conditions were written, a booked one whose pods were
+        counted, and one that reads now what was decided: the counts, the line and mostly the
+        bookings stay as they are.
+        """
+        info = record.info
+        if info is None or judge(unit) is not _STAYS_IN.get(record.standing):
+            return False
+        if not is_same_claim(record.unit, unit):
+            return False
+        info = replace(info, unit=unit)
+        stays = UnitRecord(
+            unit=unit, version=version, standing=_STAYS_IN[record.standing], info=info
+        )
+        if stays.standing is Standing.BOOKED:
+            if record.waits_for or is_in_flight(record) != is_in_flight(stays):
+                return False
+            if record.standing is Standing.DECIDED and not self._is_mapped_like(unit, info):
+                return False
+            self.bookings.charge_admitted(info, admitted_amounts(unit, info.demand))
+        self._records[info.key] = stays
+        return True
+
+    def _is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
+        """What it is mapped by may have changed while its write was under way."""
+        return self._plugins.map_unit(unit, self.queues) == Mapped(info.quota, info.queue)
+
+    def pull_out(self, line: SchedulingQueue) -> list[str]:
+        """Take all units out of a line; return their keys, to be placed again."""
+        keys = [unit_key(key) for key in line.in_order()]
+        for key in keys:
+            record = self._records[key]
+            self.leave(record)
+            # The demand is kept: it need not be read again.
+            self._records[key] = replace(record, standing=Standing.PULLED_OUT)
+        return keys
+
+    def place_again(self, keys: Iterable[str]) -> None:
+        """Place units once more, since what they are mapped by has changed.
+
+        A unit whose write is under way, or whose fresh object is, is placed when that arrives.
+        """
+        for key in list(keys):
+            record = self._records[key]
+            if record.standing not in {Standing.DECIDED, Standing.STALE, Standing.ENDED}:
+                self.leave(record)
+                self.place(record.unit, record.version, record)
+
+    def place_again_for(self, names: Sequence[str]) -> None:
+        """Place again the units that wait for one of these facts, or stand on it."""
+        if not names:
+            return
+        keys: dict[str, None] = {}
+        namespaces: set[str] = set()
+        for name in names:
+            keys.update(self._held_for.get(name, {}))
+            kind, _, value = name.partition("/")
+            if kind == "quota":
+                for queue_name in self.queues.queues_of(value):
+                    line = self.queues.line(queue_name)
+                    assert line is not None, f"{queue_name} has units of {value} and no line"
+                    keys.update({unit_key(key): None for key in line.in_order(value)})
+            elif kind == "namespace":
+                namespaces.add(value)
+        if namespaces:
+            keys.update({k: None for k in self._records if k.partition("/")[0] in namespaces})
+        self.place_again(keys)
+        # What only pods are charged for may be another quota's now.
+        for uid in list(self.bookings):
+            found = self.record_of_uid(uid)
+            if found is None or not found.occupies:
+                self._charge(uid)
+
+    # --- entering and leaving a standing ------------------------------------------------------
+
+    def enter(self, record: UnitRecord) -> None:
+        """Put a unit into its standing: a line, a count, a hold."""
+        key = record.unit.metadata.key
+        self._records[key] = record
+        self._key_of_uid[record.unit.metadata.uid] = key
+        for name in record.waits_for:
+            self._held_for.setdefault(name, {})[key] = None
+        info, standing = record.info, record.standing
+        if standing is Standing.HELD:
+            self.held_lately[key] = None
+        if info is None:
+            return
+        if standing is Standing.WAITING:
+            self.queues.enqueue(info)
+            self.changed_lines[info.queue] = None
+        elif standing is Standing.BOOKED or standing is Standing.DECIDED:
+            self._admitted[info.queue] += 1
+            line = self.queues.line(info.queue)
+            if line is not None and line.waits_for_pods and is_in_flight(record):
+                line.in_flight.add(info.uid)
+                self.changed_lines[info.queue] = None
+        elif standing is Standing.HELD or standing is Standing.STALE:
+            self._held[info.queue] += 1
+
+    def leave(self, record: UnitRecord | None) -> None:
+        """Undo `enter`; what is booked stays until the next placing says otherwise."""
+        if record is None:
+            return
+        for name in record.waits_for:
+            keys = self._held_for[name]
+            del keys[record.key]
+            if not keys:
+                del self._held_for[name]
+        info = record.info
+        if info is None:
+            return
+        standing = record.standing
+        if standing is Standing.WAITING:
+            emptied = self.queues.withdraw(info)
+            if emptied is not None:
+                self._plugins.stop_waiting((info.queue, emptied))
+            self.changed_lines[info.queue] = None
+        elif standing is Standing.BOOKED or standing is Standing.DECIDED:
+            self._admitted[info.queue] -= 1
+            line = self.queues.line(info.queue)
+            if line is not None and info.uid in line.in_flight:
+                line.in_flight.discard(info.uid)
+                self.changed_lines[info.queue] = None
+        elif standing is Standing.HELD or standing is Standing.STALE:
+            self._held[info.queue] -= 1
+
+    def set_waits_for_pods(self, line: SchedulingQueue, *, waits: bool) -> None:
+        """Let a queue wait for pods, or not; it finds what is under way already."""
+        if line.waits_for_pods == waits:
+            return
+        line.waits_for_pods = waits
+        line.in_flight = self._find_in_flight(line.name) if waits else set()
+
+    def forget(self, record: UnitRecord) -> None:
+        """A unit is gone: only its living pods are left."""
+        uid = record.uid
+        self.leave(record)
+        del self._records[record.key]
+        del self._key_of_uid[uid]
+        self.held_lately.pop(record.key, None)
+        self._gone.add(uid)
+        if len(self._gone) >= GONE_REMEMBERED:
+            self._gone, self._gone_before = set(), self._gone
+        # Charged before the pods lose sight of the unit: they stay charged to its quota.
+        self.charge_living(record)
+        self.bookings.pods.on_unit_gone(record.key)
+
+    # --- what is booked -----------------------------------------------------------------------
+
+    def charge_living(self, record: UnitRecord) -> None:
+        """Book for a unit that is not booked itself what its living pods ask for."""
+        uid = record.uid
+        if self.bookings.pods.has_living(uid):
+            quota, non_preemptible = self._quota_of(record)
+            self.bookings.charge_living(uid, quota, non_preemptible=non_preemptible)
+        else:
+            self.bookings.release(uid)
+
+    def charge_changed_pods(self) -> None:
+        """Bring the bookings in step with the pods that came, changed and went."""
+        for group in self.bookings.pods.take_changed_groups():
+            self._charge(Uid(group))
+        self.bookings.tell_foreign()
+
+    def _charge(self, uid: Uid) -> None:
+        record = self.record_of_uid(uid)
+        if record is None:
+            self.bookings.charge_left_behind(uid)
+        elif record.info is not None and record.occupies:
+            self.bookings.charge_admitted(record.info, occupied_amounts(record, record.info))
+        else:
+            self.charge_living(record)
+
+    def _quota_of(self, record: UnitRecord) -> tuple[str, bool]:
+        """Return (quota, non-preemptible) of a unit as its object says; "" where it does not."""
+        info = record.info
+        if info is not None:
+            return info.quota, info.non_preemptible
+        names = self._plugins.quota_names(record.unit)
+        non_preemptible = record.unit.metadata.labels.get(PREEMPTIBLE) == "false"
+        return (names[0] if names else ""), non_preemptible
+
+    def _find_in_flight(self, queue_name: str) -> set[Uid]:
+        return {
+            record.uid
+            for record in self._records.values()
+            if record.info is not None and record.info.queue == queue_name and is_in_flight(record)
+        }
+
+    def _notice_invalid(self, unit: QueueUnit, note: str) -> None:
+        meta = unit.metadata
+        reason = Reason.INVALID_DEMAND
+        notice = Notice(kind="QueueUnit", key=meta.key, uid=meta.uid, reason=reason, note=note)
+        self._notices.append(notice)
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self, plugins: PluginRunner) -> UnitRegistry:
+        """Return an independent copy over forked plugins; shares units, copies containers."""
+        twin = UnitRegistry(plugins)
+        twin.queues = self.queues.fork()
+        twin.bookings = self.bookings.fork(plugins)
+        twin.changed_lines = dict(self.changed_lines)
+        twin._records = dict(self._records)
+        twin._key_of_uid = dict(self._key_of_uid)
+        twin._held_for = {name: dict(keys) for name, keys in self._held_for.items()}
+        twin._admitted = self._admitted.copy()
+        twin._held = self._held.copy()
+        twin._gone = set(self._gone)
+        twin._gone_before = self._gone_before  # replaced, never changed
+        return twin
+
+    def validate(self) -> None:
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        self.queues.validate(self._plugins.domains)
+        self.bookings.pods.validate()
+        counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
+        held_for: dict[str, dict[str, None]] = {}
+        for key, record in self._records.items():
+            assert self._key_of_uid.get(record.uid) == key, f"{key} is not found by its uid"
+            for name in record.waits_for:
+                held_for.setdefault(name, {})[key] = None
+            if record.info is not None:
+                counts[record.standing][record.info.queue] += 1
+        assert len(self._key_of_uid) == len(self._records), "uids of units that do not exist"
+        assert held_for == self._held_for, "units held for facts differ"
+        lengths = Counter({line.name: line.length for line in self.queues})
+        assert counts[Standing.WAITING] == lengths, "units in line differ"
+        assert not counts[Standing.PULLED_OUT], "units were pulled out and forgotten"
+        admitted = counts[Standing.DECIDED] + counts[Standing.BOOKED]
+        assert admitted == self._admitted, "admitted differ"
+        held = counts[Standing.HELD] + counts[Standing.STALE]
+        assert held == self._held, "held differ"
+        for line in self.queues:
+            in_flight = self._find_in_flight(line.name) if line.waits_for_pods else set()
+            assert line.in_flight == in_flight, f"queue {line.name}: in flight {in_flight}"
+        self._validate_charges()
+
+    def _validate_charges(self) -> None:
+        pods = self.bookings.pods
+        for key, record in self._records.items():
+            charge = self.bookings.charge_of(record.uid)
+            want: Amounts | None = pods.living(record.uid)
+            if record.occupies and record.info is not None:
+                want = maximum(pods.living(record.uid), occupied_amounts(record, record.info))
+            elif not pods.has_living(record.uid):
+                want = None
+            got = charge.amounts if charge is not None else None
+            assert got == want, f"{key} is charged {got}, should be {want}"
+            quota = self._quota_of(record)[0]
+            assert charge is None or quota in {"", charge.quota}, f"{key}: {charge}, not {quota}"
+        for uid in self.bookings:
+            charge = self.bookings.charge_of(uid)
+            if uid not in self._key_of_uid:
+                assert pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
+                assert charge is not None
+                assert charge.amounts == pods.living(uid), f"{uid} is charged {charge}"
+
+
+def unit_key(order_key: OrderKey) -> str:
+    """Return the unit of a place in line: every order key ends in namespace and name."""
+    return f"{order_key[-2]}/{order_key[-1]}"
+
+
+def _find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand | None:
+    """Return the demand that was read before, if the unit still asks for the same."""
+    if before is None or before.info is None or before.info.demand is _NO_DEMAND:
+        return None
+    return before.info.demand if before.unit.spec == unit.spec else None

@@ -1,0 +1,218 @@
+"""What must be true of an engine: after every decision, after every fact, and at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from queue_scheduler.decision import Dequeue, Reason, Refusal
+from queue_scheduler.engine import Engine
+from queue_scheduler.framework.extension_points import Mapped, Waiter
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.queueing.queue_policies import HoldsBack
+from queue_scheduler.unit_demand import InvalidDemandError, build_demand
+from queue_scheduler.unit_record import Standing, UnitRecord, judge, judge_place
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_booked
+from shared_api.resource_list import Amounts, add
+from shared_api.well_known_labels import read_quota_name
+
+QUOTAS = ("a", "b", "c", "top")
+QUEUES = ("a", "b", "c", "shared")
+
+
+class Quotas(Protocol):
+    """What is asked of the quota plugin to judge the engine's decisions."""
+
+    @property
+    def protected(self) -> Mapping[str, str]:
+        """The unit that is protected in each quota."""
+        ...
+
+    @property
+    def foreign(self) -> Mapping[str, object]:
+        """Pods of nobody, as the plugin knows them."""
+        ...
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Whether the unit may start now."""
+        ...
+
+    def chain(self, quota: str) -> tuple[str, ...]:
+        """The quota and its ancestors."""
+        ...
+
+    def limit(self, quota: str) -> Amounts:
+        """What no decision may exceed there."""
+        ...
+
+    def booked(self) -> Mapping[Uid, tuple[str, Amounts]]:
+        """All bookings."""
+        ...
+
+    def waiters(self) -> set[Waiter]:
+        """The classes that sleep."""
+        ...
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        """The quotas that a unit is charged to."""
+        ...
+
+    def validate(self) -> None:
+        """Raise AssertionError if the books are wrong."""
+        ...
+
+
+def waiting(engine: Engine) -> dict[str, list[str]]:
+    """The units in line, by queue, first the next."""
+    return {
+        line.name: [record.key for record in engine.waiting(line.name)] for line in engine.queues
+    }
+
+
+def in_line(engine: Engine) -> dict[str, list[tuple[str, str, Reason]]]:
+    """(unit, quota, why it waits) by queue, in the order that the policy asks for."""
+    found: dict[str, list[tuple[Any, ...]]] = {line.name: [] for line in engine.queues}
+    for key, record in engine.units.records.items():
+        if record.standing is Standing.WAITING and record.info is not None:
+            line = engine.queues.line(record.info.queue)
+            assert line is not None
+            place = line.policy.order_key(record.unit)
+            reason = line.refusal_of(record.info).reason
+            found[line.name].append((place, key, record.info.quota, reason))
+    return {name: [each[1:] for each in sorted(units)] for name, units in found.items()}
+
+
+def check_order(engine: Engine, decision: Dequeue, in_line: list[tuple[str, str, Reason]]) -> None:
+    """In Block and FIFO nobody of the quota was ahead; else only refused units were."""
+    line = engine.queues.line(decision.queue)
+    assert line is not None
+    ahead = in_line[: [key for key, _, _ in in_line].index(decision.unit)]
+    for key, quota, reason in ahead:
+        if line.policy.holds_back is HoldsBack.SAME_QUOTA:
+            assert quota != decision.quota, f"{decision.unit} overtakes {key}"
+        assert reason is not Reason.WAITING, f"{decision.unit} before {key}"
+    assert line.max_depth is None or len(ahead) < line.max_depth
+
+
+def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
+    for level in quotas.chain(decision.quota):
+        limit, used = quotas.limit(level), booked_under(engine, quotas, level)
+        over = {r: used[r] for r in used if r in limit and used[r] > limit[r]}
+        granted = engine.charge_of(decision.uid)
+        assert granted is not None
+        over = {r: n for r, n in over.items() if granted.amounts.get(r)}
+        assert not over, f"{decision.unit} takes {level} to {over}, its limit is {limit}"
+
+
+def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
+    """What the engine charges to a quota and those below it, zeros left out."""
+    total: Amounts = {}
+    bookings = engine.units.bookings
+    for uid in bookings:
+        charge = bookings.charge_of(uid)
+        if charge is not None and quota in (quotas.chain(charge.quota) or (charge.quota,)):
+            total = add(total, charge.amounts)
+    return {resource: amount for resource, amount in total.items() if amount}
+
+
+def check_books(engine: Engine, quotas: Quotas) -> None:
+    """The plugin was told exactly what the engine believes."""
+    bookings = engine.units.bookings
+    charges = {uid: bookings.charge_of(uid) for uid in bookings}
+    told = {uid: (c.quota, c.amounts) for uid, c in charges.items() if c is not None}
+    assert quotas.booked() == told
+
+
+def check_heads(engine: Engine, quotas: Quotas) -> None:
+    """The first waiting unit of each quota is the one that the plugins protect."""
+    first: dict[str, str] = {}
+    lines = sorted(engine.queues, key=lambda q: (-(q.queue.spec.priority or 0), q.name))
+    for line in lines:
+        for record in engine.waiting(line.name):
+            assert record.info is not None
+            first.setdefault(record.info.quota, record.key)
+    assert quotas.protected == first
+
+
+def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
+    """At rest: whoever waits in line would be refused now, or is held back by policy."""
+    for line in engine.queues:
+        blocked: set[str] = set()
+        if line.waits_for_pods and line.in_flight:
+            continue
+        for place, record in enumerate(engine.waiting(line.name)):
+            assert record.info is not None
+            quota = record.info.quota
+            if quota in blocked or (line.max_depth is not None and place >= line.max_depth):
+                continue
+            assert quotas.check(record.info) is not None, f"{record.key} could start"
+            if line.policy.holds_back is HoldsBack.SAME_QUOTA:
+                blocked.add(quota)
+    for key, record in engine.units.records.items():
+        assert record.standing is not Standing.STALE, f"{key} waits for a fresh object"
+        assert record.standing is not Standing.HELD or _is_rightly_held(engine, record), key
+
+
+def _is_rightly_held(engine: Engine, record: UnitRecord) -> bool:
+    """Say whether the unit would be held if it were placed now."""
+    if judge(record.unit) is not Standing.WAITING:
+        return True
+    mapped = engine.plugins.map_unit(record.unit, engine.queues)
+    if not isinstance(mapped, Mapped):
+        return True
+    queue = engine.queues.queue(mapped.queue)
+    if judge_place(record.unit, queue, mapped.queue) is not None:
+        return True
+    try:
+        build_demand(record.unit)
+    except InvalidDemandError:
+        return True
+    return False
+
+
+def check_units_are_known(engine: Engine, units: dict[str, QueueUnit]) -> None:
+    """At rest the engine holds the newest version of every unit, and no other."""
+    held = {key: record.unit for key, record in engine.units.records.items()}
+    assert held == units
+
+
+def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
+    """What a repeated fact, or a restart, must not change."""
+    units = {
+        key: (
+            record.standing,
+            record.info and (record.info.queue, record.info.quota, record.info.demand),
+            record.hold,
+        )
+        for key, record in engine.units.records.items()
+    }
+    return {
+        "units": units,
+        "order": waiting(engine),
+        "booked": {name: booked_under(engine, quotas, name) for name in QUOTAS},
+        "counts": {
+            name: (engine.units.pending_count(name), engine.units.admitted_count(name))
+            for name in QUEUES
+        },
+        "reasons": {key: engine.refusal_of(key) for key in units},
+        "waiters": sorted(quotas.waiters()),
+    }
+
+
+def check_objects_are_not_over(
+    units: Iterable[QueueUnit], limits: Iterable[ElasticQuota], quotas: Quotas
+) -> None:
+    """Where nothing but decisions adds to a quota, the objects themselves never exceed it."""
+    booked: dict[str, int] = {}
+    for unit in units:
+        if is_booked(unit):
+            quota = read_quota_name(unit.metadata.labels)
+            pods = sum(each.count for each in unit.spec.pod_set)
+            booked[quota] = booked.get(quota, 0) + (pods or int(unit.spec.request["cpu"]))
+    for limit in limits:
+        name, most = limit.metadata.name, int(limit.spec.max["cpu"])
+        used = sum(booked[n] for n in booked if name in quotas.chain(n))
+        assert used <= most, f"{name}: {used} of {most}"

@@ -1,0 +1,269 @@
+"""What tests of the engine are made of: builders, and workers without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Decision, Dequeue, Refused, Rest
+from queue_scheduler.engine import Engine
+from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
+from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
+from shared_api.objects.meta import Condition, ObjectMeta, OwnerReference, Timestamp, Uid
+from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from shared_api.objects.queue import Queue, QueueSpec
+from shared_api.objects.queue_unit import (
+    Admission,
+    ConsumerReference,
+    PodSet,
+    QueueUnit,
+    QueueUnitSpec,
+)
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA,
+    QUOTA_IS_PARENT,
+    QUOTA_NAME,
+    QUOTA_NAMESPACES,
+    QUOTA_PARENT,
+    RELATED_QUEUE_UNIT,
+)
+from tests.properties.naive_quota import NaiveQuota
+
+
+def new_engine(
+    *plugins: Plugin, policies: Iterable[QueuePolicy] = BUILT_IN_POLICIES
+) -> tuple[Engine, NaiveQuota]:
+    """Return an engine over the naive quotas, and these."""
+    quotas = NaiveQuota()
+    return Engine(PluginRunner([quotas, Priority(), *plugins]), policies), quotas
+
+
+# --- builders -----------------------------------------------------------------------------------
+
+
+def moment(second: int) -> Timestamp:
+    """The time so many seconds into the day of the tests."""
+    return Timestamp(f"2026-11-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z")
+
+
+def build_queue(
+    name: str,
+    policy: str = "",
+    *,
+    priority: int | None = None,
+    takes: str = "",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> Queue:
+    """A Queue; `takes` lists the quotas besides its own."""
+    written = dict(annotations or {})
+    if takes:
+        written[AVAILABLE_QUOTA[0]] = takes
+    return Queue(
+        metadata=ObjectMeta(
+            name=name, namespace="kq", uid=Uid(f"queue-{name}"), annotations=written
+        ),
+        spec=QueueSpec(queue_policy=policy, priority=priority, **spec),
+    )
+
+
+def build_quota(
+    name: str,
+    *,
+    cpu: int | None = None,
+    guaranteed: int | None = None,
+    parent: str = "",
+    namespaces: str = "",
+) -> ElasticQuota:
+    """An ElasticQuota with this max and min in whole cores; no cpu: unlimited."""
+    limits: dict[str, Any] = {} if cpu is None else {"cpu": cpu}
+    least: dict[str, Any] = {} if guaranteed is None else {"cpu": guaranteed}
+    return ElasticQuota(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="kq",
+            uid=Uid(f"quota-{name}"),
+            labels={QUOTA_PARENT: parent} if parent else {QUOTA_IS_PARENT: "true"},
+            annotations={QUOTA_NAMESPACES: namespaces} if namespaces else {},
+        ),
+        spec=ElasticQuotaSpec(max=limits, min=least),
+    )
+
+
+def build_unit(
+    name: str,
+    quota: str = "",
+    *,
+    cpu: int | str | None = 1,
+    queue: str = "",
+    priority: int | None = None,
+    created: int = 0,
+    version: int = 1,
+    uid: str = "",
+    namespace: str = "ns",
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    pods: tuple[tuple[str, int, int], ...] = (),
+    job: str = "",
+    active: bool | None = None,
+    deleted: bool = False,
+) -> QueueUnit:
+    """A waiting unit; `pods`: (name, count, cpu of each) instead of a total."""
+    return QueueUnit(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=Uid(uid or f"uid-{name}"),
+            resource_version=str(version),
+            creation_timestamp=moment(created),
+            deletion_timestamp=moment(0) if deleted else None,
+            labels={**({QUOTA_NAME: quota} if quota else {}), **(labels or {})},
+            annotations=annotations or {},
+        ),
+        spec=QueueUnitSpec(
+            queue=queue,
+            priority=priority,
+            active=active,
+            request={} if pods or cpu is None else {"cpu": cpu},
+            pod_set=tuple(_pod_set(*each) for each in pods),
+            consumer_ref=ConsumerReference(kind="Job", name=name, uid=Uid(job)) if job else None,
+        ),
+    )
+
+
+def _pod_set(name: str, count: int, cpu: int) -> PodSet:
+    return replace(
+        PodSet(), name=name, count=count, template=replace(PodSet().template, spec=_pod_spec(cpu))
+    )
+
+
+def _pod_spec(cpu: int | str) -> PodSpec:
+    return PodSpec(containers=(Container(resources=ResourceRequirements(requests={"cpu": cpu})),))
+
+
+def changed(unit: QueueUnit, version: int, phase: str = "", **status: Any) -> QueueUnit:
+    """The unit with another status, one version later."""
+    if phase:
+        status["phase"] = phase
+    return replace(
+        unit,
+        metadata=replace(unit.metadata, resource_version=str(version)),
+        status=replace(unit.status, **status),
+    )
+
+
+def admitted(unit: QueueUnit, version: int, phase: str = "Dequeued") -> QueueUnit:
+    """The unit as it is when a decision to start it has been written."""
+    sets = [(each.name, each.count) for each in unit.spec.pod_set]
+    granted = sets or [("koord-queue/default-requirement", 1)]
+    admissions = tuple(Admission(name=name, replicas=count) for name, count in granted)
+    return changed(unit, version, phase, admissions=admissions)
+
+
+def condition(kind: str, status: str) -> Condition:
+    """A condition, as far as it is read."""
+    return Condition(type=kind, status=status)
+
+
+def build_pod(
+    name: str,
+    *,
+    cpu: int | str = 1,
+    unit: str = "",
+    owner: str = "",
+    quota: str = "",
+    phase: str = "Running",
+    created: int = 0,
+    uid: str = "",
+    node: str = "node",
+    namespace: str = "ns",
+) -> Pod:
+    """A pod; `unit` is the key of the unit it names."""
+    owners = (OwnerReference(kind="Job", uid=Uid(owner), controller=True),) if owner else ()
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=Uid(uid or f"pod-{name}"),
+            creation_timestamp=moment(created),
+            labels={QUOTA_NAME: quota} if quota else {},
+            annotations={RELATED_QUEUE_UNIT: unit} if unit else {},
+            owner_references=owners,
+        ),
+        spec=replace(_pod_spec(cpu), node_name=node),
+        status=PodStatus(phase=phase),
+    )
+
+
+# --- workers without threads --------------------------------------------------------------------
+
+
+class Workers:
+    """Asks only the queues that the engine says may move, as the threads do.
+
+    A queue is asked when it was added or named in a `wake`, and then until it rests. The order
+    among those that are to be asked is the caller's (`choose`), as it is the machine's in life.
+    """
+
+    def __init__(self, engine: Engine, choose: Callable[[list[str]], str] = min) -> None:
+        self.engine = engine
+        self.now = 0.0
+        self.alarms: dict[str, float] = {}
+        self.decided: list[Dequeue | Refused] = []
+        self._choose = choose
+        self._going: dict[str, None] = {}
+
+    def wake(self, queues: Iterable[str]) -> None:
+        """Let these be asked."""
+        self._going.update(dict.fromkeys(queues))
+
+    def is_quiet(self) -> bool:
+        """Say whether nobody is to be asked."""
+        return not self._going
+
+    def step(self) -> Decision:
+        """Ask one queue once."""
+        name = self._choose(list(self._going))
+        decision = self.engine.decide_next(name, self.now)
+        self.engine.validate()
+        if isinstance(decision, Rest):
+            del self._going[name]
+            if decision.until is not None:
+                self.alarms[name] = decision.until
+        else:
+            self.decided.append(decision)
+        self.wake(decision.wake)
+        return decision
+
+    def run(self, most: int = 10_000) -> list[Decision]:
+        """Ask until everybody rests; return what was decided."""
+        decisions: list[Decision] = []
+        for _ in range(most):
+            if self.is_quiet():
+                return decisions
+            decision = self.step()
+            if not isinstance(decision, Rest):
+                decisions.append(decision)
+        raise AssertionError(f"no rest after {most} questions: {decisions[-5:]}")
+
+    def ring(self) -> None:
+        """Let the time pass until the last alarm."""
+        self.now = max([self.now, *self.alarms.values()])
+        self.wake(self.alarms)
+        self.alarms.clear()
+
+
+def started(decisions: Iterable[Decision]) -> list[str]:
+    """The names of the units that were started, in order."""
+    return [d.unit.partition("/")[2] for d in decisions if isinstance(d, Dequeue)]
+
+
+def refused(decisions: Iterable[Decision]) -> list[tuple[str, str]]:
+    """(name, reason) of the units that were refused, in order."""
+    found = [d for d in decisions if isinstance(d, Refused)]
+    return [(d.unit.partition("/")[2], d.refusal.reason.value) for d in found]

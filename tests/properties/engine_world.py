@@ -1,0 +1,480 @@
+"""A cluster in miniature around an engine: objects with versions, watches, writes that fail.
+
+Every act takes two numbers and makes of them what is possible just then, so any list of acts is
+a story and shrinks to a short one. What the engine is told lags behind the objects: each kind has
+its own watch, in order; between kinds anything goes. Writes are applied, and answered, later than
+they were sent; an answer may come before or after the watch event of the same write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Dequeue, WriteFailure
+from queue_scheduler.engine import Engine
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.node import Node, NodeStatus
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit, ReclaimablePod
+from shared_api.well_known_labels import (
+    ADOPTED,
+    BLOCK_FOR_TEST,
+    JOB_CREATED_AT,
+    MAX_DEPTH,
+    QUOTA_NAME,
+    RELATED_QUEUE_UNIT,
+    WAIT_FOR_PODS_RUNNING,
+    read_quota_name,
+)
+from tests.properties import engine_checks as checks
+from tests.properties.engine_checks import QUEUES, QUOTAS, Quotas
+from tests.properties.engine_kit import (
+    Workers,
+    admitted,
+    build_pod,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    condition,
+    moment,
+    new_engine,
+)
+
+POLICIES = ("Priority", "Block", "FIFO") * 4 + ("Intelligent", "Nonsense")
+NAMESPACES = ("ns", "space")
+NAMES = 12
+
+T = TypeVar("T")
+
+Story = list[tuple[str, int, int]]
+
+
+class World:
+    """The objects, what of them the engine knows, and the writes under way."""
+
+    def __init__(self, build: Callable[[], tuple[Engine, Quotas]] = new_engine) -> None:
+        self._build = build
+        self.engine, self.plugin = build()
+        self.workers = Workers(self.engine, choose=self._choose)
+        self.units: dict[str, QueueUnit] = {}
+        self.queues: dict[str, Queue] = {}
+        self.quotas: dict[str, ElasticQuota] = {}
+        self.pods: dict[str, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.log: list[str] = []
+        self.freed: Counter[str] = Counter()  # how often what was decided came to nothing
+        self._version = 0
+        self._events: dict[str, list[tuple[str, Any]]] = {}
+        self._history: list[QueueUnit] = []
+        self._told: dict[tuple[str, str], Any] = {}
+        self._sent: list[Dequeue] = []
+        self._answers: list[Callable[[], tuple[str, ...]]] = []
+        self._pick = 0
+
+    # --- acts on objects ------------------------------------------------------------------------
+
+    def create_unit(self, a: int, b: int) -> None:
+        namespace = NAMESPACES[b % 5 == 0]
+        key = f"{namespace}/u{a % NAMES}"
+        if key in self.units:
+            return
+        written: dict[str, str] = {JOB_CREATED_AT: moment(a % 5)}
+        if a % 17 == 3:
+            written[ADOPTED] = "true"
+        unit = build_unit(
+            f"u{a % NAMES}",
+            "" if b % 7 == 0 else QUOTAS[b % 3],
+            namespace=namespace,
+            uid=f"uid-{self._next_version()}",
+            cpu=None if b % 29 == 0 else a % 4,
+            pods=(("main", 1 + b % 3, 1),) if b % 3 == 1 else (),
+            queue="shared" if b % 4 == 0 else "",
+            priority=b % 3,
+            created=self._version,
+            annotations=written,
+        )
+        self._put_unit(unit)
+
+    def delete_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a)
+        if unit is None or self._has_pods(unit, of_others=True):
+            return
+        del self.units[unit.metadata.key]
+        self._emit("unit gone", unit)
+
+    def edit_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a)
+        if unit is None:
+            return
+        meta, spec = unit.metadata, unit.spec
+        match b % 6:
+            case 0:
+                spec = replace(spec, priority=a % 4)
+            case 1:
+                spec = replace(spec, request={"cpu": b % 4}, pod_set=())
+            case 2 if not self._has_pods(unit):
+                meta = replace(meta, labels={QUOTA_NAME: QUOTAS[a % 3]})
+            case 3:
+                spec = replace(spec, active=spec.active is False)
+            case 4:
+                blocked = meta.annotations.get(BLOCK_FOR_TEST) == "true"
+                written = {**meta.annotations, BLOCK_FOR_TEST: "false" if blocked else "true"}
+                meta = replace(meta, annotations=written)
+            case _:
+                spec = replace(spec, queue="" if spec.queue else "shared")
+        self._put_unit(replace(unit, metadata=meta, spec=spec))
+
+    def touch_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a)
+        if unit is not None:
+            self._put_unit(changed(unit, 0, message=f"note {b}"))
+
+    def run_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a, "Dequeued")
+        if unit is not None:
+            self._put_unit(changed(unit, 0, "Running"))
+
+    def finish_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a, "Dequeued", "Running")
+        if unit is not None:
+            self._put_unit(changed(unit, 0, "Failed" if b % 2 else "Succeed", admissions=()))
+
+    def evict_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a, "Dequeued", "Running")
+        if unit is None:
+            return
+        asked = changed(unit, 0, conditions=(condition("Evicted", "True"),))
+        self._put_unit(asked)
+        if b % 3 == 0:
+            return
+        over = condition("Evicted", "True" if b % 2 else "False")
+        phase = "TimeoutBackoff" if b % 2 else "Enqueued"
+        self._put_unit(changed(asked, 0, phase, conditions=(over,), admissions=()))
+        self.freed[unit.metadata.uid] += 1
+
+    def requeue_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a, "TimeoutBackoff")
+        if unit is not None:
+            self._put_unit(
+                changed(unit, 0, "Enqueued", conditions=(condition("Evicted", "False"),))
+            )
+
+    def reclaim_unit(self, a: int, b: int) -> None:
+        unit = self._some_unit(a, "Running")
+        if unit is not None:
+            self._put_unit(changed(unit, 0, reclaimable_pods=(ReclaimablePod("main", b % 3),)))
+
+    def put_queue(self, a: int, b: int) -> None:
+        name = QUEUES[a % len(QUEUES)]
+        written = {}
+        if b % 6 == 1:
+            written[MAX_DEPTH] = str(b // 6 % 4)
+        if b % 5 == 2:
+            written[WAIT_FOR_PODS_RUNNING] = "true"
+        queue = build_queue(
+            name,
+            POLICIES[b % len(POLICIES)],
+            priority=b % 2,
+            takes=("*", "a,b", "*", "")[b % 4] if name == "shared" else "",
+            annotations=written,
+        )
+        self.queues[name] = queue
+        self._emit("queue", queue)
+
+    def delete_queue(self, a: int, b: int) -> None:
+        queue = self.queues.pop(QUEUES[a % len(QUEUES)], None)
+        if queue is not None:
+            self._emit("queue gone", queue)
+
+    def put_quota(self, a: int, b: int) -> None:
+        name = QUOTAS[a % len(QUOTAS)]
+        quota = build_quota(
+            name,
+            cpu=(b % 7) if name != "top" else 4 + b % 7,
+            guaranteed=b % 3,
+            parent="top" if b % 3 and name != "top" else "",
+            namespaces='["space"]' if b % 4 == 1 else "",
+        )
+        self.quotas[name] = quota
+        self._emit("quota", quota)
+
+    def delete_quota(self, a: int, b: int) -> None:
+        quota = self.quotas.pop(QUOTAS[a % len(QUOTAS)], None)
+        if quota is not None:
+            self._emit("quota gone", quota)
+
+    def put_pod(self, a: int, b: int) -> None:
+        unit = self._some_unit(b)
+        if unit is None or not (quota := read_quota_name(unit.metadata.labels)):
+            return
+        namespace = unit.metadata.namespace
+        key = f"{namespace}/p{a % 6}"
+        if key not in self.pods:
+            pod = build_pod(
+                f"p{a % 6}",
+                namespace=namespace,
+                unit=unit.metadata.key,
+                quota=quota,
+                cpu=a % 3,
+                uid=f"pod-{self._next_version()}",
+                created=self._version,
+            )
+        else:
+            phase = ("Running", "Succeeded", "Pending")[b % 3]
+            old = self.pods[key]
+            pod = replace(old, status=replace(old.status, phase=phase))
+        self.pods[key] = pod
+        self._emit("pod", pod)
+
+    def delete_pod(self, a: int, b: int) -> None:
+        key = _nth(sorted(self.pods), a)
+        if key is not None:
+            self._emit("pod gone", self.pods.pop(key))
+
+    def put_node(self, a: int, b: int) -> None:
+        name = f"node-{a % 3}"
+        node = Node(
+            metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": 2 + b % 9})
+        )
+        self.nodes[name] = node
+        self._emit("node", node)
+
+    def delete_node(self, a: int, b: int) -> None:
+        node = self.nodes.pop(f"node-{a % 3}", None)
+        if node is not None:
+            self._emit("node gone", node)
+
+    # --- what the engine is told ----------------------------------------------------------------
+
+    def deliver(self, a: int, b: int) -> None:
+        """Let the next event of some kind arrive; some arrive twice."""
+        kind = _nth([kind for kind, events in sorted(self._events.items()) if events], a)
+        if kind is None:
+            return
+        what, thing = self._events[kind].pop(0)
+        self._tell(what, thing)
+        if b % 4 == 0:
+            before = self.digest()
+            assert self._tell(what, thing) == (), f"{what} told twice wakes"
+            assert self.digest() == before, f"{what} told twice changes something"
+
+    def deliver_all(self, a: int = 0, b: int = 0) -> None:
+        while any(self._events.values()):
+            self.deliver(a, b)
+
+    def repeat_old_unit(self, a: int, b: int) -> None:
+        """A version of a unit that the engine knows better comes late."""
+        unit = _nth(self._history, a)
+        if unit is None or any(thing is unit for _, thing in self._events.get("unit", ())):
+            return
+        before = self.digest()
+        assert self.engine.on_queue_unit(unit) == (), "old news wakes"
+        assert self.digest() == before, "old news changes something"
+
+    def resync(self, a: int, b: int) -> None:
+        """What is known is told again, as from time to time it is."""
+        key = _nth(sorted(self._told), a)
+        if key is None:
+            return
+        before = self.digest()
+        assert self._tell(key[0], self._told[key]) == (), f"{key} told again wakes"
+        assert self.digest() == before, f"{key} told again changes something"
+
+    def _tell(self, what: str, thing: Any) -> tuple[str, ...]:
+        engine = self.engine
+        facts: dict[str, Callable[[Any], tuple[str, ...]]] = {
+            "unit": engine.on_queue_unit,
+            "unit gone": engine.on_queue_unit_gone,
+            "queue": engine.on_queue,
+            "queue gone": lambda queue: engine.on_queue_gone(queue.metadata.name),
+            "quota": engine.on_quota,
+            "quota gone": engine.on_quota_gone,
+            "pod": engine.on_pod,
+            "pod gone": engine.on_pod_gone,
+            "node": engine.on_node,
+            "node gone": lambda node: engine.on_node_gone(node.metadata.name),
+        }
+        key = (what.removesuffix(" gone"), thing.metadata.key)
+        if what == key[0]:
+            self._told[key] = thing
+        else:
+            self._told.pop(key, None)
+        if what == "unit":
+            self._history = [*self._history[-30:], thing]
+        if what == "queue" and thing.metadata.name not in engine.queues:
+            self.workers.wake([thing.metadata.name])
+        woken = facts[what](thing)
+        engine.validate()
+        self.plugin.validate()
+        self.workers.wake(woken)
+        return woken
+
+    # --- decisions and writes -------------------------------------------------------------------
+
+    def ask(self, a: int, b: int) -> None:
+        """Let some worker ask once."""
+        if self.workers.is_quiet():
+            return
+        self._pick = a
+        in_line = checks.in_line(self.engine)
+        decision = self.workers.step()
+        if isinstance(decision, Dequeue):
+            checks.check_order(self.engine, decision, in_line[decision.queue])
+            checks.check_limits(self.engine, self.plugin, decision)
+            self.log.append(f"{decision.unit} {decision.uid} {decision.queue} {decision.quota}")
+            self._sent.append(decision)
+        self.plugin.validate()
+
+    def ask_all(self, a: int = 0, b: int = 0) -> None:
+        while not self.workers.is_quiet():
+            self.ask(a, b)
+
+    def ring(self, a: int, b: int) -> None:
+        self.workers.ring()
+
+    def write(self, a: int, b: int) -> None:
+        """Let a write reach the server, and choose what its writer learns of it."""
+        decision = _nth(self._sent, a)
+        if decision is None:
+            return
+        self._sent.remove(decision)
+        match b % 8:
+            case 0:
+                answer = self._failed(decision, WriteFailure.REJECTED)
+            case 1:  # lost on the way; read afterwards
+                self.freed[decision.uid] += 1
+                answer = self._read(decision)
+            case 2:  # applied, but the answer was lost; read afterwards
+                self._apply(decision)
+                answer = self._read(decision)
+            case _:
+                answer = self._apply(decision)
+        self._answers.append(answer)
+
+    def answer(self, a: int, b: int) -> None:
+        """Let a writer tell the engine."""
+        answer = _nth(self._answers, a)
+        if answer is not None:
+            self._answers.remove(answer)
+            self.workers.wake(answer())
+            self.engine.validate()
+
+    def _apply(self, decision: Dequeue) -> Callable[[], tuple[str, ...]]:
+        unit = self.units.get(decision.unit)
+        if unit is None:
+            return self._failed(decision, WriteFailure.GONE)
+        if unit.metadata.resource_version != decision.resource_version:
+            self.freed[decision.uid] += 1
+            return self._failed(decision, WriteFailure.CONFLICT)
+        written = self._put_unit(admitted(unit, 0))
+        return lambda: self.engine.on_written(decision, written)
+
+    def _failed(self, decision: Dequeue, how: WriteFailure) -> Callable[[], tuple[str, ...]]:
+        retry_at = self.workers.now + 5.0
+        self.freed[decision.uid] += 1
+        return lambda: self.engine.on_write_failed(decision, how, retry_at=retry_at)
+
+    def _read(self, decision: Dequeue) -> Callable[[], tuple[str, ...]]:
+        def read() -> tuple[str, ...]:
+            unit = self.units.get(decision.unit)
+            if unit is None:
+                return self.engine.on_write_failed(decision, WriteFailure.GONE)
+            return self.engine.on_written(decision, unit)
+
+        return read
+
+    # --- how it ends ----------------------------------------------------------------------------
+
+    def play(self, story: Story) -> None:
+        """Act by act."""
+        for name, a, b in story:
+            getattr(self, name)(a, b)
+
+    def come_to_rest(self) -> None:
+        """Deliver, ask, write and answer until nothing is left to do."""
+        for _ in range(1000):
+            self.deliver_all()
+            self.ask_all()
+            if self._sent:
+                self.write(0, 7)
+            elif self._answers:
+                self.answer(0, 0)
+            elif self.workers.alarms:
+                self.workers.ring()
+            elif not any(self._events.values()):
+                return
+        raise AssertionError("no rest")
+
+    def rebuilt(self, shuffle: Callable[[list[Any]], object]) -> World:
+        """Return a world whose engine has just learned the same objects, in some order."""
+        twin = World(self._build)
+        facts: list[tuple[str, Any]] = [
+            *(("unit", unit) for unit in self.units.values()),
+            *(("queue", queue) for queue in self.queues.values()),
+            *(("quota", quota) for quota in self.quotas.values()),
+            *(("pod", pod) for pod in self.pods.values()),
+            *(("node", node) for node in self.nodes.values()),
+        ]
+        shuffle(facts)
+        for what, thing in facts:
+            twin._tell(what, thing)
+        return twin
+
+    def digest(self) -> dict[str, Any]:
+        """What a repeated fact, or a restart, must not change."""
+        return checks.digest(self.engine, self.plugin)
+
+    def check_rest(self) -> None:
+        """Come to rest, and look whether anything is wrong then."""
+        self.come_to_rest()
+        checks.check_units_are_known(self.engine, self.units)
+        checks.check_nobody_is_lost(self.engine, self.plugin)
+        checks.check_books(self.engine, self.plugin)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _choose(self, going: list[str]) -> str:
+        return sorted(going)[self._pick % len(going)]
+
+    def _next_version(self) -> int:
+        self._version += 1
+        return self._version
+
+    def _put_unit(self, unit: QueueUnit) -> QueueUnit:
+        version = str(self._next_version())
+        unit = replace(unit, metadata=replace(unit.metadata, resource_version=version))
+        self.units[unit.metadata.key] = unit
+        self._emit("unit", unit)
+        return unit
+
+    def _emit(self, what: str, thing: Any) -> None:
+        self._events.setdefault(what.removesuffix(" gone"), []).append((what, thing))
+
+    def _some_unit(self, a: int, *phases: str) -> QueueUnit | None:
+        units = [unit for _, unit in sorted(self.units.items())]
+        return _nth([u for u in units if not phases or u.status.phase in phases], a)
+
+    def _has_pods(self, unit: QueueUnit, *, of_others: bool = False) -> bool:
+        """Say whether pods name the unit; `of_others`: with a quota that is not its own.
+
+        When the unit is gone nothing but the pods' label says whose quota they are charged to.
+        """
+        meta = unit.metadata
+        labels = [p.metadata.labels for p in self.pods.values() if _names(p, meta.key)]
+        quota = read_quota_name(meta.labels)
+        return any(not of_others or read_quota_name(each) != quota for each in labels)
+
+
+def _names(pod: Pod, key: str) -> bool:
+    return pod.metadata.annotations.get(RELATED_QUEUE_UNIT) == key
+
+
+def _nth(things: Sequence[T], n: int) -> T | None:
+    return things[n % len(things)] if things else None

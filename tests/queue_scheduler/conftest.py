@@ -1,0 +1,15 @@
+"""What the tests of the scheduler's shells share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.queue_scheduler.shell_kit import ShellKit
+
+
+@pytest.fixture
+def kit() -> ShellKit:
+    """Server, dispatcher and engine, with quota and queue `team` of 4 cpu."""
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    return kit

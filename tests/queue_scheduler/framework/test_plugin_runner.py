@@ -1,0 +1,310 @@
+"""All plugins as one: order, first answers, undo, forks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import pytest
+
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.framework.extension_points import (
+    ForeignPod,
+    Mapped,
+    QueueDirectory,
+    Unmapped,
+    Waiter,
+)
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, UnitDemand
+from queue_scheduler.queueing.queue_set import QueueSet
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.node import Node
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
+from tests.properties.engine_kit import build_queue, build_quota, build_unit
+
+UNIT = build_unit("u", "a")
+INFO = QueueUnitInfo(
+    key="ns/u",
+    uid=UNIT.metadata.uid,
+    unit=UNIT,
+    queue="q",
+    quota="a",
+    demand=UnitDemand((), {"cpu": 1}),
+    non_preemptible=False,
+    order_key=("ns", "u"),
+    class_key=("a",),
+)
+NO = Refusal(reason=Reason.REFUSED_BY_PLUGIN)
+WAITER = ("q", 1)
+
+
+class Book:
+    """A Reserve plugin that writes down what it is told."""
+
+    def __init__(self, name: str, log: list[str], refusal: Refusal | None = None) -> None:
+        self.name = name
+        self.log = log
+        self.refusal = refusal
+
+    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
+        self.log.append(f"{self.name} reserve {info.key}")
+        return self.refusal
+
+    def unreserve(self, uid: Uid) -> None:
+        self.log.append(f"{self.name} unreserve {uid}")
+
+    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+        self.log.append(f"{self.name} resize {uid} {quota} {amounts} {non_preemptible}")
+
+
+class Gate:
+    """A Filter."""
+
+    def __init__(self, name: str, refusal: Refusal | None = None) -> None:
+        self.name = name
+        self.refusal = refusal
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        return self.refusal
+
+
+class KeyedGate(Gate):
+    """A Filter whose answers classes share."""
+
+    def class_key(self, unit: QueueUnit) -> Hashable:
+        return unit.metadata.labels.get("team")
+
+
+class Waker(Gate):
+    """A Filter that knows what would help."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, NO)
+        self.waiting: list[Waiter] = []
+        self.woken: list[Waiter] = []
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        self.waiting.append(waiter)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        if waiter in self.waiting:
+            self.waiting.remove(waiter)
+
+    def take_woken(self) -> list[Waiter]:
+        woken, self.woken = self.woken, []
+        return woken
+
+
+class TestDeciding:
+    def test_the_first_refusal_counts_and_names_its_plugin(self) -> None:
+        other = Refusal(reason=Reason.OVER_MIN)
+        gates = [Gate("open"), Gate("shut", NO), Gate("never asked", other)]
+        assert PluginRunner(gates).check(INFO) == (NO, gates[1])
+        assert PluginRunner(gates[:1]).check(INFO) is None
+
+    def test_everybody_books_or_nobody_does(self) -> None:
+        log: list[str] = []
+        books = [Book("a", log), Book("b", log), Book("c", log, NO), Book("d", log)]
+        assert PluginRunner(books).reserve(INFO) == (NO, books[2])
+        want = ["a reserve ns/u", "b reserve ns/u", "c reserve ns/u"]
+        assert log == [*want, "b unreserve uid-u", "a unreserve uid-u"]
+
+    def test_taking_back_goes_backwards_and_resizing_forwards(self) -> None:
+        log: list[str] = []
+        runner = PluginRunner([Book("a", log), Book("b", log)])
+        assert runner.reserve(INFO) is None
+        runner.resize(INFO.uid, "q", {"cpu": 2}, non_preemptible=True)
+        runner.unreserve(INFO.uid)
+        words = [line.rsplit(" uid", 1)[0].split(" ")[:2] for line in log]
+        assert words == [
+            ["a", "reserve"],
+            ["b", "reserve"],
+            ["a", "resize"],
+            ["b", "resize"],
+            ["b", "unreserve"],
+            ["a", "unreserve"],
+        ]
+
+
+class TestClasses:
+    def test_what_filters_look_at_is_in_the_key(self) -> None:
+        runner = PluginRunner([KeyedGate("x")])
+        assert runner.class_keys(build_unit("a", labels={"team": "red"})) == ("red",)
+        assert runner.class_keys(build_unit("a")) == runner.class_keys(build_unit("b"))
+
+    def test_a_filter_that_does_not_say_makes_every_unit_its_own_class(self) -> None:
+        runner = PluginRunner([KeyedGate("x"), Gate("y")])
+        assert runner.class_keys(build_unit("a")) != runner.class_keys(build_unit("b"))
+
+
+class TestWaiting:
+    def test_who_knows_what_helps_is_asked(self) -> None:
+        waker = Waker("w")
+        runner = PluginRunner([waker])
+        runner.wait(WAITER, INFO, NO, waker)
+        assert waker.waiting == [WAITER]
+        assert runner.take_woken(anything_changed=True) == []
+        waker.woken = [WAITER]
+        assert runner.take_woken(anything_changed=False) == [WAITER]
+
+    def test_who_does_not_know_waits_for_anything(self) -> None:
+        gate = Gate("g", NO)
+        runner = PluginRunner([gate, Waker("w")])
+        runner.wait(WAITER, INFO, NO, gate)
+        assert runner.take_woken(anything_changed=False) == []
+        assert runner.take_woken(anything_changed=True) == [WAITER]
+        assert runner.take_woken(anything_changed=True) == []
+
+    def test_a_class_that_left_is_forgotten_by_all(self) -> None:
+        gate, waker = Gate("g", NO), Waker("w")
+        runner = PluginRunner([gate, waker])
+        for plugin in (gate, waker):
+            runner.wait(WAITER, INFO, NO, plugin)
+        runner.stop_waiting(WAITER)
+        assert waker.waiting == []
+        assert runner.take_woken(anything_changed=True) == []
+
+
+class Everything:
+    """Takes part wherever an answer is a value."""
+
+    name = "everything"
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        self.said = said
+        self.log: list[str] = []
+
+    def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped | None:
+        answer: Mapped | None = self.said.get("mapped")
+        return answer
+
+    def queue_rank(self, queue: Queue) -> int:
+        return int(self.said.get("rank", 0))
+
+    def score(self, queue: Queue) -> int:
+        return int(self.said.get("score", 0))
+
+    def order_key(self, unit: QueueUnit, queue: Queue) -> OrderKey | None:
+        answer: OrderKey | None = self.said.get("order")
+        return answer
+
+    def domains(self, quota: str) -> frozenset[str]:
+        return frozenset(self.said.get("domains", ()))
+
+    def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
+        self.log.append(f"protect {quota} {info.key if info else None}")
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        return tuple(self.said.get("quotas", ()))
+
+    def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
+        return "".join(self.said.get("quotas", ())[:1])
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        return (f"quota/{quota.metadata.name}", *self.said.get("facts", ()))
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        return (f"gone/{quota.metadata.name}",)
+
+    def on_node(self, node: Node) -> None:
+        self.log.append(f"node {node.metadata.name}")
+
+    def on_node_gone(self, name: str) -> None:
+        self.log.append(f"node gone {name}")
+
+    def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
+        self.log.append(f"foreign {key}")
+
+    def take_notices(self) -> list[Notice]:
+        return [Notice(kind="Queue", key="q", uid=Uid(""), reason="R", note=n) for n in self.log]
+
+
+def both(first: dict[str, Any], second: dict[str, Any]) -> tuple[PluginRunner, list[Everything]]:
+    plugins = [Everything(first), Everything(second)]
+    return PluginRunner(plugins), plugins
+
+
+class TestAnswers:
+    def test_the_first_plugin_that_knows_the_place_gives_it(self) -> None:
+        mapped = Mapped(quota="a", queue="q")
+        runner, _ = both({}, {"mapped": mapped})
+        assert runner.map_unit(UNIT, QueueSet()) == mapped
+        runner, _ = both({}, {})
+        nowhere = runner.map_unit(UNIT, QueueSet())
+        assert isinstance(nowhere, Unmapped)
+        assert nowhere.refusal.reason is Reason.NO_QUEUE
+
+    def test_higher_ranks_then_higher_scores_go_first(self) -> None:
+        runner, _ = both({"rank": 2, "score": 1}, {"rank": 3, "score": 4})
+        assert runner.rank(build_queue("q")) == (-2, -3, -1, -4)
+
+    @pytest.mark.parametrize(("order", "want"), [(("a", "b"), ("a", "b")), (None, ("x", "y"))])
+    def test_the_first_plugin_that_orders_does(self, order: OrderKey, want: OrderKey) -> None:
+        runner, _ = both({"order": order}, {"order": ("x", "y")})
+        assert runner.order_key(UNIT, build_queue("q")) == want
+
+    def test_nobody_orders(self) -> None:
+        runner, _ = both({}, {})
+        assert runner.order_key(UNIT, build_queue("q")) is None
+
+    def test_limits_of_all_plugins_count(self) -> None:
+        runner, _ = both({"domains": ["x"]}, {"domains": ["y"]})
+        assert runner.domains("a") == {"x", "y"}
+        assert PluginRunner([]).domains("a") == frozenset()
+
+    def test_the_first_plugin_that_knows_the_quota_says_it(self) -> None:
+        runner, _ = both({}, {"quotas": ["a", "top"]})
+        assert runner.quota_names(UNIT) == ("a", "top")
+        assert runner.quota_of_pod("ns", {}) == "a"
+        assert PluginRunner([]).quota_names(UNIT) == ()
+        assert PluginRunner([]).quota_of_pod("ns", {}) == ""
+
+
+def test_facts_reach_everybody() -> None:
+    runner, plugins = both({"facts": ["namespace/x"]}, {})
+    assert runner.on_quota(build_quota("a")) == {"quota/a", "namespace/x"}
+    assert runner.on_quota_gone(build_quota("a")) == {"gone/a"}
+    assert runner.has_guarantees
+    assert not PluginRunner([]).has_guarantees
+    runner.protect("a", INFO)
+    runner.on_node(Node(metadata=ObjectMeta(name="n")))
+    runner.on_node_gone("n")
+    runner.on_foreign_pod("ns/p", None)
+    want = ["protect a ns/u", "node n", "node gone n", "foreign ns/p"]
+    assert [plugin.log for plugin in plugins] == [want, want]
+    assert [notice.note for notice in runner.take_notices()] == [*want, *want]
+
+
+class Forking(Waker):
+    """Keeps its state copyable."""
+
+    def fork(self) -> Forking:
+        twin = Forking(self.name)
+        twin.waiting = list(self.waiting)
+        return twin
+
+
+def test_a_fork_leaves_out_who_can_not_fork_and_says_so() -> None:
+    forking, gate = Forking("can"), Gate("can not", NO)
+    runner = PluginRunner([gate, forking])
+    runner.wait(WAITER, INFO, NO, forking)
+    twin = runner.fork()
+    assert twin.without_fork == ("can not",)
+    assert runner.without_fork == ()
+    assert [plugin.name for plugin in twin.plugins] == ["can"]
+    twin.stop_waiting(WAITER)
+    assert forking.waiting == [WAITER]
+
+
+def test_a_fork_remembers_who_waits_for_anything() -> None:
+    forking = Forking("f")
+    gate = Gate("g", NO)
+    runner = PluginRunner([forking, gate])
+    runner.wait(WAITER, INFO, NO, gate)
+    twin = runner.fork()
+    assert twin.take_woken(anything_changed=True) == [WAITER]
+    assert runner.take_woken(anything_changed=True) == [WAITER]

@@ -1,0 +1,68 @@
+"""Who comes first under each policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.queueing.queue_policies import (
+    BLOCK,
+    BUILT_IN_POLICIES,
+    FIFO,
+    PRIORITY,
+    HoldsBack,
+    QueuePolicy,
+)
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import JOB_CREATED_AT
+from tests.properties.engine_kit import build_unit, moment
+
+OLD_LOW = build_unit("old-low", created=1, priority=1)
+NEW_HIGH = build_unit("new-high", created=9, priority=5)
+NO_PRIORITY = build_unit("none", created=5)
+NEGATIVE = build_unit("negative", created=0, priority=-1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        pytest.param(PRIORITY, ["new-high", "old-low", "none", "negative"], id="Priority"),
+        pytest.param(BLOCK, ["new-high", "old-low", "none", "negative"], id="Block"),
+        pytest.param(FIFO, ["negative", "old-low", "none", "new-high"], id="FIFO: by age alone"),
+    ],
+)
+def test_order(policy: QueuePolicy, want: list[str]) -> None:
+    units = [OLD_LOW, NEW_HIGH, NO_PRIORITY, NEGATIVE]
+    assert [u.metadata.name for u in sorted(units, key=policy.order_key)] == want
+
+
+@pytest.mark.parametrize("policy", BUILT_IN_POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(
+            build_unit("b", namespace="a"), build_unit("a", namespace="b"), id="by namespace"
+        ),
+        pytest.param(build_unit("a"), build_unit("b"), id="then by name"),
+        pytest.param(
+            build_unit("z", created=50, annotations={JOB_CREATED_AT: moment(1)}),
+            build_unit("a", created=2),
+            id="the job's age, not the unit's",
+        ),
+    ],
+)
+def test_ties(policy: QueuePolicy, first: QueueUnit, second: QueueUnit) -> None:
+    assert policy.order_key(first) < policy.order_key(second)
+
+
+@pytest.mark.parametrize("policy", BUILT_IN_POLICIES, ids=lambda policy: policy.name)
+def test_a_place_ends_in_namespace_and_name(policy: QueuePolicy) -> None:
+    assert policy.order_key(build_unit("name", namespace="space"))[-2:] == ("space", "name")
+
+
+def test_what_a_refusal_holds_back() -> None:
+    got = {policy.name: policy.holds_back for policy in BUILT_IN_POLICIES}
+    assert got == {
+        "Priority": HoldsBack.NOBODY,
+        "Block": HoldsBack.SAME_QUOTA,
+        "FIFO": HoldsBack.SAME_QUOTA,
+    }

@@ -1,0 +1,313 @@
+"""One line: classes, sleep, what is held back, depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, HoldsBack, QueuePolicy
+from queue_scheduler.queueing.scheduling_queue import SLACK, SchedulingQueue
+from shared_api.objects.meta import Uid
+from tests.properties.engine_kit import build_queue, build_unit
+
+NO = Refusal(reason=Reason.OVER_QUOTA_MAX)
+ELSE = Refusal(reason=Reason.GUARANTEE_OF_OTHERS)
+POLICIES = {policy.name: policy for policy in BUILT_IN_POLICIES}
+
+
+def line_of(policy: str = "Priority") -> SchedulingQueue:
+    return SchedulingQueue(build_queue("q", policy), POLICIES[policy])
+
+
+def info(place: int, quota: str = "a", shape: str = "") -> QueueUnitInfo:
+    """A unit at that place; each shape is its own class."""
+    unit = build_unit(f"u{place:02}", quota)
+    return QueueUnitInfo(
+        key=f"ns/u{place:02}",
+        uid=unit.metadata.uid,
+        unit=unit,
+        queue="q",
+        quota=quota,
+        demand=UnitDemand((), {}),
+        non_preemptible=False,
+        order_key=(place, "ns", f"u{place:02}"),
+        class_key=(quota, shape),
+    )
+
+
+def next_place(line: SchedulingQueue) -> int | None:
+    line.validate()
+    key = line.next_key()
+    return key[0] if key is not None else None
+
+
+def filled(policy: str, *infos: QueueUnitInfo) -> SchedulingQueue:
+    line = line_of(policy)
+    for each in infos:
+        line.add(each)
+    return line
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_first_comes_first_whenever_it_came(policy: str) -> None:
+    line = filled(policy, info(5), info(2, shape="big"), info(9), info(1, "b"))
+    assert next_place(line) == 1
+    assert [key[0] for key in line.in_order()] == [1, 2, 5, 9]
+    assert [key[0] for key in line.in_order("a")] == [2, 5, 9]
+    assert list(line.in_order("unknown")) == []
+    assert sorted(line.quotas()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        pytest.param("Priority", [3, 4], id="Priority: only its class sleeps"),
+        pytest.param("Block", [4], id="Block: its quota waits behind it"),
+        pytest.param("FIFO", [4], id="FIFO: its quota waits behind it"),
+    ],
+)
+def test_what_a_refusal_holds_back(policy: str, want: list[int]) -> None:
+    line = filled(policy, info(1), info(2), info(3, shape="big"), info(4, "b"))
+    line.refuse(info(1), NO)
+    got = []
+    while (place := next_place(line)) is not None:
+        got.append(place)
+        line.refuse(info(place, "b" if place == 4 else "a", "big" if place == 3 else ""), NO)
+    assert got == want
+
+
+@pytest.mark.parametrize("policy", ["Block", "FIFO"])
+class TestBarriers:
+    def test_a_unit_before_the_refused_one_goes_on(self, policy: str) -> None:
+        line = filled(policy, info(5))
+        line.refuse(info(5), NO)
+        line.add(info(2, shape="small"))
+        line.add(info(8, shape="small"))
+        assert next_place(line) == 2
+        line.remove(info(2, shape="small"))
+        assert next_place(line) is None
+
+    def test_the_barrier_leaves(self, policy: str) -> None:
+        line = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
+        line.refuse(info(1), NO)
+        assert next_place(line) is None
+        assert line.remove(info(1)) is not None
+        assert next_place(line) == 2
+
+    def test_the_barrier_moves_back_when_its_first_unit_leaves(self, policy: str) -> None:
+        line = filled(policy, info(1), info(4), info(2, shape="x"), info(5, shape="x"))
+        line.refuse(info(1), NO)
+        assert line.remove(info(1)) is None
+        assert next_place(line) == 2
+        line.remove(info(2, shape="x"))
+        assert next_place(line) is None
+
+    def test_the_barrier_moves_forward_when_an_earlier_unit_of_it_comes(self, policy: str) -> None:
+        line = filled(policy, info(5), info(3, shape="x"))
+        line.refuse(info(5), NO)
+        assert next_place(line) == 3
+        line.add(info(2))
+        assert next_place(line) is None
+
+    def test_the_barrier_wakes(self, policy: str) -> None:
+        line = filled(policy, info(1), info(2, shape="x"))
+        number = line.refuse(info(1), NO)
+        assert line.wake(number)
+        assert next_place(line) == 1
+        assert not line.wake(number), "it is awake already"
+        assert not line.wake(77), "there is no such class"
+
+    def test_the_second_barrier_holds_when_the_first_wakes(self, policy: str) -> None:
+        line = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
+        first = line.refuse(info(1), NO)
+        line.wake(first)
+        line.refuse(info(1), NO)
+        line.remove(info(1))
+        line.refuse(info(2, shape="x"), NO)
+        line.add(info(1))
+        assert next_place(line) == 1
+        line.remove(info(1))
+        assert next_place(line) is None
+
+
+def test_one_unit_at_a_time_where_pods_are_waited_for() -> None:
+    line = filled("Priority", info(1))
+    line.in_flight.add(Uid("other"))
+    assert next_place(line) == 1, "the queue does not wait for pods"
+    line.waits_for_pods = True
+    assert next_place(line) is None
+    assert line.refusal_of(info(1)).reason is Reason.WAITING_FOR_PODS_RUNNING
+    line.in_flight.clear()
+    assert next_place(line) == 1
+
+
+def test_only_the_first_positions_are_looked_at() -> None:
+    line = filled("Priority", info(1), info(2, shape="x"), info(3, shape="y"))
+    line.max_depth = 2
+    line.refuse(info(1), NO)
+    assert next_place(line) == 2
+    line.refuse(info(2, shape="x"), NO)
+    assert next_place(line) is None
+    got = line.refusal_of(info(3, shape="y"))
+    assert (got.reason, got.limit, got.other) == (Reason.BEYOND_MAX_DEPTH, 2, "q")
+    line.remove(info(1))
+    assert next_place(line) == 3
+    line.max_depth = 0
+    assert next_place(line) is None
+
+
+def test_why_a_unit_waits() -> None:
+    line = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
+    assert line.refusal_of(info(2, shape="x")) == Refusal(reason=Reason.WAITING, quota="a")
+    line.refuse(info(1), NO)
+    assert line.refusal_of(info(1)) == NO
+    behind = line.refusal_of(info(2, shape="x"))
+    assert (behind.reason, behind.other) == (Reason.BEHIND_REFUSED_UNIT, "ns/u01")
+    assert line.refusal_of(info(3, "b")).reason is Reason.WAITING
+    assert list(line.last_refusals()) == [(info(1).order_key, NO)]
+
+
+def test_reasons_have_a_version_that_moves_only_with_them() -> None:
+    line = filled("Priority", info(1))
+    versions = [line.reasons_version]
+    for refusal in (NO, NO, ELSE, NO):
+        number = line.refuse(info(1), refusal)
+        versions.append(line.reasons_version)
+        line.wake(number)
+    assert versions == [0, 1, 1, 2, 3]
+
+
+def test_classes_have_numbers_that_are_never_used_again() -> None:
+    line = filled("Priority", info(1))
+    first = line.class_number(info(1))
+    assert not line.is_asleep(first)
+    line.refuse(info(1), NO)
+    assert line.is_asleep(first)
+    assert line.remove(info(1)) == first
+    assert not line.is_asleep(first)
+    line.add(info(1))
+    assert line.class_number(info(1)) != first
+    assert not line.wake(first)
+    line.refuse(info(1), NO)
+    assert line.wake_all() == [line.class_number(info(1))]
+
+
+def test_equal_classes_share_their_values() -> None:
+    line = filled("Priority", info(1))
+    key, demand = ("a", ""), UnitDemand((), {})
+    assert line.share(key, demand)[1] is not demand
+    other = UnitDemand((), {"cpu": 1})
+    assert line.share(key, other) == (key, other)
+    assert line.share(("new", ""), demand)[1] is demand
+
+
+def test_another_policy_may_follow_with_keys_of_another_kind() -> None:
+    line = filled("Block", info(1), info(2))
+    line.remove(info(1))
+    line.remove(info(2))
+    line.policy = POLICIES["FIFO"]
+    line.add(replace(info(1), order_key=("text", "ns", "u01")))
+    assert line.next_key() == ("text", "ns", "u01")
+
+
+@pytest.mark.parametrize("quotas", [1, 2])
+def test_what_is_stale_does_not_pile_up(quotas: int) -> None:
+    line = filled("Priority", *(info(n, f"q{n}") for n in range(quotas)))
+    for n in range(1000):
+        line.add(info(50 + n % 7, "q0", "restless"))
+        line.next_key()
+        line.remove(info(50 + n % 7, "q0", "restless"))
+    line.validate()
+    of_quota = line._by_quota["q0"]  # noqa: SLF001 - no answer shows how much is kept
+    kept = [len(line._offers), len(of_quota._awake)]  # noqa: SLF001 - the same
+    assert max(kept) <= 2 * (quotas + 2) + SLACK
+
+
+def test_a_copy_is_independent() -> None:
+    line = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
+    line.refuse(info(1), NO)
+    line.in_flight.add(Uid("u"))
+    twin = line.copy()
+    twin.validate()
+    twin.wake(twin.class_number(info(1)))
+    twin.remove(info(3, "b"))
+    twin.in_flight.clear()
+    assert next_place(twin) == 1
+    assert next_place(line) == 3
+    assert line.in_flight == {"u"}
+    line.remove(info(2, shape="x"))
+    assert [key[0] for key in twin.in_order()] == [1, 2]
+
+
+# --- against a model ----------------------------------------------------------------------------
+
+
+class Model:
+    """The rules, word by word, over a plain list."""
+
+    def __init__(self, policy: QueuePolicy) -> None:
+        self.policy = policy
+        self.units: list[QueueUnitInfo] = []
+        self.asleep: set[Any] = set()
+
+    def next_place(self, depth: int | None) -> int | None:
+        refused: set[str] = set()
+        for place, unit in enumerate(sorted(self.units, key=lambda u: u.order_key)):
+            if depth is not None and place >= depth:
+                return None
+            if unit.class_key in self.asleep:
+                refused.add(unit.quota)
+            elif self.policy.holds_back is HoldsBack.NOBODY or unit.quota not in refused:
+                return int(unit.order_key[0])
+        return None
+
+
+@given(
+    st.sampled_from(BUILT_IN_POLICIES),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "add", "remove", "refuse", "refuse", "wake", "copy"]),
+            st.integers(0, 30),
+        ),
+        max_size=60,
+    ),
+    st.one_of(st.none(), st.integers(0, 4)),
+)
+def test_it_follows_the_rules(
+    policy: QueuePolicy, acts: list[tuple[str, int]], depth: int | None
+) -> None:
+    line, model = SchedulingQueue(build_queue("q"), policy), Model(policy)
+    line.max_depth = depth
+    for act, n in acts:
+        play(line, model, act, n)
+        line = line.copy() if act == "copy" else line
+        line.validate()
+        assert next_place(line) == model.next_place(depth)
+        assert line.length == len(model.units)
+
+
+def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
+    unit = info(n, f"q{n % 3}", f"shape{n % 4}")
+    is_there = any(u.order_key == unit.order_key for u in model.units)
+    if act == "add" and not is_there:
+        line.add(unit)
+        model.units.append(unit)
+    elif act == "remove" and is_there:
+        emptied = line.remove(unit)
+        model.units = [u for u in model.units if u.order_key != unit.order_key]
+        assert (emptied is None) == any(u.class_key == unit.class_key for u in model.units)
+        if emptied is not None:
+            model.asleep.discard(unit.class_key)
+    elif act == "refuse" and (key := line.next_key()) is not None:
+        first = next(u for u in model.units if u.order_key == key)
+        line.refuse(first, NO)
+        model.asleep.add(first.class_key)
+    elif act == "wake" and is_there:
+        assert line.wake(line.class_number(unit)) == (unit.class_key in model.asleep)
+        model.asleep.discard(unit.class_key)

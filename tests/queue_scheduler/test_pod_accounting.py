@@ -1,0 +1,215 @@
+"""Whose pod it is: every living pod is counted exactly once."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from queue_scheduler.framework.extension_points import ForeignPod
+from queue_scheduler.pod_accounting import STRAY, PodAccounting, is_stray
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import ADOPTED
+from tests.properties.engine_kit import build_pod, build_unit, changed, moment
+
+NAMED = "ns/u"
+STRAYS = STRAY + NAMED
+
+
+def unit(
+    uid: str = "uid-u", *, created: int = 5, job: str = "", adopted: bool = False
+) -> QueueUnit:
+    annotations = {ADOPTED: "true"} if adopted else {}
+    return build_unit("u", "a", uid=uid, created=created, job=job, annotations=annotations)
+
+
+def told(*facts: Pod | QueueUnit) -> PodAccounting:
+    pods = PodAccounting()
+    for fact in facts:
+        if isinstance(fact, Pod):
+            pods.on_pod(fact)
+        else:
+            pods.on_unit(fact)
+        pods.validate()
+    return pods
+
+
+def living(pods: PodAccounting, *groups: str) -> list[Amounts]:
+    pods.validate()
+    return [pods.living(group) for group in groups]
+
+
+class TestByName:
+    POD = build_pod("p", unit=NAMED, cpu=2, created=6)
+
+    def test_unit_first(self) -> None:
+        assert living(told(unit(), self.POD), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+
+    def test_pod_first_it_is_a_stray_until_the_unit_comes(self) -> None:
+        pods = told(self.POD)
+        assert living(pods, STRAYS) == [{"cpu": 2000}]
+        pods.on_unit(unit())
+        assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+
+    def test_it_stays_with_a_unit_that_is_gone(self) -> None:
+        pods = told(unit(), self.POD)
+        pods.on_unit_gone(NAMED)
+        assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+        pods.on_pod(replace(self.POD, spec=replace(self.POD.spec, node_name="")))
+        assert living(pods, "uid-u") == [{"cpu": 2000}], "whatever changes on it"
+
+    def test_a_unit_made_again_does_not_inherit_older_pods(self) -> None:
+        pods = told(unit(), self.POD)
+        pods.on_unit_gone(NAMED)
+        pods.on_unit(unit("uid-2", created=7))
+        assert living(pods, "uid-u", "uid-2") == [{"cpu": 2000}, {}]
+
+    def test_unless_it_is_for_the_job_that_ran(self) -> None:
+        pods = told(unit(), self.POD)
+        pods.on_unit_gone(NAMED)
+        pods.on_unit(unit("uid-2", created=7, adopted=True))
+        assert living(pods, "uid-u", "uid-2") == [{}, {"cpu": 2000}]
+
+    def test_an_older_stray_stays_a_stray(self) -> None:
+        pods = told(self.POD, unit("uid-2", created=7))
+        assert living(pods, STRAYS, "uid-2") == [{"cpu": 2000}, {}]
+
+
+class TestByOwner:
+    POD = build_pod("p", owner="job-1", cpu=1)
+
+    def test_the_job(self) -> None:
+        assert living(told(self.POD, unit(job="job-1")), "uid-u") == [{"cpu": 1000}]
+        assert living(told(unit(job="job-1"), self.POD), "uid-u") == [{"cpu": 1000}]
+
+    def test_a_child_of_the_job_that_the_unit_lists(self) -> None:
+        listed = changed(unit(job="job-0"), 2, pod_owners=("job-1", "job-2"))
+        pods = told(unit(job="job-0"), self.POD)
+        assert living(pods, "uid-u") == [{}]
+        pods.on_unit(listed)
+        assert living(pods, "uid-u") == [{"cpu": 1000}]
+        pods.on_unit(changed(unit(job="job-0"), 3))
+        assert living(pods, "uid-u") == [{"cpu": 1000}], "it was the unit's, and it lives"
+
+    def test_the_name_counts_more_than_the_owner(self) -> None:
+        pod = build_pod("p", owner="job-1", unit="ns/other")
+        assert living(told(unit(job="job-1"), pod), "uid-u", STRAY + "ns/other") == [
+            {},
+            {"cpu": 1000},
+        ]
+
+    def test_two_units_of_one_job(self) -> None:
+        twin = build_unit("a", "a", uid="uid-a", job="job-1")
+        for order in ((unit(job="job-1"), twin), (twin, unit(job="job-1"))):
+            pods = told(*order, self.POD)
+            assert living(pods, "uid-a", "uid-u") == [{"cpu": 1000}, {}]
+            pods.on_unit_gone("ns/a")
+            assert living(pods, "uid-a", "uid-u") == [{}, {"cpu": 1000}]
+
+
+class TestForeign:
+    POD = build_pod("p", quota="a", cpu=1)
+
+    def test_it_is_told_once(self) -> None:
+        pods = told(self.POD)
+        want = ForeignPod(
+            namespace="ns", labels=self.POD.metadata.labels, request={"cpu": 1000}, bound=True
+        )
+        assert pods.take_changed_foreign() == [("ns/p", want)]
+        assert not pods.has_changed
+        assert pods.take_changed_foreign() == []
+
+    def test_it_goes(self) -> None:
+        pods = told(self.POD)
+        pods.take_changed_foreign()
+        pods.on_pod_gone(self.POD)
+        assert pods.take_changed_foreign() == [("ns/p", None)]
+
+    def test_it_finds_its_unit(self) -> None:
+        pods = told(build_pod("p", owner="job-1"))
+        pods.take_changed_foreign()
+        pods.on_unit(unit(job="job-1"))
+        assert pods.take_changed_foreign() == [("ns/p", None)]
+        assert pods.take_changed_groups() == ["uid-u"]
+
+
+class TestLife:
+    POD = build_pod("p", unit=NAMED)
+
+    def test_what_has_ended_occupies_nothing(self) -> None:
+        for phase in ("Succeeded", "Failed"):
+            pods = told(unit(created=0), self.POD)
+            pods.take_changed_groups()
+            pods.on_pod(build_pod("p", unit=NAMED, phase=phase))
+            assert not pods.has_living("uid-u")
+            assert pods.take_changed_groups() == ["uid-u"]
+
+    def test_pending_and_terminating_ones_do(self) -> None:
+        meta = replace(self.POD.metadata, deletion_timestamp=moment(9))
+        terminating = replace(self.POD, metadata=meta)
+        for pod in (build_pod("p", unit=NAMED, phase="Pending", created=6), terminating):
+            assert told(unit(created=0), pod).has_living("uid-u")
+
+    def test_the_same_again_changes_nothing(self) -> None:
+        pods = told(unit(created=0), self.POD)
+        pods.take_changed_groups()
+        pods.on_pod(self.POD)
+        pods.on_unit(unit(created=0))
+        assert not pods.has_changed
+
+    def test_late_news_of_an_earlier_pod_of_that_name(self) -> None:
+        pods = told(unit(created=0), build_pod("p", unit=NAMED, uid="new"))
+        pods.on_pod_gone(build_pod("p", unit=NAMED, uid="old"))
+        assert pods.has_living("uid-u")
+        pods.on_pod_gone(build_pod("unknown"))
+
+    def test_a_new_pod_under_an_old_name_is_another(self) -> None:
+        pods = told(unit(), build_pod("p", unit=NAMED, uid="old", created=6))
+        pods.on_unit_gone(NAMED)
+        pods.on_pod(build_pod("p", unit=NAMED, uid="new", created=9))
+        assert living(pods, "uid-u", STRAYS) == [{}, {"cpu": 1000}]
+
+    def test_sums_follow(self) -> None:
+        pods = told(unit(created=0), self.POD, build_pod("q", unit=NAMED, cpu=3))
+        assert living(pods, "uid-u") == [{"cpu": 4000}]
+        pods.on_pod(build_pod("q", unit=NAMED, cpu=0))
+        assert living(pods, "uid-u") == [{"cpu": 1000}]
+        pods.on_pod_gone(self.POD)
+        assert living(pods, "uid-u") == [{}], "zeros are left out"
+        assert pods.has_living("uid-u")
+
+    def test_what_was_handed_out_does_not_change(self) -> None:
+        pods = told(unit(created=0), self.POD)
+        before = pods.living("uid-u")
+        pods.on_pod(build_pod("q", unit=NAMED, cpu=3))
+        assert before == {"cpu": 1000}
+
+
+def test_a_request_that_can_not_be_read_is_told_when_it_comes() -> None:
+    pods = PodAccounting()
+    broken = build_pod("p", cpu="many")
+    problem = pods.on_pod(broken)
+    assert problem is not None
+    assert "many" in problem
+    assert pods.on_pod(broken) is None, "once"
+    assert pods.living("") == {}
+    pods.validate()
+
+
+def test_strays_are_known_by_their_first_pod() -> None:
+    pods = told(build_pod("z", unit=NAMED, quota="late"), build_pod("b", unit=NAMED, quota="early"))
+    namespace, labels = pods.labels_of(STRAYS)
+    assert (namespace, list(labels.values())) == ("ns", ["early"])
+    assert is_stray(STRAYS)
+    assert not is_stray("uid-u")
+
+
+def test_a_fork_is_independent() -> None:
+    pods = told(unit(created=0), build_pod("p", unit=NAMED))
+    twin = pods.fork()
+    twin.on_pod(build_pod("q", unit=NAMED))
+    twin.on_unit_gone(NAMED)
+    pods.on_pod_gone(build_pod("p", unit=NAMED))
+    assert living(pods, "uid-u") == [{}]
+    assert living(twin, "uid-u") == [{"cpu": 2000}]
+    assert not pods.has_living("uid-u")

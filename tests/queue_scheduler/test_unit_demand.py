@@ -1,0 +1,166 @@
+"""From a unit to amounts, and what of it was granted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Grant
+from queue_scheduler.unit_demand import (
+    InvalidDemandError,
+    admitted_amounts,
+    build_demand,
+    build_grants,
+)
+from shared_api.objects.pod import Container, PodSpec, PodTemplate, ResourceRequirements
+from shared_api.objects.queue_unit import (
+    DEFAULT_REQUIREMENT,
+    Admission,
+    PodSet,
+    QueueUnit,
+    QueueUnitSpec,
+    ReclaimablePod,
+)
+from shared_api.resource_list import Amounts
+from tests.properties.engine_kit import build_unit, changed
+
+PODS = build_unit("u", pods=(("main", 2, 3), ("worker", 4, 1)))
+TOTAL = build_unit("u", cpu="1500m")
+
+
+def unit_of(**spec: Any) -> QueueUnit:
+    return replace(PODS, spec=QueueUnitSpec(**spec))
+
+
+def pod_set(name: str = "main", count: int = 1, **requests: Any) -> PodSet:
+    container = Container(resources=ResourceRequirements(requests=requests))
+    return PodSet(
+        name=name, count=count, template=PodTemplate(spec=PodSpec(containers=(container,)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "want"),
+    [
+        pytest.param(PODS, {"cpu": 10_000}, id="pod sets, added up"),
+        pytest.param(TOTAL, {"cpu": 1500}, id="a total"),
+        pytest.param(unit_of(resource={"memory": "1Ki"}), {"memory": 1024}, id="the old total"),
+        pytest.param(
+            unit_of(pod_set=(pod_set(cpu="1"),), request={"cpu": "9"}, resource={"cpu": "8"}),
+            {"cpu": 1000},
+            id="pod sets come first",
+        ),
+        pytest.param(
+            unit_of(request={"cpu": "2"}, resource={"cpu": "8"}), {"cpu": 2000}, id="then request"
+        ),
+        pytest.param(unit_of(pod_set=(pod_set(count=0, cpu=1),)), {"cpu": 0}, id="no pods"),
+    ],
+)
+def test_what_is_asked_for(unit: QueueUnit, want: Amounts) -> None:
+    assert build_demand(unit).total == want
+
+
+def test_pod_sets_are_kept_apart() -> None:
+    got = [(each.name, each.count, each.per_pod) for each in build_demand(PODS).pod_sets]
+    assert got == [("main", 2, {"cpu": 3000}), ("worker", 4, {"cpu": 1000})]
+
+
+@pytest.mark.parametrize(
+    ("unit", "want"),
+    [
+        pytest.param(unit_of(), "no demand", id="nothing"),
+        pytest.param(unit_of(request={"cpu": "-1"}), "spec.request: cpu", id="negative"),
+        pytest.param(unit_of(resource={"cpu": "x"}), "spec.resource: cpu", id="no quantity"),
+        pytest.param(
+            unit_of(pod_set=(pod_set(), pod_set(cpu="1x"))),
+            r"spec.podSet\[1\].template: containers\[0\]",
+            id="a pod's request",
+        ),
+        pytest.param(
+            unit_of(pod_set=(pod_set(cpu="-1"),)),
+            r"spec.podSet\[0\].template.*negative",
+            id="a pod's negative request",
+        ),
+        pytest.param(
+            unit_of(pod_set=(pod_set(count=-1, cpu=1),)),
+            r"spec.podSet\[0\].count: -1 is negative",
+            id="a negative count",
+        ),
+        pytest.param(
+            unit_of(pod_set=tuple(pod_set(f"s{n}") for n in range(33))),
+            "33 entries, at most 32",
+            id="too many pod sets",
+        ),
+    ],
+)
+def test_what_can_not_be_read(unit: QueueUnit, want: str) -> None:
+    with pytest.raises(InvalidDemandError, match=want):
+        build_demand(unit)
+
+
+def test_the_whole_demand_is_granted() -> None:
+    assert build_grants(build_demand(PODS)) == (Grant("main", 2), Grant("worker", 4))
+    assert build_grants(build_demand(TOTAL)) == (Grant(DEFAULT_REQUIREMENT, 1),)
+
+
+WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4))
+
+
+@pytest.mark.parametrize(
+    ("unit", "status", "want"),
+    [
+        pytest.param(PODS, {}, 10_000, id="no admissions, as old versions left it"),
+        pytest.param(PODS, {"admissions": WHOLE}, 10_000, id="everything"),
+        pytest.param(PODS, {"admissions": WHOLE[:1]}, 6_000, id="one pod set"),
+        pytest.param(
+            PODS, {"admissions": (Admission(name="worker", replicas=9),)}, 9_000, id="more pods"
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": WHOLE, "reclaimable_pods": (ReclaimablePod(name="worker", count=3),)},
+            7_000,
+            id="less what was given back",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": WHOLE, "reclaimable_pods": (ReclaimablePod(name="worker", count=9),)},
+            6_000,
+            id="no more than all is given back",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": WHOLE, "reclaimable_pods": (ReclaimablePod(name="worker", count=-9),)},
+            10_000,
+            id="nobody gives back less than nothing",
+        ),
+        pytest.param(
+            TOTAL,
+            {"admissions": (Admission(name=DEFAULT_REQUIREMENT, replicas=1),)},
+            1500,
+            id="the whole of a total",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": (*WHOLE, Admission(name="gone", replicas=7, resources={"cpu": "2"}))},
+            12_000,
+            id="a pod set that is gone: what was recorded",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": (*WHOLE, Admission(name="gone", resources={"cpu": "x"}))},
+            10_000,
+            id="a record that can not be read",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": (*WHOLE, Admission(name="gone", resources={"cpu": "-2"}))},
+            10_000,
+            id="a negative record gives nobody room",
+        ),
+    ],
+)
+def test_what_was_granted(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
+    got = admitted_amounts(changed(unit, 2, "Running", **status), build_demand(unit))
+    assert got == {"cpu": want}

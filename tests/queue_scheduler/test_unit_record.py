@@ -1,0 +1,196 @@
+"""Where a unit stands, from its object alone."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.unit_record import (
+    Standing,
+    UnitRecord,
+    is_in_flight,
+    is_same_claim,
+    judge,
+    judge_place,
+    selects,
+    version_of,
+)
+from shared_api.objects.queue import (
+    AdmissionCheckReference,
+    LabelSelector,
+    LabelSelectorRequirement,
+)
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import ADOPTED, BLOCK_FOR_TEST
+from tests.properties.engine_kit import build_queue, build_unit, changed, condition
+
+UNIT = build_unit("u", "a")
+ADOPTED_UNIT = build_unit("u", "a", annotations={ADOPTED: "true"})
+EVICTED = condition("Evicted", "True")
+
+
+@pytest.mark.parametrize(
+    ("phase", "want"),
+    [
+        ("", Standing.WAITING),
+        ("Enqueued", Standing.WAITING),
+        ("Preempted", Standing.WAITING),
+        ("Reserved", Standing.BOOKED),
+        ("Dequeued", Standing.BOOKED),
+        ("Running", Standing.BOOKED),
+        ("SchedReady", Standing.BOOKED),
+        ("SchedSucceed", Standing.BOOKED),
+        ("SchedFailed", Standing.BOOKED),
+        ("Succeed", Standing.ENDED),
+        ("Failed", Standing.ENDED),
+        ("TimeoutBackoff", Refusal(reason=Reason.IN_BACKOFF)),
+    ],
+)
+def test_phases(phase: str, want: Standing | Refusal) -> None:
+    unit = replace(UNIT, status=replace(UNIT.status, phase=phase))
+    assert judge(unit) == want
+
+
+@pytest.mark.parametrize(
+    ("unit", "want"),
+    [
+        pytest.param(build_unit("u", active=False), Reason.INACTIVE, id="inactive"),
+        pytest.param(build_unit("u", deleted=True), Reason.INACTIVE, id="being deleted"),
+        pytest.param(
+            build_unit("u", annotations={BLOCK_FOR_TEST: "true"}),
+            Reason.BLOCKED_FOR_TEST,
+            id="blocked for a test",
+        ),
+        pytest.param(
+            build_unit("u", annotations={"kube-queue/block-for-test": "true"}),
+            Reason.BLOCKED_FOR_TEST,
+            id="blocked under the old prefix",
+        ),
+    ],
+)
+def test_what_holds_a_unit(unit: QueueUnit, want: Reason) -> None:
+    verdict = judge(unit)
+    assert isinstance(verdict, Refusal)
+    assert verdict.reason is want
+    assert judge(changed(unit, 2, "Running")) is Standing.BOOKED, "what runs is not held"
+
+
+@pytest.mark.parametrize(
+    ("unit", "want"),
+    [
+        pytest.param(ADOPTED_UNIT, Standing.BOOKED, id="adopted"),
+        pytest.param(
+            changed(ADOPTED_UNIT, 2, conditions=(EVICTED,)), Standing.BOOKED, id="being evicted"
+        ),
+        pytest.param(
+            changed(ADOPTED_UNIT, 2, conditions=(condition("Evicted", "False"),)),
+            Standing.WAITING,
+            id="evicted and queued again",
+        ),
+        pytest.param(
+            changed(UNIT, 2, "Running", conditions=(EVICTED,)), Standing.BOOKED, id="not yet freed"
+        ),
+    ],
+)
+def test_adoption_and_eviction(unit: QueueUnit, want: Standing) -> None:
+    assert judge(unit) is want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("12", 12), ("0", 0), ("", 0), ("abc", 0), ("²", 0), ("٣", 0), ("-1", 0)],
+)
+def test_version(text: str, want: int) -> None:
+    assert version_of(replace(UNIT, metadata=replace(UNIT.metadata, resource_version=text))) == want
+
+
+@pytest.mark.parametrize(
+    ("after", "want"),
+    [
+        pytest.param(changed(UNIT, 9, message="waits"), True, id="a status"),
+        pytest.param(build_unit("u", "b"), False, id="another quota"),
+        pytest.param(build_unit("u", "a", cpu=3), False, id="another demand"),
+        pytest.param(build_unit("u", "a", annotations={"x": "y"}), False, id="an annotation"),
+    ],
+)
+def test_same_claim(after: QueueUnit, *, want: bool) -> None:
+    assert is_same_claim(UNIT, after) is want
+
+
+@pytest.mark.parametrize(
+    ("standing", "phase", "want"),
+    [
+        (Standing.DECIDED, "Enqueued", True),
+        (Standing.BOOKED, "Dequeued", True),
+        (Standing.BOOKED, "Running", False),
+        (Standing.BOOKED, "Reserved", False),
+        (Standing.WAITING, "Enqueued", False),
+        (Standing.HELD, "TimeoutBackoff", False),
+    ],
+)
+def test_in_flight_is_between_dequeued_and_running(
+    standing: Standing, phase: str, *, want: bool
+) -> None:
+    record = UnitRecord(unit=changed(UNIT, 2, phase), version=2, standing=standing)
+    assert is_in_flight(record) is want
+    assert record.occupies is (standing in {Standing.DECIDED, Standing.BOOKED})
+
+
+CHECK = AdmissionCheckReference(name="nodes")
+CHECK_OF_OTHERS = AdmissionCheckReference(
+    name="nodes", label_selector=LabelSelector(match_labels={"team": "other"})
+)
+
+
+def test_a_missing_queue_holds() -> None:
+    assert judge_place(UNIT, None, "q") == Refusal(reason=Reason.NO_QUEUE, other="q")
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, None, id="nothing special"),
+        pytest.param({"policy": "Nonsense"}, None, id="an unknown policy: the last good goes on"),
+        pytest.param({"policy": "Intelligent"}, Reason.POLICY_NOT_SERVED, id="not built yet"),
+        pytest.param({"admission_checks": (CHECK,)}, Reason.CHECKS_NOT_SERVED, id="a check"),
+        pytest.param({"admission_checks": (CHECK_OF_OTHERS,)}, None, id="a check of others"),
+        pytest.param(
+            {"admission_checks": (CHECK_OF_OTHERS, CHECK)},
+            Reason.CHECKS_NOT_SERVED,
+            id="one of two",
+        ),
+    ],
+)
+def test_what_a_queue_asks_for(spec: dict[str, object], want: Reason | None) -> None:
+    got = judge_place(UNIT, build_queue("q", **spec), "q")  # type: ignore[arg-type] # a table's row
+    assert (got.reason if got else None) is want
+
+
+def expression(operator: str, *values: str, key: str = "team") -> LabelSelector:
+    requirement = LabelSelectorRequirement(key=key, operator=operator, values=values)
+    return LabelSelector(match_expressions=(requirement,))
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        (None, True),
+        (LabelSelector(), True),
+        (LabelSelector(match_labels={"team": "red"}), True),
+        (LabelSelector(match_labels={"team": "red", "size": "big"}), False),
+        (expression("In", "red", "blue"), True),
+        (expression("In", "blue"), False),
+        (expression("In", "x", key="absent"), False),
+        (expression("NotIn", "blue"), True),
+        (expression("NotIn", "red"), False),
+        (expression("NotIn", "x", key="absent"), True),
+        (expression("Exists"), True),
+        (expression("Exists", key="absent"), False),
+        (expression("DoesNotExist"), False),
+        (expression("DoesNotExist", key="absent"), True),
+        (expression("Unheard"), True),
+    ],
+)
+def test_selectors(selector: LabelSelector | None, *, want: bool) -> None:
+    assert selects(selector, {"team": "red"}) is want
