@@ -1,0 +1,281 @@
+"""One run of the demo: everything is started, shown, judged, and removed again.
+
+Whatever ends it (the load is through, Ctrl-C, a program that died) goes the same way out: the
+stack of what was started is undone, newest first. Should this very process be killed, a guardian
+ends the programs and removes the folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from shared_api.client.resource_types import ELASTIC_QUOTAS, JOBS, PODS, QUEUE_UNITS
+from shared_api.process.clock import Clock
+from shared_api.process.loop_thread import LoopThread
+from tests.controlplane.child_process import Guardian
+from tests.demo.cluster_content import ClusterContent, JobSubmitter
+from tests.demo.cluster_picture import ClusterPicture
+from tests.demo.clusters import Cluster, connect
+from tests.demo.demo_settings import Settings
+from tests.demo.event_feed import EventFeed, Seen
+from tests.demo.json_api import JsonApi
+from tests.demo.load_plan import LoadPlan, build_plan, take_jobs
+from tests.demo.make_slice import SLICE, read_rows
+from tests.demo.observer import HOLD_SECONDS, Observer
+from tests.demo.program_processes import ProgramProcesses
+from tests.demo.queue_table import Progress, QueueWords, build_table, plain_line
+from tests.demo.run_summary import RunFacts, build_summary
+from tests.demo.terminal import Terminal
+
+TURN_SECONDS: Final = 0.05
+"""Between two looks at what has come in and what is due."""
+DEBUG_API_SECONDS: Final = 1.0
+"""Between two questions to the debug API."""
+PATIENCE_SECONDS: Final = 60.0
+"""Without any job ending, when all are submitted: the longest runs for 37 s."""
+WATCHED: Final = (QUEUE_UNITS, ELASTIC_QUOTAS, PODS, JOBS)
+
+MakeCluster = Callable[[Settings, Path, Clock], Cluster]
+Visitor = Callable[[JsonApi], None]
+"""Called once, when everything is ready; a test's way to meddle."""
+
+
+class Outcome:
+    """What a run came to."""
+
+    def __init__(self) -> None:
+        self.complaints: list[str] = []
+        self.summary: list[str] = []
+        self.is_finished = False
+
+    @property
+    def exit_status(self) -> int:
+        """0 only when every job completed, and the observer has nothing to say."""
+        return 0 if self.is_finished and not self.complaints else 1
+
+
+class DemoRun:
+    """One run, on the calling thread, which also reads the feeds' events.
+
+    Args:
+        settings: what was asked for.
+        terminal: where it is shown.
+        clock: the time.
+        make_cluster: makes the cluster that was asked for, given a folder for its files.
+        visitor: called once, when everything is ready.
+        on_leaving: called before things are removed: from now on nothing may interrupt.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        terminal: Terminal,
+        clock: Clock,
+        *,
+        make_cluster: MakeCluster,
+        visitor: Visitor | None = None,
+        on_leaving: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._terminal = terminal
+        self._clock = clock
+        self._make_cluster = make_cluster
+        self._visitor = visitor
+        self._on_leaving = on_leaving
+        self._sink: deque[Seen] = deque()
+        self._observer = Observer()
+        self._words: dict[str, QueueWords] = {}
+        self._next_question_at = 0.0
+        self._seconds_to_ready = 0.0
+        self.outcome = Outcome()
+
+    def run(self) -> None:
+        """Run until the load is through (once) or something interrupts.
+
+        Raises:
+            DemoFailed: it can not go on; everything has been removed.
+        """
+        started_at = self._clock.monotonic()
+        with ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="koord-queue-demo-"))
+            guardian = Guardian(folder)
+            stack.callback(_dismiss, guardian, folder)
+            cluster = self._make_cluster(self._settings, folder, self._clock)
+            stack.callback(cluster.stop)
+            self._terminal.say(f"starting ({self._settings.where} cluster) ...")
+            cluster.start()
+            api = connect(cluster, self._clock)
+            stack.callback(api.close)
+            plan = self._fill(cluster, api, stack)
+            self._picture = ClusterPicture(plan.shape)
+            self._start_feeds(cluster, stack)
+            programs = ProgramProcesses(cluster, folder, guardian.group, self._clock)
+            stack.callback(programs.stop)
+            programs.start()
+            programs.wait_until_ready()
+            self._seconds_to_ready = self._clock.monotonic() - started_at
+            self._terminal.say(*self._welcome(cluster, programs, plan))
+            if self._visitor is not None:
+                self._visitor(api)
+            stack.callback(self._on_leaving)
+            self._go(cluster, programs, plan, api)
+
+    def _fill(self, cluster: Cluster, api: JsonApi, stack: ExitStack) -> LoadPlan:
+        rows = take_jobs(read_rows(SLICE), self._settings.jobs)
+        plan = build_plan(
+            rows, shape=cluster.gpu_shape(), submit_seconds=self._settings.submit_seconds
+        )
+        content = ClusterContent(api, self._clock, queue_namespace=cluster.queue_namespace)
+        if not cluster.is_throw_away():
+            stack.callback(content.remove, self._terminal.say)
+        content.install_kinds()
+        cluster.add_nodes(plan, api)
+        content.make_tenants(plan)
+        return plan
+
+    def _start_feeds(self, cluster: Cluster, stack: ExitStack) -> None:
+        for kind in WATCHED:
+            api = connect(cluster, self._clock, "koord-queue-demo-observer")
+            stack.callback(api.close)
+            feed = EventFeed(api, kind, self._clock, self._sink)
+            thread = LoopThread(f"feed-{kind.plural}", feed.step, self._clock, unblock=feed.unblock)
+            stack.callback(thread.stop)
+            thread.start()
+
+    def _welcome(
+        self, cluster: Cluster, programs: ProgramProcesses, plan: LoadPlan
+    ) -> Iterator[str]:
+        minutes = self._settings.submit_seconds / 60
+        yield (
+            f"ready after {self._seconds_to_ready:.1f} s. {len(plan.jobs)} jobs of"
+            f" {len(plan.tenants)} tenants on {plan.total_gpus} GPUs, submitted over"
+            f" {minutes:.1f} minutes: 16 hours of a real trace, {plan.pace:.0f} times as fast."
+        )
+        yield "In another terminal:"
+        yield f"  {cluster.kubectl} get queueunits -A"
+        yield f"  {cluster.kubectl} get queues,elasticquotas,jobs -A"
+        yield f"  curl {programs.debug_url}/debug/queues"
+        yield f"  curl {programs.debug_url}/debug/quotas"
+        yield f"  kubeconfig: {cluster.kubeconfig}"
+        yield "Ctrl-C ends it and removes everything."
+        yield ""
+
+    # ------------------------------------------------------------------------ while it runs
+
+    def _go(
+        self, cluster: Cluster, programs: ProgramProcesses, plan: LoadPlan, api: JsonApi
+    ) -> None:
+        began_at = self._clock.monotonic()
+        submitter = JobSubmitter(api, plan, began_at)
+        last_ended, last_news_at = 0, began_at
+        while True:
+            now = self._clock.monotonic()
+            submitter.submit_due(now)
+            self._take_events(now)
+            programs.check_alive()
+            self._show(programs, plan, now, began_at)
+            if self._picture.ended != last_ended or not submitter.is_done:
+                last_ended, last_news_at = self._picture.ended, now
+            if self._is_through(plan) or now - last_news_at > PATIENCE_SECONDS:
+                break
+            self._clock.sleep(TURN_SECONDS)
+        self._finish(cluster, programs, plan)
+        while not self._settings.once:  # until Ctrl-C
+            programs.check_alive()
+            self._clock.sleep(DEBUG_API_SECONDS)
+
+    def _is_through(self, plan: LoadPlan) -> bool:
+        return self._picture.submitted >= len(plan.jobs) and self._picture.is_everything_settled()
+
+    def _take_events(self, now: float) -> None:
+        while self._sink:
+            seen = self._sink.popleft()
+            self._observer.add(seen)
+            self._picture.apply(seen)
+        self._observer.settle(now)
+
+    def _show(
+        self, programs: ProgramProcesses, plan: LoadPlan, now: float, began_at: float
+    ) -> None:
+        if not self._terminal.is_due(now):
+            return
+        if self._terminal.is_live and now >= self._next_question_at:
+            self._next_question_at = now + DEBUG_API_SECONDS
+            self._words = _ask_for_words(programs)
+        rows = list(self._picture.rows(plan.namespaces, now))
+        progress = Progress(
+            seconds=now - began_at,
+            planned=len(plan.jobs),
+            submitted=self._picture.submitted,
+            ended=self._picture.ended,
+            used=sum(row.used for row in rows),
+            total=plan.total_gpus,
+            events=self._observer.event_count,
+            violations=len(self._observer.violations),
+        )
+        self._terminal.show(build_table(rows, self._words, progress), plain_line(rows, progress))
+
+    # ------------------------------------------------------------------------------ the end
+
+    def _finish(self, cluster: Cluster, programs: ProgramProcesses, plan: LoadPlan) -> None:
+        self._clock.sleep(HOLD_SECONDS)  # what is still on its way counts as well
+        self._take_events(self._clock.monotonic())
+        self._observer.settle_all()
+        self._picture.use.add_up(self._clock.monotonic())
+        outcome = self.outcome
+        outcome.complaints = [
+            *self._observer.violations,
+            *self._observer.book.complaints_at_the_end(len(plan.jobs)),
+        ]
+        outcome.is_finished = self._is_through(plan)
+        if not outcome.is_finished:
+            outcome.complaints[:0] = _last_words(programs)
+        facts = RunFacts(
+            namespaces=plan.namespaces,
+            jobs=list(self._picture.jobs.values()),
+            use=self._picture.use,
+            total_gpus=plan.total_gpus,
+            seconds_to_ready=self._seconds_to_ready,
+            writes=programs.writes(),
+            writes_by_kind=cluster.writes_by_kind(),
+            events=self._observer.event_count,
+            complaints=outcome.complaints,
+        )
+        outcome.summary = build_summary(facts)
+        self._terminal.say(*outcome.summary)
+        if not self._settings.once:
+            self._terminal.say("", "The load is through; all stays up to look at. Ctrl-C ends it.")
+
+
+def _dismiss(guardian: Guardian, folder: Path) -> None:
+    guardian.dismiss()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ask_for_words(programs: ProgramProcesses) -> dict[str, QueueWords]:
+    """What the debug API says of each queue; nothing where it does not answer."""
+    page = programs.ask_debug_api("/debug/queues?limit=100")
+    if not isinstance(page, dict):
+        return {}
+    return {
+        item["name"]: QueueWords(
+            policy=item["policy"], refusal=(item["lastRefusal"] or {}).get("message", "")
+        )
+        for item in page["items"]
+    }
+
+
+def _last_words(programs: ProgramProcesses) -> Iterator[str]:
+    """Why what waits is waiting, when nothing has moved for too long."""
+    words = _ask_for_words(programs)
+    if not words:
+        yield "the debug API does not answer"
+    for name, said in sorted(words.items()):
+        if said.refusal:
+            yield f"queue {name}: the next unit {said.refusal}"

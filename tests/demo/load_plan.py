@@ -1,0 +1,317 @@
+"""From the slice of the trace to quotas and jobs. Pure.
+
+One quota per tenant under one root, its min in proportion to what the tenant used in the slice,
+its max at least twice that: so tenants borrow from each other, and meet at the root. The size of
+the root follows from the load: just what the slice needs when it is played at the chosen pace.
+
+What the trace does not have is made up here, by rule: time runs faster; jobs of more than eight
+GPUs are split into workers of eight; a GPU comes with CPU and memory; every twelfth job has a
+higher priority by annotation and every thirtieth by its class; and the tenant with the largest
+jobs has the policy Block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shared_api.quantity import format_amount
+from tests.demo.json_api import Json
+from tests.demo.make_slice import WINDOW_SECONDS, TraceRow
+
+ROOT: Final = "philly"
+GPU: Final = "nvidia.com/gpu"
+WORKER_GPUS: Final = 8
+NODE_GPUS: Final = 8
+SUBMIT_SECONDS: Final = 85.0
+"""In which the whole window of the trace passes; the last jobs end about half a minute later."""
+SHORTEST_RUN_SECONDS: Final = 0.1
+
+PRIORITY: Final = "scheduling.x-k8s.io/priority"
+QUOTA_NAME: Final = "quota.scheduling.koordinator.sh/name"
+RUN_SECONDS: Final = "koord-queue.test/run-seconds"
+"""Annotation on pods: how long whoever plays the kubelet lets them run."""
+DEMO: Final = "koord-queue.test/demo"
+"""Label of everything that the demo makes: what is taken away at the end."""
+
+URGENT_CLASS: Final = "koord-queue-demo-urgent"
+URGENT_CLASS_VALUE: Final = 1000
+URGENT_PRIORITY: Final = 100
+_EVERY_ANNOTATED: Final = 12
+_EVERY_CLASSED: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuShape:
+    """What stands for one GPU of the trace.
+
+    Attributes:
+        counted: the resource that tables and summaries count.
+        amounts: base units of each resource (CPU in thousandths).
+    """
+
+    counted: str
+    amounts: Mapping[str, int]
+
+    def quantities(self, gpus: int) -> dict[str, str]:
+        """What so many GPUs are, as Kubernetes writes it."""
+        return {name: format_amount(name, each * gpus) for name, each in self.amounts.items()}
+
+    def gpus(self, counted_amount: int) -> int:
+        """How many GPUs an amount of the counted resource is."""
+        return counted_amount // self.amounts[self.counted]
+
+
+REAL_GPUS: Final = GpuShape(counted=GPU, amounts={GPU: 1, "cpu": 4000, "memory": 16 * 1024**3})
+NO_GPUS: Final = GpuShape(counted="cpu", amounts={"cpu": 10, "memory": 8 * 1024**2})
+"""For a cluster without GPUs: 32 of them are a third of a core."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantPlan:
+    """A tenant: one namespace, one quota, one queue, all of one name."""
+
+    name: str
+    min_gpus: int
+    max_gpus: int
+    policy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedJob:
+    """One job and when it is submitted."""
+
+    at_seconds: float
+    namespace: str
+    name: str
+    gpus: int
+    workers: int
+    body: Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadPlan:
+    """All that is put into the cluster."""
+
+    shape: GpuShape
+    total_gpus: int
+    tenants: tuple[TenantPlan, ...]
+    jobs: tuple[PlannedJob, ...]
+    pace: float
+    """Seconds of the trace per second."""
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where the jobs are."""
+        return tuple(tenant.name for tenant in self.tenants)
+
+
+def take_jobs(rows: Sequence[TraceRow], count: int) -> list[TraceRow]:
+    """About so many jobs, spread evenly over the slice."""
+    wanted = min(count, len(rows))
+    return [rows[number * len(rows) // wanted] for number in range(wanted)]
+
+
+def build_plan(
+    rows: Sequence[TraceRow], *, shape: GpuShape, submit_seconds: float = SUBMIT_SECONDS
+) -> LoadPlan:
+    """The plan for these jobs, submitted over so many seconds."""
+    pace = WINDOW_SECONDS / submit_seconds
+    total = _total_gpus(rows)
+    return LoadPlan(
+        shape=shape,
+        total_gpus=total,
+        tenants=tuple(_tenants(rows, total)),
+        jobs=tuple(_jobs(rows, pace, shape)),
+        pace=pace,
+    )
+
+
+def _total_gpus(rows: Sequence[TraceRow]) -> int:
+    """What the load takes on average while it is submitted, in whole nodes."""
+    average = sum(row.gpu_seconds for row in rows) / WINDOW_SECONDS
+    largest = max(row.gpu for row in rows)
+    return max(math.ceil(average / NODE_GPUS), math.ceil(largest / NODE_GPUS)) * NODE_GPUS
+
+
+def _tenants(rows: Sequence[TraceRow], total: int) -> Iterator[TenantPlan]:
+    used: Counter[str] = Counter()
+    largest: dict[str, int] = {}
+    for row in rows:
+        used[row.tenant] += row.gpu_seconds
+        largest[row.tenant] = max(row.gpu, largest.get(row.tenant, 0))
+    blocking = max(sorted(used), key=lambda tenant: _mean_gpus(rows, tenant))
+    mins = share_out(total, used)
+    for tenant, _ in used.most_common():
+        yield TenantPlan(
+            name=namespace_of(tenant),
+            min_gpus=mins[tenant],
+            max_gpus=min(total, max(2 * mins[tenant], largest[tenant])),
+            policy="Block" if tenant == blocking else "",
+        )
+
+
+def _mean_gpus(rows: Sequence[TraceRow], tenant: str) -> float:
+    gpus = [row.gpu for row in rows if row.tenant == tenant]
+    return sum(gpus) / len(gpus)
+
+
+def share_out(total: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """Divide a total in proportion to weights, whole and without rest (largest remainders)."""
+    whole = sum(weights.values())
+    shares = {name: total * weight // whole for name, weight in weights.items()}
+    by_rest = sorted(weights, key=lambda name: (-(total * weights[name] % whole), name))
+    for name in by_rest[: total - sum(shares.values())]:
+        shares[name] += 1
+    return shares
+
+
+def namespace_of(tenant: str) -> str:
+    """The namespace of a tenant, which is also the name of its quota and queue."""
+    return f"vc-{tenant}"
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+def _jobs(rows: Sequence[TraceRow], pace: float, shape: GpuShape) -> Iterator[PlannedJob]:
+    for number, row in enumerate(rows, start=1):
+        workers = math.ceil(row.gpu / WORKER_GPUS)
+        gpus = math.ceil(row.gpu / workers)
+        namespace, name = namespace_of(row.tenant), f"train-{number:03}"
+        run_seconds = max(row.duration_s / pace, SHORTEST_RUN_SECONDS)
+        yield PlannedJob(
+            at_seconds=row.submit_time_s / pace,
+            namespace=namespace,
+            name=name,
+            gpus=gpus * workers,
+            workers=workers,
+            body={
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": _job_metadata(namespace, name, number),
+                "spec": {
+                    "suspend": True,
+                    "parallelism": workers,
+                    "completions": workers,
+                    "backoffLimit": 0,
+                    "template": _template(shape.quantities(gpus), run_seconds, number),
+                },
+            },
+        )
+
+
+def _job_metadata(namespace: str, name: str, number: int) -> Json:
+    metadata: Json = {
+        "namespace": namespace,
+        "name": name,
+        "labels": {DEMO: "true", QUOTA_NAME: namespace},
+    }
+    if number % _EVERY_ANNOTATED == 0:
+        metadata["annotations"] = {PRIORITY: str(URGENT_PRIORITY)}
+    return metadata
+
+
+def _template(requests: Mapping[str, str], run_seconds: float, number: int) -> Json:
+    container: Json = {
+        "name": "worker",
+        "image": "busybox:1.36",
+        "command": ["sleep", f"{run_seconds:.1f}"],
+        # Kubernetes wants limits for GPUs, and equal ones.
+        "resources": {"requests": dict(requests), "limits": dict(requests)},
+    }
+    spec: Json = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "containers": [container],
+    }
+    if number % _EVERY_CLASSED == 0:
+        spec["priorityClassName"] = URGENT_CLASS
+    return {"metadata": {"annotations": {RUN_SECONDS: f"{run_seconds:.3f}"}}, "spec": spec}
+
+
+# --- what the jobs need around them -------------------------------------------------------------
+
+
+def build_quotas(plan: LoadPlan, queue_namespace: str) -> list[Json]:
+    """The root quota, then one per tenant."""
+    shape = plan.shape
+    root = _quota(
+        ROOT,
+        queue_namespace,
+        labels={"quota.scheduling.koordinator.sh/is-parent": "true"},
+        least=shape.quantities(plan.total_gpus),
+        most=shape.quantities(plan.total_gpus),
+    )
+    quotas = [root]
+    for tenant in plan.tenants:
+        labels = {
+            "quota.scheduling.koordinator.sh/parent": ROOT,
+            "quota.scheduling.koordinator.sh/is-parent": "false",
+        }
+        if tenant.policy:
+            labels["koord-queue/queue-policy"] = tenant.policy
+        quotas.append(
+            _quota(
+                tenant.name,
+                tenant.name,
+                labels=labels,
+                least=shape.quantities(tenant.min_gpus),
+                most=shape.quantities(tenant.max_gpus),
+            )
+        )
+    return quotas
+
+
+def _quota(
+    name: str,
+    namespace: str,
+    *,
+    labels: Mapping[str, str],
+    least: Mapping[str, str],
+    most: Mapping[str, str],
+) -> Json:
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "namespace": namespace, "labels": {DEMO: "true", **labels}},
+        "spec": {"min": dict(least), "max": dict(most)},
+    }
+
+
+def build_namespace(name: str) -> Json:
+    """A namespace of the demo's."""
+    metadata: dict[str, Any] = {"name": name, "labels": {DEMO: "true"}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def build_priority_class() -> Json:
+    """The class of the urgent jobs. It never evicts: that would be the queue's business."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": URGENT_CLASS, "labels": {DEMO: "true"}},
+        "value": URGENT_CLASS_VALUE,
+        "preemptionPolicy": "Never",
+    }
+
+
+def build_node(name: str, shape: GpuShape) -> Json:
+    """A node that holds eight GPUs, for a cluster in which nodes are only objects."""
+    sizes = {**shape.quantities(NODE_GPUS), "pods": "110"}
+    conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"capacity": sizes, "allocatable": sizes, "conditions": conditions},
+    }
+
+
+def nodes_needed(plan: LoadPlan) -> int:
+    """Half as many again as the quotas need: GPUs free here and there help no large job."""
+    return math.ceil(plan.total_gpus / NODE_GPUS * 3 / 2)

@@ -1,0 +1,75 @@
+"""A real control plane on this machine, with nodes and pods that kwok pretends to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from shared_api.quantity import format_amount
+from tests.controlplane.binaries import require_binaries
+from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed
+from tests.controlplane.tool_cache import BinariesUnavailable
+from tests.demo.clusters import DemoFailed
+from tests.demo.embedded_cluster import bare_environment
+from tests.demo.json_api import JsonApi
+from tests.demo.load_plan import GPU, NODE_GPUS, REAL_GPUS, GpuShape, LoadPlan, nodes_needed
+
+NODE_PREFIX: Final = "gpu-node"
+
+
+class LocalCluster:
+    """A `Cluster` of real etcd, API server, controllers and scheduler."""
+
+    context: str | None = None
+    queue_namespace = "koord-queue"
+
+    def __init__(self) -> None:
+        self.kubeconfig = ""
+        self.kubectl = ""
+        self._plane: ControlPlane | None = None
+
+    def start(self) -> None:
+        """Find or build the binaries, and start them."""
+        try:
+            binaries = require_binaries()
+            plane = ControlPlane(binaries, controller_manager=True, scheduler=True, kwok=True)
+            self._plane = plane
+            plane.start()
+        except (BinariesUnavailable, ControlPlaneFailed) as error:
+            raise DemoFailed(str(error)) from error
+        self.kubeconfig = str(plane.kubeconfig)
+        self.kubectl = f"{binaries / 'kubectl'} --kubeconfig {self.kubeconfig}"
+
+    def stop(self) -> None:
+        """End all of it, and remove its folder."""
+        if self._plane is not None:
+            self._plane.stop()
+
+    def gpu_shape(self) -> GpuShape:
+        """GPUs, since kwok's nodes have what they say."""
+        return REAL_GPUS
+
+    def add_nodes(self, plan: LoadPlan, api: JsonApi) -> None:
+        """Make nodes of eight GPUs."""
+        assert self._plane is not None, "it was started"
+        amounts = plan.shape.amounts
+        self._plane.create_nodes(
+            nodes_needed(plan),
+            cpu=format_amount("cpu", amounts["cpu"] * NODE_GPUS),
+            memory=format_amount("memory", amounts["memory"] * NODE_GPUS),
+            extra_resources={GPU: str(NODE_GPUS)},
+            name_prefix=NODE_PREFIX,
+        )
+
+    def is_throw_away(self) -> bool:
+        """It is."""
+        return True
+
+    def environment(self) -> Mapping[str, str]:
+        """Nothing of the person's: no proxy, no settings."""
+        return bare_environment(Path(self.kubeconfig).parent)
+
+    def writes_by_kind(self) -> Mapping[str, int]:
+        """Nothing: the API server does not say who wrote."""
+        return {}

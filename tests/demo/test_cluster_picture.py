@@ -1,0 +1,72 @@
+"""What the table shows and the summary counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.demo.cluster_picture import ClusterPicture, GpuUse
+from tests.demo.load_plan import REAL_GPUS
+from tests.demo.told_events import Story
+
+
+def picture_of(story: Story) -> ClusterPicture:
+    picture = ClusterPicture(REAL_GPUS)
+    for seen in story.told:
+        picture.apply(seen)
+    return picture
+
+
+def test_a_row_counts_units_by_phase() -> None:
+    story = Story()
+    story.quota("team", 8)
+    for name, phase in (("a", "Enqueued"), ("b", "Dequeued"), ("c", "Running"), ("d", "Succeed")):
+        story.job(name, suspend=phase == "Enqueued")
+        story.unit(name, phase, 2)
+    (row,) = picture_of(story).rows(("team",), now=100.0)
+    assert (row.waiting, row.running, row.done) == (1, 2, 1)
+    assert (row.used, row.least, row.most) == (4, 1, 8)
+    assert row.longest_wait_seconds == pytest.approx(98.0)  # job a came at second 2
+
+
+def test_a_job_has_its_times() -> None:
+    story = Story()
+    story.whole_life("a")
+    picture = picture_of(story)
+    job = picture.jobs["team", "a"]
+    assert (job.submitted_at, job.released_at, job.ended_at) == (1.0, 4.0, 9.0)
+    assert job.succeeded
+    assert picture.is_everything_settled()
+
+
+def test_it_is_not_over_before_the_units_say_so() -> None:
+    story = Story()
+    story.whole_life("a")
+    last = story.told.pop()
+    picture = picture_of(story)
+    assert not picture.is_everything_settled()
+    picture.apply(last)
+    assert picture.is_everything_settled()
+
+
+def test_gpus_are_counted_while_pods_run() -> None:
+    story = Story()
+    story.whole_life("a", gpus=4)
+    use = picture_of(story).use
+    assert use.samples == [(6.0, 4), (8.0, 0)]
+    assert use.seconds == {"team": 8.0}
+
+
+def test_use_goes_on_until_it_is_asked_for() -> None:
+    use = GpuUse()
+    use.change("a", 2, at=1.0)
+    use.change("b", 1, at=2.0)
+    use.add_up(4.0)
+    assert use.seconds == {"a": 6.0, "b": 2.0}
+
+
+def test_a_quota_that_is_gone_has_no_limits() -> None:
+    story = Story()
+    story.quota("team", 8)
+    story.tell("elasticquotas", story.told[0].body, is_gone=True)
+    (row,) = picture_of(story).rows(("team",), now=1.0)
+    assert (row.least, row.most) == (0, 0)

@@ -1,0 +1,57 @@
+"""What reaches the terminal."""
+
+from __future__ import annotations
+
+import io
+
+from tests.demo.terminal import PLAIN_SECONDS, REFRESH_SECONDS, Terminal
+
+
+class NarrowStream(io.StringIO):
+    encoding = "ascii"
+
+
+class ClosedStream(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_table_is_written_over_the_one_before() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(stream, is_live=True)
+    terminal.show(["one", "two"], "")
+    terminal.show(["three"], "")
+    assert stream.getvalue() == ("\x1b[2Kone\n\x1b[2Ktwo\n\x1b[J\x1b[2A\x1b[2Kthree\n\x1b[J")
+
+
+def test_what_is_said_stays() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(stream, is_live=True)
+    terminal.show(["one"], "")
+    terminal.say("hello")
+    terminal.show(["two"], "")
+    assert "\x1b[1A" not in stream.getvalue()
+
+
+def test_a_log_gets_plain_lines_without_escapes() -> None:
+    stream = io.StringIO()
+    Terminal(stream).show(["table"], "plain")
+    assert stream.getvalue() == "plain\n"
+
+
+def test_it_is_due_often_on_a_terminal_and_seldom_in_a_log() -> None:
+    for is_live, seconds in ((True, REFRESH_SECONDS), (False, PLAIN_SECONDS)):
+        terminal = Terminal(io.StringIO(), is_live=is_live)
+        assert terminal.is_due(100.0)
+        assert not terminal.is_due(100.0 + seconds - 0.01)
+        assert terminal.is_due(100.0 + seconds)
+
+
+def test_letters_that_a_stream_does_not_know_are_no_error() -> None:
+    stream = NarrowStream()
+    Terminal(stream).say("\u2588 bar")
+    assert stream.getvalue() == "? bar\n"
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    Terminal(ClosedStream()).say("anybody there?")

@@ -1,0 +1,90 @@
+"""What a job takes from its quota, read off the objects alone.
+
+Written apart from the scheduler's own books, which it checks: from the decision until the end,
+a unit takes the larger of what its living pods ask for and what it was granted. After the end, or
+an eviction, what still lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from shared_api.quantity import amount
+from tests.demo.json_api import Json
+
+Amounts = dict[str, int]
+"""Base units by resource."""
+
+BOOKED_PHASES: Final = frozenset(
+    ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
+)
+ADMITTED_PHASES: Final = frozenset(("Dequeued", "Running", "SchedSucceed"))
+"""In which pods may exist."""
+
+
+def phase_of(unit: Json) -> str:
+    """The unit's phase; a unit nobody has written to is Enqueued."""
+    phase: str = unit.get("status", {}).get("phase") or "Enqueued"
+    return phase
+
+
+def is_booked(unit: Json) -> bool:
+    """Whether the unit has been granted quota that it has not given back."""
+    return phase_of(unit) in BOOKED_PHASES
+
+
+def is_living(pod: Json) -> bool:
+    """Whether a pod holds what it asked for, terminating or not."""
+    return pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
+
+
+def requests_of(pod_or_template: Json) -> Amounts:
+    """What a pod asks for. The demo's pods have plain containers and nothing else."""
+    total: Amounts = {}
+    for container in pod_or_template["spec"].get("containers", ()):
+        for name, text in (container.get("resources", {}).get("requests") or {}).items():
+            total[name] = total.get(name, 0) + amount(name, text)
+    return total
+
+
+def granted_to(unit: Json) -> Amounts:
+    """What a booked unit was granted, less the pods that it gave back."""
+    status = unit["status"]
+    templates = {each["name"]: each["template"] for each in unit["spec"].get("podSet", ())}
+    given_back = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
+    total: Amounts = {}
+    for admission in status.get("admissions") or ():
+        name = admission["name"]
+        pods = max(admission["replicas"] - given_back.get(name, 0), 0)
+        each = requests_of(templates[name]) if name in templates else {}
+        for resource, needed in each.items():
+            total[resource] = total.get(resource, 0) + needed * pods
+    return total
+
+
+def charge_of(unit: Json | None, pods: Iterable[Json]) -> Amounts:
+    """What a job takes now."""
+    total: Amounts = {}
+    for pod in pods:
+        if is_living(pod):
+            for resource, needed in requests_of(pod).items():
+                total[resource] = total.get(resource, 0) + needed
+    if unit is not None and is_booked(unit):
+        for resource, granted in granted_to(unit).items():
+            total[resource] = max(total.get(resource, 0), granted)
+    return total
+
+
+def is_condition_true(body: Json, kind: str) -> bool:
+    """Whether an object says so of itself."""
+    return any(
+        condition["type"] == kind and condition["status"] == "True"
+        for condition in body.get("status", {}).get("conditions") or ()
+    )
+
+
+def controller_uid(pod: Json) -> str:
+    """The uid of the job that a pod belongs to, or ""."""
+    owners: list[Json] = pod["metadata"].get("ownerReferences") or []
+    return next((owner["uid"] for owner in owners if owner.get("controller")), "")

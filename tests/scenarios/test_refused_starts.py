@@ -1,0 +1,149 @@
+"""What a user got wrong before anything runs: exit code 2, one line that says what and where."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.scenario
+
+ROOT = Path(__file__).parents[2]
+TLS = ROOT / "tests" / "data" / "tls"
+CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
+PATIENCE_SECONDS = 30.0
+PROGRAMS = ("queue_scheduler", "queue_controllers")
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    """A cluster where nobody answers: none of these programs gets as far as to ask."""
+    path = tmp_path / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def refusal(module: str, kubeconfig: Path, *flags: str) -> str:
+    """Start a program that must refuse; return the one line that it says."""
+    free = ["--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]
+    if module == "queue_scheduler":
+        free.append("--debug-address=127.0.0.1:0")
+    done = subprocess.run(
+        [sys.executable, "-m", module, f"--kubeconfig={kubeconfig}", *free, *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    said = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert len(said) == 1, done.stderr
+    return said[0]
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "says"),
+    [
+        pytest.param("queue_scheduler", "plugns: []", "`plugns`", id="scheduler, a key"),
+        pytest.param(
+            "queue_scheduler", "plugins: [{nam: Priority}]", "`$.plugins[0]`", id="scheduler, below"
+        ),
+        pytest.param(
+            "queue_scheduler",
+            "pluginConfigs: {ElasticQuotaV2: {mod: max}}",
+            "pluginConfigs.ElasticQuotaV2",
+            id="scheduler, an argument",
+        ),
+        pytest.param(
+            "queue_scheduler", "plugins: [{name: Elastic}]", "'Elastic'", id="scheduler, a plugin"
+        ),
+        pytest.param("queue_controllers", "jbo: {}", "`jbo`", id="controllers, a key"),
+        pytest.param(
+            "queue_controllers", "job: {runningTimeot: 3}", "job: ", id="controllers, below"
+        ),
+        pytest.param(
+            "queue_controllers", "job: {runningTimeout: soon}", "job.runningTimeout", id="a value"
+        ),
+    ],
+)
+def test_a_typo_in_the_configuration_is_named_with_its_path(
+    kubeconfig: Path, tmp_path: Path, module: str, text: str, says: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert says in refusal(module, kubeconfig, f"--config={path}")
+
+
+@pytest.mark.parametrize(
+    ("module", "flag"),
+    [
+        *(
+            (module, flag)
+            for module in PROGRAMS
+            for flag in ("--health-address", "--metrics-address")
+        ),
+        ("queue_scheduler", "--debug-address"),
+    ],
+)
+def test_a_port_in_use_is_named_with_its_flag(
+    kubeconfig: Path, taken_port: int, module: str, flag: str
+) -> None:
+    said = refusal(module, kubeconfig, f"{flag}=127.0.0.1:{taken_port}")
+    assert said == f"error: {flag}: 127.0.0.1:{taken_port} is already in use"
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        pytest.param(["--debug-address=:0"], "--debug-address", id="open without TLS"),
+        pytest.param(["--debug-address=10.0.0.7:19876"], "needs --debug-tls", id="of the machine"),
+        pytest.param(
+            ["--debug-address=:0", f"--debug-tls-certificate={CERTIFICATE}"],
+            "go together",
+            id="half",
+        ),
+        pytest.param(
+            ["--debug-address=:0", "--debug-tls-certificate=/none", f"--debug-tls-key={KEY}"],
+            "--debug-tls-certificate /none",
+            id="no such file",
+        ),
+        pytest.param(
+            [f"--metrics-tls-certificate={CERTIFICATE}"], "--metrics-tls-key", id="metrics, half"
+        ),
+        pytest.param(
+            [f"--metrics-tls-certificate={KEY}", f"--metrics-tls-key={KEY}"],
+            "--metrics-tls-certificate",
+            id="metrics, no certificate",
+        ),
+        pytest.param(["--debug-address=nowhere"], "--debug-address", id="no address"),
+        pytest.param(["--oversellrate=2"], "oversell", id="oversold in the wrong mode"),
+        pytest.param(["--leader-elect-lease-duration=5"], "lease", id="lease too short"),
+    ],
+)
+def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str) -> None:
+    assert says in refusal("queue_scheduler", kubeconfig, *flags)
+
+
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path, module: str) -> None:
+    assert "none.yaml" in refusal(module, tmp_path / "none.yaml")
