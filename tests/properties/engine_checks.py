@@ -137,6 +137,16 @@ def check_heads(engine: Engine, quotas: Quotas) -> None:
     assert quotas.protected == first
 
 
+def check_waiters(engine: Engine, quotas: Quotas) -> None:
+    """The plugin is asked to wake exactly the classes that sleep."""
+    asleep = set()
+    for line in engine.queues:
+        infos = [record.info for record in engine.waiting(line.name) if record.info is not None]
+        numbers = {line.class_number(info) for info in infos}
+        asleep |= {(line.name, number) for number in numbers if line.is_asleep(number)}
+    assert quotas.waiters() == asleep
+
+
 def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
     """At rest: whoever waits in line would be refused now, or is held back by policy."""
     for line in engine.queues:

@@ -1,0 +1,302 @@
+"""ElasticQuotaV2: units are mapped to, filtered by, and booked against ElasticQuotas.
+
+The arithmetic is in `queue_scheduler.quota`; this is its door to the framework: which quota and
+queue a unit belongs to, and the translation of facts and refusals.
+
+Which quota: the unit's label, else its namespace's quota by koord-scheduler's rule (the default
+quota never counts). Which queue: `koord-queue/queue-name`, else `spec.queue`, else the queue
+named like the quota. A queue other than that one must list the quota in its annotation
+`koord-queue/available-quota-in-queue` (or `koord-queue/available-quota`; `*` lists all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, cast
+
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.framework.extension_points import (
+    ForeignPod,
+    Mapped,
+    QueueDirectory,
+    Unmapped,
+    Waiter,
+)
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.quota.capacity import NodeCapacity
+from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    QuotaProblem,
+    QuotaRefusal,
+    QuotaView,
+    RefusalReason,
+)
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import NO_UID, Uid
+from shared_api.objects.node import Node
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.quota_names import read_namespaces
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA,
+    PREEMPTIBLE,
+    read_annotation,
+    read_queue_name,
+    read_quota_name,
+)
+
+NAME: Final = "ElasticQuotaV2"
+"""The name under which upstream's configuration lists this plugin."""
+
+
+class ElasticQuotaPlugin:
+    """Quota and queue of units, and the books of the quotas."""
+
+    name = NAME
+
+    def __init__(self, settings: QuotaSettings, expected_capacity: Amounts | None = None) -> None:
+        self.books = QuotaBooks(settings)
+        self._settings = settings
+        self._expected_capacity = expected_capacity
+        self._capacity = NodeCapacity()
+        self._foreign: dict[str, ForeignPod] = {}
+        self._told_problems: frozenset[QuotaProblem] = frozenset()
+        self._problems_may_differ = False
+        self._uids: dict[str, Uid] = {}
+        self._namespaces: dict[str, frozenset[str]] = {}
+        self._known: frozenset[str] = frozenset()
+        self._tell_capacity()
+
+    # --- mapping ------------------------------------------------------------------------------
+
+    def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
+        """Place a unit in quota and queue, or say what is missing."""
+        meta = unit.metadata
+        quota = read_quota_name(meta.labels)
+        by_namespace = () if quota else (f"namespace/{meta.namespace}",)
+        quota = quota or self.books.quota_of_namespace(meta.namespace)
+        name = read_queue_name(meta.labels, meta.annotations) or unit.spec.queue or quota
+        # A quota that exists and can not be used places its units all the same: the books refuse
+        # them, and wake them when it is repaired.
+        if quota not in self._known:
+            refusal = Refusal(reason=Reason.NO_QUOTA, quota=quota, other=meta.namespace)
+            return Unmapped(refusal, (*by_namespace, f"quota/{quota}"), name)
+        queue = queues.queue(name)
+        waits_for = (*by_namespace, f"quota/{quota}", f"queue/{name}")
+        if queue is None:
+            refusal = Refusal(reason=Reason.NO_QUEUE, quota=quota, other=name)
+            return Unmapped(refusal, waits_for, name)
+        if name != quota and not _takes_quota(queue, quota):
+            refusal = Refusal(reason=Reason.QUOTA_NOT_IN_QUEUE, quota=quota, other=name)
+            return Unmapped(refusal, waits_for, name)
+        return Mapped(quota=quota, queue=name)
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Return the unit's quota and its ancestors; the quota alone where it is unknown."""
+        meta = unit.metadata
+        quota = read_quota_name(meta.labels) or self.books.quota_of_namespace(meta.namespace)
+        return self.books.chain(quota) or ((quota,) if quota else ())
+
+    def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
+        """Return the quota that koord-scheduler charges a pod to."""
+        return self.books.quota_of_pod(labels, namespace)
+
+    # --- deciding -----------------------------------------------------------------------------
+
+    def class_key(self, unit: QueueUnit) -> Hashable:
+        """Nothing besides quota, demand and preemptibility enters the answer."""
+        return None
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Ask the books whether the unit's demand fits."""
+        refusal = self.books.check(info.quota, _demand(info))
+        return None if refusal is None else _translate(refusal)
+
+    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
+        """Book the unit whole."""
+        self.books.book(info.uid, info.quota, _demand(info))
+        return None
+
+    def unreserve(self, uid: Uid) -> None:
+        """Take back what is booked for the uid."""
+        self.books.release(uid)
+
+    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+        """Book exactly this for the uid, fitting or not."""
+        self.books.book(uid, quota, Demand(amounts, non_preemptible))
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        """Leave a refused class with the books."""
+        self.books.wait(waiter, info.quota, _demand(info), _translate_back(refusal))
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """Forget a class."""
+        self.books.stop_waiting(waiter)
+
+    def take_woken(self) -> list[Waiter]:
+        """Return the classes that changes may have enabled."""
+        return cast("list[Waiter]", self.books.take_woken())
+
+    def domains(self, quota: str) -> frozenset[str]:
+        """Return what units of the quota compete for.
+
+        In `runtime` mode every start changes the division of the whole tree. Otherwise two
+        quotas compete when they have an ancestor in common, that is the same one at the top.
+        """
+        if self._settings.mode is QuotaMode.RUNTIME:
+            return frozenset({f"tree/{self.books.tree_id(quota)}"})
+        chain = self.books.chain(quota)
+        return frozenset({f"quota/{chain[-1]}"}) if chain else frozenset()
+
+    def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
+        """Tell the books the first waiting unit of a quota."""
+        self.books.protect(quota, None if info is None else _demand(info))
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a quota; say which units may find their place by it."""
+        return self._change_quota(quota, gone=False)
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a deleted quota; its waiting units have to be placed again."""
+        return self._change_quota(quota, gone=True)
+
+    def _change_quota(self, quota: ElasticQuota, *, gone: bool) -> tuple[str, ...]:
+        meta = quota.metadata
+        listed = frozenset({meta.namespace, *read_namespaces(quota)})
+        concerned = sorted(listed | self._namespaces.pop(meta.key, frozenset()))
+        before = [self.books.quota_of_namespace(namespace) for namespace in concerned]
+        if gone:
+            self.books.on_quota_gone(meta.namespace, meta.name, meta.uid)
+            self._uids.pop(meta.key, None)
+        else:
+            self._namespaces[meta.key] = listed
+            self._uids[meta.key] = meta.uid
+            self.books.on_quota(quota)
+        self._problems_may_differ = True
+        # Only what may be mapped differently now: an edit of amounts moves no unit.
+        known, self._known = self._known, frozenset(self.books.names())
+        names = known.symmetric_difference(self._known)
+        after = [self.books.quota_of_namespace(namespace) for namespace in concerned]
+        moved = [ns for ns, was, now in zip(concerned, before, after, strict=True) if was != now]
+        if moved or names:
+            for key, pod in self._foreign.items():
+                self._tell_foreign(key, pod)
+        return (
+            *(f"quota/{name}" for name in sorted(names)),
+            *(f"namespace/{namespace}" for namespace in moved),
+        )
+
+    def on_node(self, node: Node) -> None:
+        """Take a node."""
+        self._capacity.on_node(node)
+        self._tell_capacity()
+
+    def on_node_gone(self, name: str) -> None:
+        """Take a deleted node."""
+        self._capacity.on_node_gone(name)
+        self._tell_capacity()
+
+    def _tell_capacity(self) -> None:
+        """The nodes decide; what is expected stands in where there is no node at all."""
+        total = self._capacity.total
+        self.books.on_capacity(self._expected_capacity if total is None else total)
+
+    def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
+        """Take a pod that no unit accounts for."""
+        if pod is None:
+            known = self._foreign.pop(key, None)
+            if known is not None:
+                self.books.on_foreign(key, "", None)
+            return
+        self._foreign[key] = pod
+        self._tell_foreign(key, pod)
+
+    def _tell_foreign(self, key: str, pod: ForeignPod) -> None:
+        self.books.on_foreign(
+            key,
+            self.books.quota_of_pod(pod.labels, pod.namespace),
+            pod.request,
+            bound=pod.bound,
+            non_preemptible=pod.labels.get(PREEMPTIBLE) == "false",
+        )
+
+    def take_notices(self) -> list[Notice]:
+        """Return what is newly wrong with quotas, as events on them."""
+        if not self._problems_may_differ:
+            return []
+        self._problems_may_differ = False
+        problems = self.books.problems()
+        known, self._told_problems = self._told_problems, frozenset(problems)
+        return [self._notice(problem) for problem in problems if problem not in known]
+
+    def _notice(self, problem: QuotaProblem) -> Notice:
+        # By the object, not by its name: two quotas of one name are what some problems are about.
+        key = f"{problem.namespace}/{problem.quota}"
+        uid = self._uids.get(key, NO_UID)
+        kind, note = "ElasticQuota", problem.text
+        return Notice(kind=kind, key=key, uid=uid, reason=problem.kind, note=note)
+
+    def views(self) -> list[QuotaView]:
+        """Return all quotas with their numbers, by name."""
+        found = (self.books.view(name) for name in self.books.names())
+        return [view for view in found if view is not None]
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self) -> ElasticQuotaPlugin:
+        """Return an independent plugin with the same books."""
+        twin = ElasticQuotaPlugin(self._settings, self._expected_capacity)
+        twin.books = self.books.fork()
+        twin._capacity = self._capacity.fork()
+        twin._foreign = dict(self._foreign)
+        twin._told_problems = self._told_problems
+        twin._uids = dict(self._uids)
+        twin._namespaces = dict(self._namespaces)
+        twin._known = self._known
+        return twin
+
+
+def _takes_quota(queue: Queue, quota: str) -> bool:
+    for key in AVAILABLE_QUOTA:
+        listed = read_annotation(queue.metadata.annotations, key)
+        if listed is not None:
+            names = {name.strip() for name in listed.split(",")}
+            return "*" in names or quota in names
+    return False
+
+
+def _demand(info: QueueUnitInfo) -> Demand:
+    return Demand(info.demand.total, info.non_preemptible)
+
+
+def _translate(refusal: QuotaRefusal) -> Refusal:
+    """The framework's words for the books' no; the reasons carry the same values."""
+    return Refusal(
+        reason=Reason(refusal.reason.value),
+        quota=refusal.quota,
+        resource=refusal.resource,
+        limit=refusal.limit,
+        used=refusal.used,
+        requested=refusal.requested,
+        other=refusal.other,
+    )
+
+
+def _translate_back(refusal: Refusal) -> QuotaRefusal:
+    return QuotaRefusal(
+        reason=RefusalReason(refusal.reason.value),
+        quota=refusal.quota,
+        resource=refusal.resource,
+        limit=refusal.limit,
+        used=refusal.used,
+        requested=refusal.requested,
+        missing=refusal.missing,
+        other=refusal.other,
+    )

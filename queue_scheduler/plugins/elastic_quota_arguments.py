@@ -1,0 +1,86 @@
+"""Arguments of the plugin ElasticQuotaV2 in the configuration file.
+
+    pluginConfigs:
+      ElasticQuotaV2:
+        mode: runtime
+        koordinatorVersion: "1.8"
+
+They say which koord-scheduler will judge the pods, because that can not be read from the
+cluster, and how strict the queue is. Each maps to a field of `QuotaSettings`, where the effect
+is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from queue_scheduler.quota.quota_settings import (
+    QuotaMode,
+    QuotaSettings,
+    QuotaSettingsError,
+    Rounding,
+    SpecialQuotas,
+    default_special_max,
+)
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import Amounts, parse_amounts
+
+
+class ElasticQuotaArguments(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The arguments, as written."""
+
+    mode: QuotaMode = QuotaMode.RUNTIME
+    koordinator_version: str = "1.8"
+    rounding: Rounding | None = None
+    enable_min_quota_scale: bool = True
+    enable_check_parent_quota: bool = False
+    special_quotas: SpecialQuotas = SpecialQuotas.OBSERVED
+    default_quota_group_max: dict[str, str | int | float] | None = None
+    system_quota_group_max: dict[str, str | int | float] | None = None
+    foreign_pending: bool = True
+    guarantee_usage: bool = False
+    multi_quota_tree: bool = False
+    expected_capacity: dict[str, str | int | float] | None = None
+
+
+def read_arguments(
+    arguments: Mapping[str, Any], oversell_rate: Fraction
+) -> tuple[QuotaSettings, Amounts | None]:
+    """Return (settings, expected capacity or None).
+
+    Raises:
+        ValueError: An unknown key, a value of the wrong type, or settings that contradict each
+            other; the message names the key.
+    """
+    try:
+        given = msgspec.convert(dict(arguments), ElasticQuotaArguments)
+        settings = QuotaSettings(
+            mode=given.mode,
+            koordinator_version=given.koordinator_version,
+            rounding_override=given.rounding,
+            scale_min=given.enable_min_quota_scale,
+            check_parent=given.enable_check_parent_quota,
+            special_quotas=given.special_quotas,
+            default_quota_max=_special_max(given.default_quota_group_max),
+            system_quota_max=_special_max(given.system_quota_group_max),
+            foreign_pending=given.foreign_pending,
+            oversell_numerator=oversell_rate.numerator,
+            oversell_denominator=oversell_rate.denominator,
+            guarantee_usage=given.guarantee_usage,
+            multi_quota_tree=given.multi_quota_tree,
+        )
+        expected = given.expected_capacity
+        return settings, None if expected is None else parse_amounts(expected)
+    except (msgspec.ValidationError, QuotaSettingsError, QuantityError) as error:
+        msg = f"pluginConfigs.ElasticQuotaV2: {error}"
+        raise ValueError(msg) from error
+
+
+def _special_max(given: Mapping[str, str | int | float] | None) -> Amounts:
+    return default_special_max() if given is None else parse_amounts(dict(given))

@@ -1,0 +1,253 @@
+"""The trees that follow from quotas, nodes and the ledger, with sums that follow every booking.
+
+Built anew when a quota or the nodes' total changes, from sums per quota name, so that it costs
+what there are quotas, not units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from queue_scheduler.quota.guarantee import entitle
+from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.quota.quota_fit import (
+    check_max,
+    check_min,
+    check_non_preemptible,
+    check_overused,
+    check_total,
+    room,
+)
+from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota.quota_lookup import QuotaLookup
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, SpecialQuotas
+from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
+from queue_scheduler.quota.quota_tree import build_forest, tree_totals
+from queue_scheduler.quota.runtime_walk import RuntimeWalk
+from queue_scheduler.quota.scheduler_memory import unrefreshed_quotas
+from queue_scheduler.quota.scratch_check import check_from_scratch
+from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
+
+
+class BuiltTrees:
+    """Every quota's books by name, their trees by tree id."""
+
+    __slots__ = (
+        "_asked",
+        "_counts_pending",
+        "_mode",
+        "books",
+        "forest",
+        "lookup",
+        "settings",
+        "trees",
+        "walks",
+    )
+
+    def __init__(
+        self,
+        settings: QuotaSettings,
+        specs: Iterable[QuotaSpec],
+        nodes_total: Mapping[str, int] | None,
+        ledger: QuotaLedger,
+    ) -> None:
+        specs = list(specs)
+        self.settings = settings
+        self._mode = settings.mode
+        self._asked: tuple[Demand, str, int] | None = None
+        self._counts_pending = settings.foreign_pending
+        specials = _special_specs(settings, specs)
+        divides_specials = (
+            settings.special_quotas is SpecialQuotas.OBSERVED or self._mode is not QuotaMode.RUNTIME
+        )
+        self.forest = build_forest(
+            specs,
+            multi_quota_tree=settings.multi_quota_tree,
+            specials=specials if divides_specials else (),
+        )
+        self.lookup = QuotaLookup(specs)
+        self.trees = {
+            tree_id: TreeBooks(tree, settings, () if divides_specials or tree_id else specials)
+            for tree_id, tree in self.forest.trees.items()
+        }
+        self.books: dict[str, NodeBooks] = {
+            name: books for tree in self.trees.values() for name, books in tree.nodes.items()
+        }
+        if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
+            for tree_id, total in tree_totals(self.forest, nodes_total).items():
+                self.trees[tree_id].put_total(total)
+        for name, account in ledger.accounts.items():
+            self._charge_account(name, account)
+        self.walks: dict[str, RuntimeWalk] = {}
+        for tree_id, tree in self.trees.items():
+            entitle(tree)
+            if tree.divides:
+                self.walks[tree_id] = RuntimeWalk(tree, unrefreshed_quotas(tree.tree))
+
+    # --- charging -------------------------------------------------------------------------------
+
+    def books_of_unit(self, quota: str) -> NodeBooks:
+        """Return the books that a unit is charged in: the orphans' if its quota is in no tree."""
+        books = self.books.get(quota)
+        return self.trees[""].orphans if books is None else books
+
+    def books_of_pod(self, quota: str) -> NodeBooks:
+        """Return the books that a foreign pod is charged in.
+
+        A quota that does not exist counts as the default quota, as for koord-scheduler.
+        """
+        books = self.books.get(quota)
+        if books is not None:
+            return books
+        if quota in self.forest.broken:
+            return self.trees[""].orphans
+        return self.books[DEFAULT_QUOTA]
+
+    def charge_unit(self, quota: str, demand: Demand, sign: int) -> NodeBooks:
+        """Add (1) or take back (-1) a booking; return where it was charged."""
+        books = self.books_of_unit(quota)
+        tree = books.tree
+        asked = self._asked
+        is_foreseen = asked is not None and asked[0] is demand and asked[1:] == (quota, tree.clock)
+        _charge(books, demand, sign, commits=True)
+        if is_foreseen and sign > 0:
+            self.walks[tree.tree.tree_id].come_true()
+        return books
+
+    def charge_pod(self, pod: ForeignPod, sign: int) -> NodeBooks | None:
+        """Add or take back a foreign pod; return where, or None if such pods do not count."""
+        if self._mode is QuotaMode.MAX or not (pod.is_bound or self._counts_pending):
+            return None
+        books = self.books_of_pod(pod.quota)
+        _charge(books, pod.demand, sign, commits=pod.is_bound)
+        return books
+
+    def _charge_account(self, name: str, account: Account) -> None:
+        _charge_sums(self.books_of_unit(name), account.units, account.units_np)
+        if self._mode is QuotaMode.MAX:
+            return
+        books = self.books_of_pod(name)
+        _charge_sums(books, account.bound, account.bound_np)
+        if self._counts_pending:
+            _charge_sums(books, account.pending, account.pending_np, commits=False)
+
+    # --- the question, without the guarantee ----------------------------------------------------
+
+    def check(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+        """Return why the limits of the mode refuse, or None."""
+        match self._mode:
+            case QuotaMode.MAX:
+                return check_max(books, items)
+            case QuotaMode.MIN:
+                return check_min(books, items) or check_max(books, items)
+            case QuotaMode.RUNTIME:
+                return self._check_runtime(books, items, demand)
+            case _:
+                assert_never(self._mode)
+
+    def _check_runtime(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+        tree = books.tree
+        refusal = self._check_sums(books, items, demand)
+        if refusal is not None:
+            return refusal
+        if self.settings.guarantee_usage:
+            return check_from_scratch(books, demand)
+        # Whoever asks books next, as a rule.
+        self._asked = (demand, books.name, tree.clock)
+        return self.walks[tree.tree.tree_id].check(books, items)
+
+    def _check_sums(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+        """Return why what `runtime` mode compares with plain limits refuses, or None."""
+        tree = books.tree
+        if tree.total is None:
+            return QuotaRefusal(reason=RefusalReason.NO_CAPACITY, quota=tree.root.name)
+        if books.is_special:
+            return None
+        refusal = check_max(books, items) or check_overused(books, items)
+        if refusal is None and demand.non_preemptible:
+            refusal = check_non_preemptible(books, items)
+        if refusal is None and self.settings.cap_by_total:
+            refusal = check_total(tree, items)
+        return refusal
+
+    def check_same_reason(
+        self, books: NodeBooks, items: Items, demand: Demand, refusal: QuotaRefusal
+    ) -> QuotaRefusal | None:
+        """Return whether runtimes refuse on the resource they refused on before; None: ask anew."""
+        if self.settings.guarantee_usage:
+            return None
+        now = self._check_sums(books, items, demand)
+        if now is not None:
+            return now
+        self._asked = None
+        walk = self.walks[books.tree.tree.tree_id]
+        amount = next((amount for key, amount in items if key == refusal.resource), 0)
+        return walk.check_resource(books, refusal.resource, amount)
+
+    def why_unusable(self, quota: str) -> QuotaRefusal:
+        """Return the refusal of a quota that is in no tree."""
+        culprit = self.forest.broken.get(quota)
+        if culprit is None:
+            return QuotaRefusal(reason=RefusalReason.UNKNOWN_QUOTA, quota=quota)
+        return QuotaRefusal(reason=RefusalReason.BROKEN_CHAIN, quota=quota, other=culprit)
+
+    # --- for those who wait ---------------------------------------------------------------------
+
+    def node(self, tree_id: str, name: str) -> NodeBooks | None:
+        """Return a quota's books, or the root's by its name."""
+        tree = self.trees[tree_id]
+        return tree.root if name == tree.root.name else tree.nodes.get(name)
+
+    def room(self, tree_id: str, name: str, reason: RefusalReason, key: str) -> int | None:
+        """Return what is left under a limit; None: there is no such limit."""
+        books = self.node(tree_id, name)
+        return None if books is None else room(self.trees[tree_id], books, reason, key)
+
+    def is_settled(
+        self, tree: TreeBooks, quota: str, demand: Demand, refusal: QuotaRefusal, seen_at: int
+    ) -> bool:
+        """Say whether a refusal by runtimes surely stands since `seen_at`.
+
+        Nothing happened below what decided, and all above it is still wide.
+        """
+        scope = tree.nodes.get(refusal.within)
+        books = self.books.get(quota)
+        if scope is None or books is None or scope.changed_at > seen_at:
+            return False
+        walk = self.walks[tree.tree.tree_id]
+        amount = demand.amounts.get(refusal.resource, 0)
+        return walk.is_plain_above(scope, books, refusal.resource, amount)
+
+
+def _charge(books: NodeBooks, demand: Demand, sign: int, *, commits: bool) -> None:
+    items = books.counted(demand.amounts)
+    if sign < 0:
+        items = [(key, -amount) for key, amount in items]
+    books.tree.charge(books, items, frees=sign < 0, commits=commits)
+    if demand.non_preemptible:
+        books.tree.charge_non_preemptible(books, items)
+
+
+def _charge_sums(
+    books: NodeBooks, sums: Amounts, np_sums: Amounts, *, commits: bool = True
+) -> None:
+    books.tree.charge(books, books.counted(sums), frees=False, commits=commits)
+    books.tree.charge_non_preemptible(books, books.counted(np_sums))
+
+
+def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:
+    """Return default and system quota as their objects say, or else the settings."""
+    maxima = {
+        SYSTEM_QUOTA: settings.system_quota_max,
+        DEFAULT_QUOTA: settings.default_quota_max,
+    }
+    for spec in specs:
+        if spec.name in maxima and spec.max and spec.is_usable:
+            maxima[spec.name] = spec.max
+    return [
+        QuotaSpec(name=name, max=maximum, weight=effective_weight(None, maximum))
+        for name, maximum in maxima.items()
+    ]

@@ -1,0 +1,104 @@
+"""What the nodes have together, as koord-scheduler counts it.
+
+The sum of `status.allocatable` over all nodes, cordoned and not-ready ones included, less what the
+annotation `node.koordinator.sh/reservation` takes off: its `resources`, with cpu replaced by the
+number of `reservedCPUs` where those are given, floored at 0, and only for the apply policies ""
+and "Default".
+
+Source: elasticquota.md 7.5.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from shared_api.objects.node import Node
+from shared_api.objects.pod import ResourceQuantities
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import Amounts, add, parse_amounts, subtract
+from shared_api.well_known_labels import NODE_RESERVATION
+
+MAX_RESERVED_CPUS: Final = 8192
+"""Linux's own limit (CONFIG_NR_CPUS); a longer range is nonsense."""
+
+
+class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
+    resources: ResourceQuantities = {}
+    reserved_cpus: str = msgspec.field(name="reservedCPUs", default="")
+    apply_policy: str = ""
+
+
+class NodeCapacity:
+    """The sum over the nodes, kept current."""
+
+    __slots__ = ("_nodes", "_total")
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Amounts] = {}
+        self._total: Amounts = {}
+
+    @property
+    def total(self) -> Amounts | None:
+        """The sum in base units; None where there is no node at all."""
+        return self._total if self._nodes else None
+
+    def on_node(self, node: Node) -> None:
+        """Take a new or changed node."""
+        name = node.metadata.name
+        self.on_node_gone(name)
+        self._nodes[name] = allocatable(node)
+        self._total = add(self._total, self._nodes[name])
+
+    def on_node_gone(self, name: str) -> None:
+        """Forget a node; unknown ones too."""
+        known = self._nodes.pop(name, None)
+        if known is not None:
+            rest = subtract(self._total, known)
+            self._total = {resource: amount for resource, amount in rest.items() if amount}
+
+    def fork(self) -> NodeCapacity:
+        """Return an independent copy."""
+        twin = NodeCapacity()
+        twin._nodes = dict(self._nodes)
+        twin._total = dict(self._total)
+        return twin
+
+
+def allocatable(node: Node) -> Amounts:
+    """Return what one node offers; an amount that can not be read offers nothing."""
+    try:
+        amounts = parse_amounts(node.status.allocatable)
+    except QuantityError:
+        return {}
+    reserved = _reserved(node.metadata.annotations.get(NODE_RESERVATION, ""))
+    rest = {key: amounts[key] - reserved.get(key, 0) for key in amounts}
+    return {resource: max(0, amount) for resource, amount in rest.items()}
+
+
+def _reserved(text: str) -> Amounts:
+    if not text:
+        return {}
+    try:
+        reservation = msgspec.json.decode(text, type=_Reservation)
+        amounts = parse_amounts(reservation.resources)
+        cpus = _count_cpus(reservation.reserved_cpus)
+    except (msgspec.MsgspecError, QuantityError, ValueError):
+        return {}
+    if reservation.apply_policy not in {"", "Default"}:
+        return {}
+    return {**amounts, "cpu": cpus * 1000} if cpus else amounts
+
+
+def _count_cpus(text: str) -> int:
+    """Count the members of a cpuset list such as "0-3,8"."""
+    count = 0
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, _, last = part.partition("-")
+        size = int(last or first) - int(first) + 1
+        if not 0 < size <= MAX_RESERVED_CPUS:
+            msg = f"{part!r} is no range of CPUs"
+            raise ValueError(msg)
+        count += size
+    return count

@@ -1,0 +1,368 @@
+"""The books of all quotas: facts in, bookings, the question whether a demand fits, who to wake.
+
+The one door of this package. Facts and bookings are kept as they came (the specs of the quotas,
+`quota_ledger`); trees with running sums (`built_trees`) follow from them, and follow every booking.
+A change of a quota only throws the trees away: the next question builds them anew, so that many
+changes in a row cost one build.
+
+A question goes through the rules of the mode, the cheap ones first (decisions C 1):
+
+    max      max x rate at the quota and every ancestor                        quota_fit
+    min      min at the quota, max at every ancestor                           quota_fit
+    runtime  max as above, min for what is non-preemptible, the nodes' total,  quota_fit
+             the promise about koord-scheduler's runtimes                      runtime_walk
+    all      the owner's guarantee                                             guarantee
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from queue_scheduler.quota.built_trees import BuiltTrees
+from queue_scheduler.quota.guarantee import ProtectedDemands, check_guarantee, entitle
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    QuotaProblem,
+    QuotaRefusal,
+    QuotaView,
+)
+from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
+from queue_scheduler.quota.quota_views import build_view
+from queue_scheduler.quota.tree_books import NodeBooks, TreeBooks
+from queue_scheduler.quota.waiting_room import CONTRACT_REASONS, Rank, Waiting, WaitingRoom
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import NO_UID, Uid
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import SPECIAL_QUOTAS
+
+
+class QuotaBooks:
+    """Everything the engine asks about quotas. Not thread-safe: the engine's lock guards it."""
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._settings = settings
+        self._specs: dict[tuple[str, str], QuotaSpec] = {}
+        self._nodes_total: Amounts | None = None
+        self._ledger = QuotaLedger()
+        self._protected = ProtectedDemands()
+        self._waiting = WaitingRoom()
+        # Follows from the above; None until somebody asks.
+        self._trees: BuiltTrees | None = None
+
+    # --- facts: each is a level, repeating it changes nothing -----------------------------------
+
+    def on_quota(self, quota: ElasticQuota) -> None:
+        """Take an ElasticQuota as it is now. Never raises for what is in it: see `problems`."""
+        spec = parse_quota(quota)
+        key = (spec.namespace, spec.name)
+        if self._specs.get(key) != spec:
+            self._specs[key] = spec
+            self._outdate()
+
+    def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
+        """Forget an ElasticQuota; bookings stay under its name until they end.
+
+        Nothing happens if the object known under that name has another uid: it was made again.
+        """
+        spec = self._specs.get((namespace, name))
+        if spec is not None and (not uid or spec.uid == uid):
+            del self._specs[namespace, name]
+            self._outdate()
+
+    def on_capacity(self, total: Mapping[str, int] | None) -> None:
+        """Take the sum of the nodes (`capacity.NodeCapacity`); None: no node is known."""
+        if total == self._nodes_total:
+            return
+        self._nodes_total = None if total is None else dict(total)
+        if self._settings.mode is QuotaMode.RUNTIME:
+            self._outdate()
+
+    def on_foreign(
+        self,
+        key: str,
+        quota: str,
+        request: Mapping[str, int] | None,
+        *,
+        bound: bool = False,
+        non_preemptible: bool = False,
+    ) -> None:
+        """Take a pod without unit, charged to `quota`; `request` None: it is gone.
+
+        A quota that does not exist counts as the default quota, as for koord-scheduler.
+        """
+        pod = None
+        if request is not None:
+            pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
+        old = self._ledger.pods.get(key)
+        if pod == old:
+            return
+        if old is not None:
+            del self._ledger.pods[key]
+            self._count_pod(old, -1)
+        if pod is not None:
+            self._ledger.pods[key] = pod
+            self._count_pod(pod, 1)
+
+    # --- bookings -------------------------------------------------------------------------------
+
+    def check(self, quota: str, demand: Demand) -> QuotaRefusal | None:
+        """Return why `demand` may not start in `quota` now, or None: it fits. Changes nothing."""
+        trees = self._trees or self._build()
+        books = trees.books.get(quota)
+        if books is None:
+            return trees.why_unusable(quota)
+        items = books.counted(demand.amounts)
+        refusal = trees.check(books, items, demand)
+        if refusal is None and books.tree.protected_count:
+            return check_guarantee(books, items, self._protected)
+        return refusal
+
+    def book(self, owner: str, quota: str, demand: Demand) -> None:
+        """Charge `demand` to `quota` under `owner`, replacing what the owner had; never refuses."""
+        owners = self._ledger.owners
+        old = owners.get(owner)
+        if old is not None:
+            if old[0] == quota and old[1] == demand:
+                return
+            self._count_unit(old[0], old[1], -1)
+        owners[owner] = (quota, demand)
+        self._count_unit(quota, demand, 1)
+
+    def release(self, owner: str) -> None:
+        """Take back what `owner` has booked, if anything."""
+        old = self._ledger.owners.pop(owner, None)
+        if old is not None:
+            self._count_unit(old[0], old[1], -1)
+
+    def booking(self, owner: str) -> tuple[str, Demand] | None:
+        """Return (quota, demand) that the owner has booked, or None."""
+        return self._ledger.owners.get(owner)
+
+    def _count_unit(self, quota: str, demand: Demand, sign: int) -> None:
+        self._build_for_waiters()
+        self._ledger.account(quota).add_unit(demand, sign)
+        if self._trees is not None:
+            self._follow(self._trees.charge_unit(quota, demand, sign))
+
+    def _count_pod(self, pod: ForeignPod, sign: int) -> None:
+        self._build_for_waiters()
+        self._ledger.account(pod.quota).add_pod(pod, sign)
+        if self._trees is not None:
+            books = self._trees.charge_pod(pod, sign)
+            if books is not None:
+                self._follow(books)
+
+    def _follow(self, books: NodeBooks) -> None:
+        """Judge again what is protected, where the charged amount matters for that."""
+        if books.is_special and books.tree.divides:
+            # What is divided among all others has changed.
+            entitle(books.tree)
+            for name in self._protected.quotas():
+                self._refresh_protected(name)
+        elif not self._protected.is_empty():
+            for node in books.chain:
+                if self._protected.waits_in(node.name):
+                    self._refresh_protected(node.name)
+
+    # --- the waiting side -----------------------------------------------------------------------
+
+    def protect(self, quota: str, demand: Demand | None) -> None:
+        """Say which waiting demand comes first in `quota` (decisions C 2), or that none does."""
+        if self._protected.demand_of(quota) != demand:
+            self._build_for_waiters()
+            self._protected.put(quota, demand)
+            self._refresh_protected(quota)
+
+    def _refresh_protected(self, quota: str) -> None:
+        if self._trees is None:
+            return
+        books = self._trees.books.get(quota)
+        if self._protected.refresh(quota, books) and books is not None:
+            books.tree.is_room_freed = True
+
+    def wait(
+        self,
+        waiter: Hashable,
+        quota: str,
+        demand: Demand,
+        refusal: QuotaRefusal,
+        rank: Rank = (),
+    ) -> None:
+        """Let `waiter` be woken once the refusal that `check` just gave may no longer hold.
+
+        Smaller ranks are woken first; of equal ranks, who has waited longer.
+        """
+        trees = self._trees or self._build()
+        tree = trees.books_of_unit(quota).tree
+        tree_id = tree.tree.tree_id
+        self._waiting.add(Waiting(0, waiter, rank, quota, tree_id, demand, refusal, tree.clock))
+        self._watch(tree, refusal.quota)
+
+    def stop_waiting(self, waiter: Hashable) -> None:
+        """Forget a waiter, if it is one: it started, or does not want to any more."""
+        self._waiting.remove(waiter)
+
+    def take_woken(self, most: int | None = None) -> list[Hashable]:
+        """Return whom changes may have enabled, in the order of ranks; they no longer wait.
+
+        With `most`, no more than that; the others stay, and the next call looks again at the room
+        that there is then: ask until the answer is empty. Whoever is not returned then would still
+        be refused.
+        """
+        trees = self._trees or self._build()
+        self._note_changes(trees)
+        return self._waiting.take(most, trees.room)
+
+    def _note_changes(self, trees: BuiltTrees) -> None:
+        """Find out whom the changes since the last call may concern."""
+        for tree_id, tree in trees.trees.items():
+            if not (tree.touched or tree.changed_keys or tree.is_room_freed):
+                continue
+            for node in tree.touched:
+                self._waiting.mark_due(tree_id, node)
+            doubtful = [
+                waiting
+                for key in tree.changed_keys
+                for waiting in self._waiting.refused_by_contract(tree_id, key)
+                if not trees.is_settled(
+                    tree, waiting.quota, waiting.demand, waiting.refusal, waiting.seen_at
+                )
+            ]
+            if tree.is_room_freed:
+                doubtful += self._waiting.refused_by_guarantee(tree_id)
+            tree.settle()
+            if doubtful:
+                self._ask_again(tree, doubtful)
+
+    def _ask_again(self, tree: TreeBooks, doubtful: list[Waiting]) -> None:
+        """Wake those who are no longer refused; the others wait for what refuses them now."""
+        answers: dict[tuple[object, ...], QuotaRefusal | None] = {}
+        for waiting in doubtful:
+            demand = waiting.demand
+            # Those of one class get one answer.
+            question = (waiting.quota, demand.non_preemptible, *sorted(demand.amounts.items()))
+            if question not in answers:
+                answers[question] = self._refuse_again(waiting)
+            refusal = answers[question]
+            if refusal is None:
+                self._waiting.wake(waiting)
+            else:
+                self._waiting.keep(waiting, refusal, tree.clock)
+                self._watch(tree, refusal.quota)
+
+    def _refuse_again(self, waiting: Waiting) -> QuotaRefusal | None:
+        """Return what refuses a waiter now, looking first at what did before."""
+        trees = self._trees or self._build()
+        books = trees.books.get(waiting.quota)
+        refusal: QuotaRefusal | None = None
+        if books is not None and waiting.refusal.reason in CONTRACT_REASONS:
+            items = books.counted(waiting.demand.amounts)
+            refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
+        return refusal or self.check(waiting.quota, waiting.demand)
+
+    def _watch(self, tree: TreeBooks, name: str) -> None:
+        books = tree.root if name == tree.root.name else tree.nodes.get(name)
+        if books is not None:
+            books.watchers = 1
+
+    # --- views ----------------------------------------------------------------------------------
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all quotas that exist, sorted; without root, system, default."""
+        return tuple(sorted({spec.name for spec in self._specs.values()} - SPECIAL_QUOTAS))
+
+    def view(self, name: str) -> QuotaView | None:
+        """Return one quota with its numbers, or None."""
+        trees = self._trees or self._build()
+        books = trees.books.get(name)
+        specs = [spec for spec in self._specs.values() if spec.name == name]
+        spec = books.spec if books is not None else min(specs, key=_age, default=None)
+        if spec is None:
+            return None
+        problems = tuple(problem for problem in trees.forest.problems if problem.quota == name)
+        account = self._ledger.accounts.get(name, Account())
+        return build_view(spec, trees, account, problems)
+
+    def chain(self, name: str) -> tuple[str, ...]:
+        """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
+        trees = self._trees or self._build()
+        books = trees.books.get(name)
+        return () if books is None else tuple(node.name for node in books.chain)
+
+    def tree_id(self, name: str) -> str:
+        """Return the tree of a quota; "" is the default tree."""
+        trees = self._trees or self._build()
+        return trees.books_of_unit(name).tree.tree.tree_id
+
+    def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
+        """Return the quota koord-scheduler charges a pod to; the default quota when none."""
+        return (self._trees or self._build()).lookup.quota_of_pod(labels, namespace)
+
+    def quota_of_namespace(self, namespace: str) -> str:
+        """Return the quota of jobs in a namespace, or "": the default quota never counts."""
+        return (self._trees or self._build()).lookup.quota_of_namespace(namespace)
+
+    def problems(self) -> tuple[QuotaProblem, ...]:
+        """Return what is wrong with quotas, sorted by quota and kind."""
+        return tuple((self._trees or self._build()).forest.problems)
+
+    @property
+    def trees(self) -> BuiltTrees:
+        """The trees behind the answers, for tests and debugging; another object after an edit."""
+        return self._trees or self._build()
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    def fork(self) -> QuotaBooks:
+        """Return independent books with the same contents; their trees are built when asked."""
+        if self._trees is not None:
+            self._note_changes(self._trees)
+        copy = QuotaBooks(self._settings)
+        copy._specs = dict(self._specs)
+        copy._nodes_total = self._nodes_total
+        copy._ledger = self._ledger.fork()
+        copy._protected = self._protected.fork()
+        copy._waiting = self._waiting.fork()
+        return copy
+
+    def validate(self) -> None:
+        """Recompute every sum from what was told; raise AssertionError with the story."""
+        self._ledger.validate()
+        if self._trees is None:
+            return
+        fresh = BuiltTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        protected = self._protected.fork()
+        for name in protected.quotas():
+            protected.refresh(name, fresh.books.get(name))
+        for tree_id, tree in self._trees.trees.items():
+            tree.validate(fresh.trees[tree_id])
+
+    def _outdate(self) -> None:
+        self._trees = None
+        # Whatever they wait for may be another thing now.
+        self._waiting.wake_all()
+
+    def _build_for_waiters(self) -> None:
+        """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
+        if self._trees is None and self._waiting.is_anybody_there():
+            self._build()
+
+    def _build(self) -> BuiltTrees:
+        self._ledger.close_empty_accounts()
+        trees = BuiltTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        self._trees = trees
+        self._protected.forget_books()
+        for name in self._protected.quotas():
+            self._refresh_protected(name)
+        for tree in trees.trees.values():
+            # Changes from now on are later than what anybody saw in the trees before.
+            tree.start(self._waiting.latest_seen_at())
+        for tree_id, node in self._waiting.watched_nodes():
+            self._watch(trees.trees[tree_id], node)
+        return trees
+
+
+def _age(spec: QuotaSpec) -> tuple[str, str, str]:
+    return spec.age

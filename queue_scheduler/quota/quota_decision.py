@@ -1,0 +1,102 @@
+"""What is asked of a quota, and its "no" with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from shared_api.resource_list import Amounts
+
+
+class Demand(msgspec.Struct, frozen=True, gc=False):
+    """What a unit wants: base units per resource, unmasked; never changed after it was made."""
+
+    amounts: Mapping[str, int]
+    non_preemptible: bool = False
+
+
+class RefusalReason(StrEnum):
+    """Why a quota says no; the values are condition reasons and never change."""
+
+    UNKNOWN_QUOTA = "UnknownQuota"
+    """No ElasticQuota of that name."""
+    BROKEN_CHAIN = "BrokenChain"
+    """The quota or one of its ancestors cannot be used: cycle, missing parent, bad amounts."""
+    NO_CAPACITY = "NoCapacity"
+    """The nodes together have too little (or none is known)."""
+    OVER_QUOTA_MAX = "OverQuotaMax"
+    OVER_PARENT_MAX = "OverParentMax"
+    OVER_RUNTIME = "OverRuntime"
+    """koord-scheduler would not let all pods through: its runtime would be too small."""
+    OVER_PARENT_RUNTIME = "OverParentRuntime"
+    """The same at an ancestor (setting checkParent)."""
+    OVER_MIN = "OverMin"
+    NON_PREEMPTIBLE_OVER_MIN = "NonPreemptibleOverMin"
+    HURTS_OTHERS = "HurtsOthers"
+    """Another quota, covered until now, would lose part of what it was promised."""
+    GUARANTEE_OF_OTHERS = "GuaranteeOfOthers"
+    """It would borrow room that an owner, waiting within its min, needs."""
+
+
+class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A "no" with its numbers, at the first limit that was found too small.
+
+    `used + requested > limit`, and `missing` is by how much. `quota` is the node whose limit it
+    is (the root's name for the total of the nodes); `other` the quota that would be hurt, or
+    whose guarantee would be. All 0 where the reason has no numbers. `within` is the quota (or
+    root) below which everything lies that decided, where runtimes did.
+    """
+
+    reason: RefusalReason
+    quota: str
+    resource: str = ""
+    limit: int = 0
+    used: int = 0
+    requested: int = 0
+    missing: int = 0
+    other: str = ""
+    within: str = ""
+
+
+class QuotaProblem(msgspec.Struct, frozen=True, gc=False):
+    """Something wrong with a quota; `fatal`: it and its subtree admit nothing until repaired."""
+
+    kind: str
+    namespace: str
+    quota: str
+    text: str
+    fatal: bool = False
+
+
+class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
+    """One quota as a person may see it, at one moment; amounts in base units.
+
+    `booked`: sum of the units charged to it. `demand`: what the division is fed with: bookings
+    and counted foreign pods, masked to the keys of `max`. `used`: the same over its subtree.
+    `limits`: what `used` is compared with now in this mode; a missing key is unlimited.
+    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes).
+    """
+
+    name: str
+    namespace: str
+    tree_id: str
+    parent: str
+    children: tuple[str, ...]
+    is_parent: bool
+    lends: bool
+    min: Amounts
+    scaled_min: Amounts
+    max: Amounts
+    weight: Amounts
+    booked: Amounts
+    foreign: Amounts
+    demand: Amounts
+    used: Amounts
+    request: Amounts
+    runtime: Amounts
+    limits: Amounts
+    protected: Amounts
+    usable: bool
+    problems: tuple[QuotaProblem, ...] = ()

@@ -1,0 +1,64 @@
+"""The rules of Koordinator's webhook about a quota among its relatives, as questions.
+
+`quota_tree` warns where a quota that is in the cluster all the same breaks one (a webhook can be
+off, or an object older than a rule); the rules about its own amounts are in `quota_spec`.
+
+Source: elasticquota.md 5; the numbers in brackets are those of its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from shared_api.resource_list import Amounts, add, fits
+
+
+def are_keys_consistent(
+    quota: Mapping[str, Mapping[str, int]],
+    parent: Mapping[str, Mapping[str, int]] | None,
+    child: Mapping[str, Mapping[str, int]] | None,
+    *,
+    relaxed: bool,
+) -> bool:
+    """Say whether the keys of min and max agree along the tree (9).
+
+    Each quota is given as {"min": amounts, "max": amounts}; `relaxed` is the gate
+    ElasticQuotaEnableUpdateResourceKey.
+    """
+    pairs = [(parent, quota)] if parent is not None else []
+    if child is not None:
+        pairs.append((quota, child))
+    for upper, lower in pairs:
+        upper_max, lower_max = upper.get("max", {}).keys(), lower.get("max", {}).keys()
+        if not (lower_max <= upper_max if relaxed else lower_max == upper_max):
+            return False
+        if not lower.get("min", {}).keys() <= upper.get("min", {}).keys():
+            return False
+    return True
+
+
+def do_mins_fit(
+    minimum: Mapping[str, int],
+    parent_min: Mapping[str, int] | None,
+    sibling_mins: Iterable[Mapping[str, int]],
+    children_mins: Iterable[Mapping[str, int]],
+) -> bool:
+    """Say whether mins add up within the parent's, and the children's within this one (10).
+
+    `parent_min` is None directly under the root, where nothing is checked upwards.
+    """
+    if parent_min is not None:
+        promised: Amounts = dict(minimum)
+        for sibling in sibling_mins:
+            promised = add(promised, sibling)
+        if not fits(promised, parent_min):
+            return False
+    promised = {}
+    for child in children_mins:
+        promised = add(promised, child)
+    return fits(promised, minimum)
+
+
+def do_tree_ids_agree(tree_id: str, parent: str | None, child: str | None) -> bool:
+    """Say whether a quota is of the same tree as its parent and its child (6)."""
+    return all(other is None or other == tree_id for other in (parent, child))

@@ -1,0 +1,132 @@
+"""What can be set about quotas, and what goes together.
+
+The settings describe the koord-scheduler that will judge the pods later on: which rounding its
+release uses, which of its arguments and feature gates are on. None of it can be read from the
+cluster, so it is configuration.
+
+Source: elasticquota.md 1.5, 3, 4, 11; decisions C 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+MAX_INT64: Final = 2**63 - 1
+SPECIAL_QUOTA_MAX: Final = MAX_INT64 // 5
+"""Default of koord-scheduler's defaultQuotaGroupMax and systemQuotaGroupMax, in whole units."""
+
+
+class QuotaMode(StrEnum):
+    """What a quota is compared with (decisions C 1)."""
+
+    RUNTIME = "runtime"
+    MAX = "max"
+    MIN = "min"
+
+
+class Rounding(StrEnum):
+    """How koord-scheduler turns weighted shares into whole units."""
+
+    HALF_UP = "half_up"
+    """Up to v1.8.0: each share rounded on its own; units can get lost or appear."""
+    LARGEST_REMAINDER = "largest_remainder"
+    """Later: what is left over goes to the largest remainders, ties by name."""
+
+
+class SpecialQuotas(StrEnum):
+    """Whether default and system quota take part in the root's division."""
+
+    OBSERVED = "observed"
+    """As the real scheduler does: weight = their max (elasticquota.md 11 C1)."""
+    IGNORED = "ignored"
+
+
+class TerminatingPods(StrEnum):
+    """When a pod with a deletionTimestamp stops to count (elasticquota.md 4.3)."""
+
+    COUNT = "count"
+    GRACE = "grace"
+    IMMEDIATE = "immediate"
+
+
+class QuotaSettingsError(ValueError):
+    """Settings that contradict each other; the text says which, and what would be right."""
+
+
+def default_special_max() -> dict[str, int]:
+    """Return the max that koord-scheduler gives its default and system quota."""
+    return {"cpu": SPECIAL_QUOTA_MAX * 1000, "memory": SPECIAL_QUOTA_MAX}
+
+
+def wrap_int64(value: int) -> int:
+    """Return the value that a 64-bit integer holds after overflowing."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def rounding_of(koordinator_version: str) -> Rounding:
+    """Return the rounding of a Koordinator release ("1.8", "v1.8.0", "1.9.1", "HEAD").
+
+    Raises:
+        QuotaSettingsError: the text is not a release.
+    """
+    text = koordinator_version.removeprefix("v")
+    if text.upper() == "HEAD":
+        return Rounding.LARGEST_REMAINDER
+    numbers = text.split("-")[0].split(".")
+    if not all(part.isdecimal() and part.isascii() for part in numbers):
+        raise QuotaSettingsError(
+            f"koordinatorVersion {koordinator_version!r} is not a release such as '1.8' or 'v1.9.0'"
+        )
+    release = (*(int(part) for part in numbers), 0, 0)
+    return Rounding.HALF_UP if release[:3] <= (1, 8, 0) else Rounding.LARGEST_REMAINDER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaSettings:
+    """The settings of the quota plugin; the defaults are decisions C 1.
+
+    `oversell_numerator / oversell_denominator` is the rate by which `max` may be exceeded in
+    `max` mode; in the other modes it must be 1.
+    """
+
+    mode: QuotaMode = QuotaMode.RUNTIME
+    koordinator_version: str = "1.8"
+    rounding_override: Rounding | None = None
+    scale_min: bool = True
+    check_parent: bool = False
+    special_quotas: SpecialQuotas = SpecialQuotas.OBSERVED
+    default_quota_max: dict[str, int] = field(default_factory=default_special_max)
+    system_quota_max: dict[str, int] = field(default_factory=default_special_max)
+    foreign_pending: bool = True
+    oversell_numerator: int = 1
+    oversell_denominator: int = 1
+    guarantee_usage: bool = False
+    terminating_pods: TerminatingPods = TerminatingPods.COUNT
+    multi_quota_tree: bool = False
+    cap_by_total: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself.
+
+        Raises:
+            QuotaSettingsError: see its text.
+        """
+        rounding_of(self.koordinator_version)
+        if self.oversell_denominator <= 0 or self.oversell_numerator <= 0:
+            raise QuotaSettingsError("the oversell rate must be greater than 0")
+        if self.mode is not QuotaMode.MAX and self.oversell_numerator != self.oversell_denominator:
+            raise QuotaSettingsError(
+                f"the oversell rate must be 1 in mode {self.mode.value!r}: koord-scheduler would"
+                " refuse the pods of what was oversold; it may differ only in mode 'max'"
+            )
+
+    @property
+    def rounding(self) -> Rounding:
+        """The rounding in force: the override, else that of the release."""
+        return self.rounding_override or rounding_of(self.koordinator_version)
+
+    def oversold(self, amount: int) -> int:
+        """Return amount x oversell rate, rounded down."""
+        return amount * self.oversell_numerator // self.oversell_denominator

@@ -1,0 +1,170 @@
+"""An ElasticQuota object as the division sees it: exact amounts, the tree edge, the flags.
+
+Objects are user input and read defensively. What cannot be used becomes a `QuotaProblem` on the
+quota, fatal where no amount of it can be trusted; nothing here raises for what an object holds.
+
+Source: elasticquota.md 1 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.quota.quota_decision import QuotaProblem
+from queue_scheduler.quota.quota_settings import wrap_int64
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import NO_TIME, NO_UID, Timestamp, Uid
+from shared_api.objects.pod import QuantityText
+from shared_api.quantity import QuantityError, format_amount
+from shared_api.resource_list import Amounts, parse_amounts
+from shared_api.well_known_labels import (
+    QUOTA_ALLOW_LENT,
+    QUOTA_IGNORE_DEFAULT_TREE,
+    QUOTA_IS_PARENT,
+    QUOTA_IS_ROOT,
+    QUOTA_NAMESPACES,
+    QUOTA_PARENT,
+    QUOTA_SHARED_WEIGHT,
+    QUOTA_TOTAL_RESOURCE,
+    QUOTA_TREE_ID,
+    ROOT_QUOTA,
+)
+
+NO_AMOUNTS: Final[Mapping[str, int]] = {}
+
+
+class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one ElasticQuota says; two equal specs divide alike.
+
+    `weight` is the one in force: the annotation's, or `max` where that is absent, unreadable or
+    all zero. `total` is the total of the tree whose root this is.
+    """
+
+    name: str
+    namespace: str = ""
+    uid: Uid = NO_UID
+    created: Timestamp = NO_TIME
+    parent: str = ROOT_QUOTA
+    tree_id: str = ""
+    is_parent: bool = False
+    is_tree_root: bool = False
+    ignores_default_tree: bool = False
+    lends: bool = True
+    min: Amounts = {}
+    max: Amounts = {}
+    weight: Amounts = {}
+    total: Amounts | None = None
+    namespaces: tuple[str, ...] = ()
+    problems: tuple[QuotaProblem, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing fatal is wrong with the object itself."""
+        return not any(problem.fatal for problem in self.problems)
+
+    @property
+    def age(self) -> tuple[str, str, str]:
+        """Sorts the oldest first; of one age, by namespace and name (decisions C 7)."""
+        return (self.created, self.namespace, self.name)
+
+
+def parse_quota(quota: ElasticQuota) -> QuotaSpec:
+    """Return what the object says, with the problems found while reading it."""
+    reader = _Reader(quota)
+    meta = quota.metadata
+    maximum = reader.amounts("spec.max", quota.spec.max)
+    minimum = reader.amounts("spec.min", quota.spec.min)
+    reader.compare(minimum, maximum)
+    return QuotaSpec(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        created=meta.creation_timestamp,
+        parent=meta.labels.get(QUOTA_PARENT) or ROOT_QUOTA,
+        tree_id=meta.labels.get(QUOTA_TREE_ID, ""),
+        is_parent=meta.labels.get(QUOTA_IS_PARENT) == "true",
+        is_tree_root=meta.labels.get(QUOTA_IS_ROOT) == "true",
+        ignores_default_tree=meta.labels.get(QUOTA_IGNORE_DEFAULT_TREE) == "true",
+        lends=meta.labels.get(QUOTA_ALLOW_LENT) != "false",
+        min=minimum,
+        max=maximum,
+        weight=effective_weight(reader.annotated_amounts(QUOTA_SHARED_WEIGHT), maximum),
+        total=reader.annotated_amounts(QUOTA_TOTAL_RESOURCE),
+        namespaces=reader.namespaces(),
+        problems=tuple(reader.problems),
+    )
+
+
+def effective_weight(annotated: Amounts | None, maximum: Amounts) -> Amounts:
+    """Return the weight in force, as the 64-bit integers that koord-scheduler divides with.
+
+    Source: elasticquota.md 1.3 (absent, unreadable or all zero: max), 11 C1 (overflow).
+    """
+    weight = annotated if annotated and any(annotated.values()) else maximum
+    return {resource: wrap_int64(amount) for resource, amount in weight.items()}
+
+
+class _Reader:
+    """Reads one object and collects what is wrong with it."""
+
+    def __init__(self, quota: ElasticQuota) -> None:
+        self.problems: list[QuotaProblem] = []
+        self._meta = quota.metadata
+
+    def amounts(self, where: str, quantities: Mapping[str, QuantityText]) -> Amounts:
+        try:
+            amounts = parse_amounts(quantities)
+        except QuantityError as error:
+            self._report("UnreadableAmount", f"{where}: {error}", fatal=True)
+            return {}
+        for resource, amount in amounts.items():
+            if amount < 0:
+                self._report("NegativeAmount", f"{where}: {resource} is negative", fatal=True)
+        return amounts
+
+    def annotated_amounts(self, key: str) -> Amounts | None:
+        text = self._meta.annotations.get(key)
+        if not text:
+            return None
+        try:
+            amounts = parse_amounts(msgspec.json.decode(text, type=dict[str, str | int | float]))
+        except (msgspec.MsgspecError, QuantityError) as error:
+            self._report("UnreadableAnnotation", f"annotation {key}: {error}; it is ignored")
+            return None
+        if any(amount < 0 for amount in amounts.values()):
+            self._report("NegativeAmount", f"annotation {key} has a negative value")
+        return amounts
+
+    def namespaces(self) -> tuple[str, ...]:
+        text = self._meta.annotations.get(QUOTA_NAMESPACES)
+        if not text:
+            return ()
+        try:
+            return msgspec.json.decode(text, type=tuple[str, ...])
+        except msgspec.MsgspecError as error:
+            self._report(
+                "UnreadableAnnotation", f"annotation {QUOTA_NAMESPACES}: {error}; it is ignored"
+            )
+            return ()
+
+    def compare(self, minimum: Amounts, maximum: Amounts) -> None:
+        for kind, text in min_against_max(minimum, maximum):
+            self._report(kind, text)
+
+    def _report(self, kind: str, text: str, *, fatal: bool = False) -> None:
+        self.problems.append(QuotaProblem(kind, self._meta.namespace, self._meta.name, text, fatal))
+
+
+def min_against_max(
+    minimum: Mapping[str, int], maximum: Mapping[str, int]
+) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) for every key of min that max lacks or that is above max."""
+    for resource, amount in sorted(minimum.items()):
+        if resource not in maximum:
+            yield "MinKeyNotInMax", f"spec.min has {resource}, which spec.max does not govern"
+        elif amount > maximum[resource]:
+            has, most = (format_amount(resource, n) for n in (amount, maximum[resource]))
+            yield "MinOverMax", f"spec.min {resource} {has} is more than spec.max {most}"

@@ -1,0 +1,285 @@
+"""Quotas and their parents, as trees; and what is wrong with a chain.
+
+A tree has a root that is no quota of anybody: it stands for what the nodes have (the default
+tree) or for the total that a profile gives (other trees). Quotas hang below it by their label
+`parent`. A quota whose chain is broken (a cycle, a parent that does not exist, an amount nobody
+can read) is in no tree: it admits nothing, and takes no part in the division, until repaired.
+
+Where two objects have one name the oldest counts: names are global.
+
+Source: elasticquota.md 1, 2 and 6; decisions C 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from queue_scheduler.quota.quota_decision import QuotaProblem
+from queue_scheduler.quota.quota_rules import (
+    are_keys_consistent,
+    do_mins_fit,
+    do_tree_ids_agree,
+)
+from queue_scheduler.quota.quota_spec import QuotaSpec
+from shared_api.resource_list import Amounts, add
+from shared_api.well_known_labels import (
+    DEFAULT_QUOTA,
+    QUOTA_IS_PARENT,
+    ROOT_QUOTA,
+    SPECIAL_QUOTAS,
+    SYSTEM_QUOTA,
+)
+
+MAX_DEPTH: Final = 32
+"""Levels of quotas below a root. koord-scheduler names none; people use three or four."""
+
+
+class QuotaNode:
+    """One quota in its tree; immutable once the tree is built.
+
+    `chain` is the quota itself, its parent, and so on, without the root. `governed_keys` are the
+    resources that are divided among its children.
+    """
+
+    __slots__ = ("chain", "children", "governed_keys", "name", "parent", "spec", "tree_id")
+
+    def __init__(self, spec: QuotaSpec, parent: QuotaNode | None, tree_id: str) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.parent = parent
+        self.tree_id = tree_id
+        self.children: list[QuotaNode] = []
+        self.governed_keys: tuple[str, ...] = tuple(sorted(spec.max))
+        self.chain: tuple[QuotaNode, ...] = (
+            () if parent is None else (self, *parent.chain) if parent.parent else (self,)
+        )
+
+    @property
+    def is_special(self) -> bool:
+        """Whether it is the default or system quota, which no runtime limits."""
+        return self.name in SPECIAL_QUOTAS
+
+
+class QuotaTree:
+    """A root and the quotas below it, by name; the default tree has the special quotas."""
+
+    __slots__ = ("nodes", "root", "tree_id")
+
+    def __init__(self, tree_id: str) -> None:
+        self.tree_id = tree_id
+        self.root = QuotaNode(QuotaSpec(name=ROOT_QUOTA, is_parent=True), None, tree_id)
+        self.nodes: dict[str, QuotaNode] = {}
+
+    @property
+    def special_names(self) -> tuple[str, ...]:
+        """The quotas whose use is taken off what is divided, whether they take part or not."""
+        return () if self.tree_id else (SYSTEM_QUOTA, DEFAULT_QUOTA)
+
+    def top_down(self) -> list[QuotaNode]:
+        """Return every quota after its parent, siblings by name; without the root."""
+        ordered: list[QuotaNode] = []
+        level: list[QuotaNode] = list(self.root.children)
+        while level:
+            ordered.extend(level)
+            level = [child for node in level for child in node.children]
+        return ordered
+
+
+class QuotaForest:
+    """All trees, the quotas outside any tree, and what is wrong with quotas.
+
+    `broken` maps a quota that exists but cannot be used to the quota whose fault it is.
+    """
+
+    __slots__ = ("broken", "nodes", "problems", "trees")
+
+    def __init__(self) -> None:
+        self.trees: dict[str, QuotaTree] = {}
+        self.nodes: dict[str, QuotaNode] = {}
+        self.broken: dict[str, str] = {}
+        self.problems: list[QuotaProblem] = []
+
+
+def build_forest(
+    specs: Iterable[QuotaSpec],
+    *,
+    multi_quota_tree: bool = False,
+    specials: Iterable[QuotaSpec] = (),
+) -> QuotaForest:
+    """Return the trees of these quotas.
+
+    `specials` are default and system quota where they take part in the division; objects of their
+    names, and of the root's, among `specs` are left out.
+    """
+    forest = QuotaForest()
+    counted = _oldest_of_each_name(specs, forest)
+    faults = _find_faults(counted, forest)
+    forest.trees[""] = QuotaTree("")
+    for name in _parents_first(counted, faults):
+        _plant(counted[name], forest, multi_quota_tree=multi_quota_tree)
+    for spec in specials:
+        _plant(spec, forest, multi_quota_tree=False)
+    forest.broken = faults
+    for tree in forest.trees.values():
+        _finish(tree)
+    for node in forest.nodes.values():
+        _warn(node, forest)
+    forest.problems.sort(key=lambda problem: (problem.quota, problem.namespace, problem.kind))
+    return forest
+
+
+def tree_totals(forest: QuotaForest, nodes_total: Mapping[str, int]) -> dict[str, Amounts]:
+    """Return the total of each tree: the default tree has what the others leave.
+
+    Source: elasticquota.md 6.
+    """
+    totals: dict[str, Amounts] = {}
+    taken: Amounts = {}
+    for tree_id, tree in forest.trees.items():
+        roots = [
+            (node.spec, node.spec.total)
+            for node in tree.root.children
+            if tree_id and node.spec.is_tree_root and node.spec.total is not None
+        ]
+        totals[tree_id] = {}
+        for spec, total in roots:
+            totals[tree_id] = add(totals[tree_id], total)
+            taken = taken if spec.ignores_default_tree else add(taken, total)
+    totals[""] = {key: amount - taken.get(key, 0) for key, amount in nodes_total.items()}
+    return totals
+
+
+def _oldest_of_each_name(specs: Iterable[QuotaSpec], forest: QuotaForest) -> dict[str, QuotaSpec]:
+    counted: dict[str, QuotaSpec] = {}
+    for spec in sorted(specs, key=lambda spec: (*spec.age, spec.uid)):
+        first = counted.setdefault(spec.name, spec)
+        if first is not spec:
+            text = f"quota names are global, and the older {first.namespace}/{first.name} counts"
+            _report(forest, spec, "DuplicateName", text)
+    normal = {name: spec for name, spec in counted.items() if name not in SPECIAL_QUOTAS}
+    for spec in normal.values():
+        forest.problems.extend(spec.problems)
+    return normal
+
+
+def _find_faults(specs: Mapping[str, QuotaSpec], forest: QuotaForest) -> dict[str, str]:
+    """Return who cannot be used, and because of which quota."""
+    faults: dict[str, str] = {}
+    sound: set[str] = set()
+    for name in sorted(specs):
+        path: list[str] = []
+        at = name
+        while at not in sound and at not in faults and at not in path and at != ROOT_QUOTA:
+            if at not in specs:
+                break
+            path.append(at)
+            at = specs[at].parent
+        _judge_path(path, at, specs, faults, sound, forest)
+    return faults
+
+
+def _judge_path(
+    path: list[str],
+    end: str,
+    specs: Mapping[str, QuotaSpec],
+    faults: dict[str, str],
+    sound: set[str],
+    forest: QuotaForest,
+) -> None:
+    """Judge a path of quotas, child to parent, that ends at `end`."""
+    fault = faults.get(end, "")
+    if end in path:
+        cycle = path[path.index(end) :]
+        text = "its parents form a cycle: " + " -> ".join([*cycle, end])
+        for name in cycle:
+            faults[name] = name
+            _report(forest, specs[name], "Cycle", text)
+        path, fault = path[: path.index(end)], end
+    elif path and end != ROOT_QUOTA and end not in sound and not fault:
+        fault = path[-1]
+        _report(forest, specs[fault], "ParentMissing", f"its parent {end!r} does not exist")
+    depth = 0 if end == ROOT_QUOTA or fault else _depth(end, specs)
+    for name in reversed(path):
+        depth += 1
+        if not fault and not specs[name].is_usable:
+            fault = name
+        elif not fault and depth > MAX_DEPTH:
+            fault = name
+            _report(forest, specs[name], "TooDeep", f"more than {MAX_DEPTH} levels of quotas")
+        if fault:
+            faults[name] = fault
+        else:
+            sound.add(name)
+
+
+def _depth(name: str, specs: Mapping[str, QuotaSpec]) -> int:
+    depth = 0
+    while name != ROOT_QUOTA:
+        depth += 1
+        name = specs[name].parent
+    return depth
+
+
+def _report(
+    forest: QuotaForest, spec: QuotaSpec, kind: str, text: str, *, fatal: bool = True
+) -> None:
+    forest.problems.append(QuotaProblem(kind, spec.namespace, spec.name, text, fatal))
+
+
+def _parents_first(specs: Mapping[str, QuotaSpec], faults: Mapping[str, str]) -> list[str]:
+    children: dict[str, list[str]] = {}
+    for name in sorted(specs):
+        if name not in faults:
+            children.setdefault(specs[name].parent, []).append(name)
+    ordered: list[str] = []
+    level = children.get(ROOT_QUOTA, [])
+    while level:
+        ordered.extend(level)
+        level = [child for name in level for child in children.get(name, [])]
+    return ordered
+
+
+def _plant(spec: QuotaSpec, forest: QuotaForest, *, multi_quota_tree: bool) -> None:
+    parent = forest.nodes.get(spec.parent)
+    if parent is None:
+        tree_id = spec.tree_id if multi_quota_tree else ""
+        tree = forest.trees.setdefault(tree_id, QuotaTree(tree_id))
+        parent = tree.root
+    node = QuotaNode(spec, parent, parent.tree_id)
+    parent.children.append(node)
+    forest.nodes[spec.name] = node
+    forest.trees[parent.tree_id].nodes[spec.name] = node
+
+
+def _finish(tree: QuotaTree) -> None:
+    """Sort siblings by name (ties in the division); the root governs what any quota governs."""
+    governed: set[str] = set()
+    for node in tree.nodes.values():
+        node.children.sort(key=lambda child: child.name)
+        if not node.is_special:
+            governed.update(node.spec.max)
+    tree.root.children.sort(key=lambda child: child.name)
+    tree.root.governed_keys = tuple(sorted(governed))
+
+
+def _warn(node: QuotaNode, forest: QuotaForest) -> None:
+    """Warn about what the webhook would have refused, and the division copes with."""
+    spec = node.spec
+    mins = [child.spec.min for child in node.children]
+    if not do_mins_fit(spec.min, None, (), mins):
+        text = "the min of its children adds up to more than its own: each is scaled down"
+        _report(forest, spec, "ChildrenMinOverMin", text, fatal=False)
+    if node.children and not spec.is_parent:
+        text = f'it has children, but no label {QUOTA_IS_PARENT}: "true"'
+        _report(forest, spec, "NotMarkedAsParent", text, fatal=False)
+    if node.parent is None or node.parent.parent is None:
+        return
+    parent = node.parent.spec
+    own, its = {"min": spec.min, "max": spec.max}, {"min": parent.min, "max": parent.max}
+    if not are_keys_consistent(own, its, None, relaxed=False):
+        text = f"the resources of min and max differ from those of its parent {parent.name}"
+        _report(forest, spec, "ResourcesDiffer", text, fatal=False)
+    if not do_tree_ids_agree(spec.tree_id, parent.tree_id, None):
+        text = f"its tree id is not that of its parent {parent.name}, which counts"
+        _report(forest, spec, "TreeIdDiffers", text, fatal=False)

@@ -1,0 +1,61 @@
+"""One quota as a person may see it."""
+
+from __future__ import annotations
+
+from queue_scheduler.quota.built_trees import BuiltTrees
+from queue_scheduler.quota.quota_decision import QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_ledger import Account
+from queue_scheduler.quota.quota_settings import QuotaMode
+from queue_scheduler.quota.quota_spec import QuotaSpec
+from queue_scheduler.quota.quota_tree import QuotaNode
+from queue_scheduler.quota.tree_books import NodeBooks, without_zeros
+from shared_api.resource_list import Amounts, add
+
+
+def build_view(
+    spec: QuotaSpec,
+    trees: BuiltTrees,
+    account: Account,
+    problems: tuple[QuotaProblem, ...],
+) -> QuotaView:
+    """Return the numbers of a quota; one that is in no tree is only booked."""
+    books = trees.books.get(spec.name)
+    if books is None:
+        books = NodeBooks(
+            QuotaNode(spec, trees.trees[""].tree.root, ""), trees.trees[""].root, trees.trees[""]
+        )
+    walk = trees.walks.get(books.tree.tree.tree_id)
+    is_usable = spec.name in trees.books
+    has_runtime = walk is not None and is_usable and not books.is_special
+    return QuotaView(
+        name=spec.name,
+        namespace=spec.namespace,
+        tree_id=books.tree.tree.tree_id if is_usable else spec.tree_id,
+        parent=spec.parent,
+        children=tuple(child.name for child in books.children),
+        is_parent=spec.is_parent,
+        lends=spec.lends,
+        min=dict(spec.min),
+        scaled_min=dict(books.entitled),
+        max=dict(spec.max),
+        weight=dict(spec.weight),
+        booked=without_zeros(account.units),
+        foreign=without_zeros(add(account.bound, account.pending)),
+        demand=without_zeros(dict(books.counted(_counted(account, trees)))) if is_usable else {},
+        used=without_zeros(books.used),
+        request=without_zeros(books.limited),
+        runtime=walk.runtimes(books) if walk is not None and has_runtime else {},
+        limits=dict(books.limits) if is_usable else {},
+        protected=without_zeros(books.protected),
+        usable=is_usable,
+        problems=problems,
+    )
+
+
+def _counted(account: Account, trees: BuiltTrees) -> Amounts:
+    """Return what of an account the mode counts."""
+    counted = dict(account.units)
+    if trees.settings.mode is QuotaMode.MAX:
+        return counted
+    counted = add(counted, account.bound)
+    return add(counted, account.pending) if trees.settings.foreign_pending else counted

@@ -1,0 +1,94 @@
+"""The walk down one chain says what the contract from scratch says, number for number."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queue_scheduler.quota.built_trees import BuiltTrees
+from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
+from queue_scheduler.quota.runtime_quota import Claim, DivisionRules, divide
+from queue_scheduler.quota.scheduler_memory import cautious_runtimes
+from queue_scheduler.quota.scratch_check import check_from_scratch
+from tests.properties.quota_cases import KEYS, random_amounts, random_books, random_settings
+
+pytestmark = pytest.mark.properties
+
+SEEDS = st.integers(0, 2**32)
+SCALES = st.sampled_from([1, 1, 1000, 10**12])
+
+
+def random_trees(rng: random.Random, scale: int) -> BuiltTrees:
+    """Return the trees of random books; the walk itself is asked, without the rules around it."""
+    books = random_books(rng, random_settings(rng, QuotaMode.RUNTIME), scale)
+    books.validate()
+    return books.trees
+
+
+@settings(max_examples=1500, deadline=None)
+@given(SEEDS, SCALES)
+def test_walk_agrees_with_the_contract(seed: int, scale: int) -> None:
+    rng = random.Random(seed)
+    trees = random_trees(rng, scale)
+    for name, books in trees.trees[""].nodes.items():
+        demand = Demand(random_amounts(rng, 8 * scale))
+        want = check_from_scratch(books, demand)
+        if not trees.settings.guarantee_usage:
+            got = trees.walks[""].check(books, books.counted(demand.amounts))
+            assert (got and got.reason) == (want and want.reason), (name, demand, got, want)
+
+
+@settings(max_examples=500, deadline=None)
+@given(SEEDS, SCALES)
+def test_runtimes_are_those_of_the_division(seed: int, scale: int) -> None:
+    trees = random_trees(random.Random(seed), scale)
+    rules = trees.settings
+    if rules.guarantee_usage:
+        return
+    tree = trees.trees[""]
+    want = cautious_runtimes(
+        tree.tree,
+        {name: books.own for name, books in tree.nodes.items()},
+        {key: tree.left(key) for key in KEYS if key in (tree.total or {})},
+        DivisionRules(rules.rounding, scale_min=rules.scale_min),
+    )
+    for name, books in tree.nodes.items():
+        if not books.is_special:
+            got = trees.walks[""].runtimes(books)
+            assert got == {key: want.runtime[name][key] for key in got}
+
+
+CLAIMS = st.lists(
+    st.builds(
+        Claim,
+        weight=st.integers(-2, 9),
+        request=st.integers(0, 30),
+        floor=st.integers(0, 20),
+        lends=st.booleans(),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(-5, 100), CLAIMS)
+def test_largest_remainder_hands_out_all_that_is_wanted(total: int, claims: list[Claim]) -> None:
+    claims = [claim._replace(weight=abs(claim.weight) + 1) for claim in claims]
+    granted = divide(total, claims, Rounding.LARGEST_REMAINDER)
+    floors = [min(c.request, c.floor) if c.lends else c.floor for c in claims]
+    wanted = [max(c.request, floor) for c, floor in zip(claims, floors, strict=True)]
+    assert all(got <= want for got, want in zip(granted, wanted, strict=True))
+    assert sum(granted) == max(sum(floors), min(total, sum(wanted)))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(-5, 100), CLAIMS, st.sampled_from(Rounding))
+def test_floors_are_promises(total: int, claims: list[Claim], rounding: Rounding) -> None:
+    claims = [claim._replace(weight=abs(claim.weight)) for claim in claims]
+    for got, claim in zip(divide(total, claims, rounding), claims, strict=True):
+        assert got >= min(claim.request, claim.floor)
+        assert got <= max(claim.request, 0 if claim.lends else claim.floor)

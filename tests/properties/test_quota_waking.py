@@ -1,0 +1,145 @@
+"""Nobody waits who could start, whatever happened and in whatever order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.quota_decision import Demand
+from shared_api.well_known_labels import DEFAULT_QUOTA
+from tests.properties.quota_cases import (
+    KEYS,
+    NAMES,
+    random_amounts,
+    random_quota,
+    random_settings,
+)
+
+pytestmark = pytest.mark.properties
+
+
+class Story:
+    """Random facts for books, and what an engine would do with the answers."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.scale = self.rng.choice([1, 1, 1000])
+        self.books = QuotaBooks(random_settings(self.rng))
+        self.names = NAMES[: self.rng.randint(1, len(NAMES))]
+        for number in range(len(self.names)):
+            self.edit_quota(number)
+        self.change_capacity()
+        self.charged = [*self.names, DEFAULT_QUOTA, "unknown"]
+        self.waiting: dict[Hashable, tuple[str, Demand]] = {}
+        self.running: list[str] = []
+        self.next = 0
+
+    def turn(self) -> None:
+        """Let one thing happen."""
+        happen = self.rng.choices(
+            [
+                self.ask, self.end_one, self.adopt, self.change_pod, self.protect,
+                self.edit_quota, self.remove_quota, self.change_capacity, self.give_up,
+            ],
+            weights=[45, 25, 5, 8, 5, 2, 1, 2, 2],
+        )[0]  # fmt: skip
+        happen()
+        if self.rng.random() < 0.1:
+            self.books = self.books.fork()
+
+    def demand(self) -> Demand:
+        return Demand(random_amounts(self.rng, 8 * self.scale), self.rng.random() < 0.2)
+
+    def ask(self) -> None:
+        self.next += 1
+        waiter, quota, demand = f"w{self.next}", self.rng.choice(self.charged), self.demand()
+        self.try_to_start(waiter, quota, demand)
+        if self.rng.random() < 0.5:
+            self.books.protect(quota, demand)
+
+    def try_to_start(self, waiter: Hashable, quota: str, demand: Demand) -> None:
+        refusal = self.books.check(quota, demand)
+        if refusal is None:
+            self.books.book(str(waiter), quota, demand)
+            self.running.append(str(waiter))
+        else:
+            rank = (self.rng.randint(0, 2),)
+            self.books.wait(waiter, quota, demand, refusal, rank)
+            self.waiting[waiter] = (quota, demand)
+
+    def end_one(self) -> None:
+        if self.running:
+            self.books.release(self.running.pop(self.rng.randrange(len(self.running))))
+
+    def adopt(self) -> None:
+        self.books.book(f"adopted-{self.rng.randint(0, 3)}", self.names[0], self.demand())
+
+    def change_pod(self) -> None:
+        amounts = random_amounts(self.rng, 6 * self.scale) if self.rng.random() < 0.7 else None
+        key, quota = f"pod-{self.rng.randint(0, 4)}", self.rng.choice(self.charged)
+        self.books.on_foreign(key, quota, amounts, bound=self.rng.random() < 0.5)
+
+    def protect(self) -> None:
+        demand = self.demand() if self.rng.random() < 0.5 else None
+        self.books.protect(self.rng.choice(self.charged), demand)
+
+    def edit_quota(self, number: int | None = None) -> None:
+        if number is None:
+            number = self.rng.randrange(len(self.names))
+        self.books.on_quota(random_quota(self.rng, self.names, number, self.scale))
+
+    def remove_quota(self) -> None:
+        self.books.on_quota_gone("ns", self.rng.choice(self.names))
+
+    def change_capacity(self) -> None:
+        total = {key: self.rng.randint(10, 60) * self.scale for key in KEYS}
+        self.books.on_capacity(None if self.rng.random() < 0.1 else total)
+
+    def give_up(self) -> None:
+        if self.waiting:
+            waiter = self.rng.choice(sorted(self.waiting, key=str))
+            self.books.stop_waiting(waiter)
+            del self.waiting[waiter]
+
+    def wake(self) -> None:
+        """Take everybody who is woken, one, two or all at a time, and let him try."""
+        most = self.rng.choice([None, 1, 2])
+        while woken := self.books.take_woken(most):
+            for waiter in woken:
+                quota, demand = self.waiting.pop(waiter)
+                if self.rng.random() < 0.8:
+                    self.try_to_start(waiter, quota, demand)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_nobody_waits_who_could_start(seed: int) -> None:
+    story = Story(seed)
+    for _ in range(50):
+        story.turn()
+        if story.rng.random() < 0.7:
+            story.wake()
+            for waiter, (quota, demand) in story.waiting.items():
+                assert story.books.check(quota, demand) is not None, (waiter, quota, demand)
+        story.books.validate()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32))
+def test_forks_are_independent_and_equal(seed: int) -> None:
+    story = Story(seed)
+    for _ in range(20):
+        story.turn()
+    fork = story.books.fork()
+    for name in story.names:
+        assert fork.view(name) == story.books.view(name)
+    assert sorted(map(str, fork.take_woken())) == sorted(map(str, story.books.take_woken()))
+    before = [story.books.view(name) for name in story.names]
+    fork.on_capacity({"x": 1})
+    fork.book("new", story.names[0], Demand({"x": 1}))
+    assert [story.books.view(name) for name in story.names] == before

@@ -1,0 +1,251 @@
+"""The quota plugin: which quota and queue a unit has, and the books behind the framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.decision import Dequeue, Reason, Refused
+from queue_scheduler.framework.extension_points import ForeignPod, Mapped, QueueDirectory, Unmapped
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.object_builders import elastic_quota, node, queue, queue_unit
+from tests.queue_scheduler.shell_kit import ShellKit
+
+NAMESPACES = "quota.scheduling.koordinator.sh/namespaces"
+
+
+class Directory:
+    """The queues there are."""
+
+    def __init__(self, *queues: Queue) -> None:
+        self._queues = {each.metadata.name: each for each in queues}
+
+    def queue(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+
+def new_plugin(*quotas: ElasticQuota, mode: QuotaMode = QuotaMode.MAX) -> ElasticQuotaPlugin:
+    plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
+    for quota in quotas:
+        plugin.on_quota(quota)
+    return plugin
+
+
+def quota(name: str, cpu: int = 4, *, uid: str = "", namespace: str = "kq", **more: Any) -> Any:
+    meta = {"uid": uid or f"uid-{name}", **more.pop("metadata", {})}
+    amounts = {"cpu": cpu}
+    return elastic_quota(name, max=amounts, min=amounts, namespace=namespace, metadata=meta, **more)
+
+
+def shared_queue(takes: str) -> Queue:
+    annotations = {"koord-queue/available-quota-in-queue": takes}
+    return queue("shared", metadata={"annotations": annotations})
+
+
+OWN, SHARED = Directory(queue("team")), "shared"
+
+
+@pytest.mark.parametrize(
+    ("unit", "queues", "want"),
+    [
+        pytest.param(queue_unit("a", quota="team"), OWN, Mapped("team", "team"), id="its own"),
+        pytest.param(
+            queue_unit("a", quota="team", queue=SHARED),
+            Directory(shared_queue("other, team")),
+            Mapped("team", SHARED),
+            id="spec.queue, listed",
+        ),
+        pytest.param(
+            queue_unit("a", quota="team", queue=SHARED),
+            Directory(shared_queue("*")),
+            Mapped("team", SHARED),
+            id="a queue that takes all",
+        ),
+        pytest.param(
+            queue_unit(
+                "a",
+                quota="team",
+                queue="x",
+                metadata={"labels": {"koord-queue/queue-name": SHARED}},
+            ),
+            Directory(shared_queue("team")),
+            Mapped("team", SHARED),
+            id="the label before spec.queue",
+        ),
+        pytest.param(
+            queue_unit("a", namespace="labs"), OWN, Mapped("team", "team"), id="by namespace"
+        ),
+    ],
+)
+def test_a_unit_has_a_quota_and_a_queue(
+    unit: QueueUnit, queues: QueueDirectory, want: Mapped
+) -> None:
+    team = quota("team", metadata={"annotations": {NAMESPACES: '["labs"]'}})
+    assert new_plugin(team).map_unit(unit, queues) == want
+
+
+@pytest.mark.parametrize(
+    ("unit", "queues", "reason", "waits_for"),
+    [
+        pytest.param(
+            queue_unit("a", quota="gone"), OWN, Reason.NO_QUOTA, {"quota/gone"}, id="unknown quota"
+        ),
+        pytest.param(
+            queue_unit("a"), OWN, Reason.NO_QUOTA, {"namespace/default"}, id="none at all"
+        ),
+        pytest.param(
+            queue_unit("a", quota="team"),
+            Directory(),
+            Reason.NO_QUEUE,
+            {"quota/team", "queue/team"},
+            id="no queue yet",
+        ),
+        pytest.param(
+            queue_unit("a", quota="team", queue=SHARED),
+            Directory(shared_queue("other")),
+            Reason.QUOTA_NOT_IN_QUEUE,
+            {"quota/team", f"queue/{SHARED}"},
+            id="not listed",
+        ),
+    ],
+)
+def test_what_is_missing_is_named_with_what_would_help(
+    unit: QueueUnit, queues: QueueDirectory, reason: Reason, waits_for: set[str]
+) -> None:
+    got = new_plugin(quota("team")).map_unit(unit, queues)
+    assert isinstance(got, Unmapped)
+    assert got.refusal.reason is reason
+    assert waits_for <= set(got.waits_for)
+
+
+def test_a_quota_that_comes_or_goes_names_what_it_may_answer() -> None:
+    plugin = new_plugin()
+    team = quota("team", metadata={"annotations": {NAMESPACES: '["labs"]'}})
+    assert set(plugin.on_quota(team)) == {"quota/team", "namespace/labs"}
+    assert plugin.on_quota(team) == ()
+    moved = quota("team", metadata={"annotations": {NAMESPACES: '["shop"]'}})
+    assert set(plugin.on_quota(moved)) == {"namespace/labs", "namespace/shop"}
+    assert set(plugin.on_quota_gone(moved)) == {"quota/team", "namespace/shop"}
+
+
+def test_an_edit_of_amounts_moves_no_unit() -> None:
+    plugin = new_plugin(quota("team"))
+    assert plugin.on_quota(quota("team", 9)) == ()
+
+
+@pytest.mark.parametrize(
+    ("quotas", "kind", "where"),
+    [
+        pytest.param([quota("a", parent="b"), quota("b", parent="a")], "Cycle", "kq/a", id="cycle"),
+        pytest.param([quota("a", parent="nobody")], "ParentMissing", "kq/a", id="no parent"),
+        pytest.param(
+            [elastic_quota("a", min={"cpu": 5}, max={"cpu": 4}, namespace="kq")],
+            "MinOverMax",
+            "kq/a",
+            id="min over max",
+        ),
+        pytest.param(
+            [
+                quota("top", 4, is_parent=True),
+                quota("x", 3, parent="top"),
+                quota("y", 3, parent="top"),
+            ],
+            "ChildrenMinOverMin",
+            "kq/top",
+            id="children's min over the parent's",
+        ),
+        pytest.param(
+            [elastic_quota("a", max={"cpu": "9e999999999"}, namespace="kq")],
+            "UnreadableAmount",
+            "kq/a",
+            id="absurd amount",
+        ),
+        pytest.param(
+            [elastic_quota("a", max={"cpu": "-1"}, namespace="kq")],
+            "NegativeAmount",
+            "kq/a",
+            id="negative amount",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_quota_is_noticed_once(
+    quotas: list[ElasticQuota], kind: str, where: str
+) -> None:
+    plugin = new_plugin(*quotas)
+    told = {(notice.reason, notice.key) for notice in plugin.take_notices()}
+    assert (kind, where) in told
+    for each in quotas:
+        plugin.on_quota(each)
+    assert plugin.take_notices() == []
+
+
+def test_a_problem_that_comes_back_is_told_again() -> None:
+    good, bad = quota("a"), quota("a", parent="nobody")
+    plugin = new_plugin(bad)
+    assert len(plugin.take_notices()) == 1
+    plugin.on_quota(good)
+    assert plugin.take_notices() == []
+    plugin.on_quota(bad)
+    assert len(plugin.take_notices()) == 1
+
+
+def test_units_of_a_quota_wait_until_there_is_room(kit: ShellKit) -> None:
+    for name in ("a", "b"):
+        kit.add_unit(name, cpu=3)
+    first, second = kit.decide(), kit.decide()
+    assert isinstance(first, Dequeue)
+    assert isinstance(second, Refused)
+    refusal = second.refusal
+    assert (refusal.reason, refusal.limit, refusal.used, refusal.requested, refusal.missing) == (
+        Reason.OVER_QUOTA_MAX,
+        4000,
+        3000,
+        3000,
+        2000,
+    )
+
+
+def test_nodes_are_the_capacity_in_runtime_mode() -> None:
+    plugin = new_plugin(quota("team", 100), mode=QuotaMode.RUNTIME)
+    assert plugin.books.view("team") is not None
+    plugin.on_node(node("n", allocatable={"cpu": "8"}))
+    view = plugin.books.view("team")
+    assert view is not None
+    assert view.runtime["cpu"] <= 8000
+    plugin.on_node_gone("n")
+    gone = plugin.books.view("team")
+    assert gone is not None
+    assert gone.runtime.get("cpu", 0) <= view.runtime["cpu"]
+
+
+def test_pods_that_no_unit_accounts_for_follow_their_quota() -> None:
+    plugin = new_plugin(mode=QuotaMode.RUNTIME)
+    labels = {"quota.scheduling.koordinator.sh/name": "team"}
+    pod = ForeignPod(namespace="default", labels=labels, request={"cpu": 500}, bound=True)
+    plugin.on_foreign_pod("default/p", pod)
+    plugin.on_quota(quota("team"))
+    view = plugin.books.view("team")
+    assert view is not None
+    assert view.foreign == {"cpu": 500}
+    plugin.on_foreign_pod("default/p", None)
+    plugin.on_foreign_pod("default/p", None)
+    view = plugin.books.view("team")
+    assert view is not None
+    assert view.foreign.get("cpu", 0) == 0
+
+
+def test_a_fork_keeps_books_of_its_own() -> None:
+    plugin = new_plugin(quota("team"))
+    twin = plugin.fork()
+    twin.resize(quota("x").metadata.uid, "team", {"cpu": 4000}, non_preemptible=False)
+    view, other = plugin.books.view("team"), twin.books.view("team")
+    assert view is not None
+    assert other is not None
+    assert (view.used.get("cpu", 0), other.used["cpu"]) == (0, 4000)
+    assert twin.on_quota(quota("new")) == ("quota/new",)
+    assert plugin.books.names() == ("team",)

@@ -1,0 +1,183 @@
+"""Special corners of the promise; that it agrees with the contract is a property."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
+from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
+from tests.properties.quota_cases import build_quota
+
+
+def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) -> QuotaBooks:
+    return QuotaBooks(
+        QuotaSettings(
+            rounding_override=rounding,
+            check_parent=flags.get("check_parent", False),
+            cap_by_total=flags.get("cap_by_total", True),
+            guarantee_usage=flags.get("guarantee_usage", False),
+        )
+    )
+
+
+def why(books: QuotaBooks, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
+    got = books.check(quota, Demand(amounts))
+    return None if got is None else (got.reason, got.other or got.quota)
+
+
+def test_min_that_is_not_lent_is_out_of_reach() -> None:
+    books = new_books()
+    books.on_quota(build_quota("a", maximum={"x": 10}))
+    books.on_quota(build_quota("b", minimum={"x": 7}, maximum={"x": 10}, lends=False))
+    books.on_capacity({"x": 10})
+    assert why(books, "a", x=3) is None
+    assert why(books, "a", x=4) == (RefusalReason.OVER_RUNTIME, "a")
+    assert why(books, "b", x=7) is None
+
+
+def test_the_cautious_of_two_memories_is_promised() -> None:
+    # T = 10, mins 8 and 8, b does not lend and had no pod (os-008): 5 + 5 or 8 + 2, who knows.
+    books = new_books()
+    books.on_quota(build_quota("a", minimum={"x": 8}, maximum={"x": 10}))
+    books.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 10}, lends=False))
+    books.on_capacity({"x": 10})
+    views = [books.view(name) for name in "ab"]
+    assert [view and view.runtime for view in views] == [{"x": 0}, {"x": 5}]
+    books.book("one", "a", Demand({"x": 5}))
+    assert why(books, "b", x=5) is None
+    assert why(books, "b", x=6) == (RefusalReason.NO_CAPACITY, ROOT_QUOTA)
+    assert why(books, "a", x=1) == (RefusalReason.OVER_RUNTIME, "a")
+
+
+def test_a_loan_is_not_called_back() -> None:
+    books = new_books()
+    for name in "ab":
+        books.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
+    books.on_capacity({"x": 10})
+    books.on_foreign("pod", "b", {"x": 9})
+    assert why(books, "a", x=1) is None
+    assert why(books, "a", x=2) == (RefusalReason.HURTS_OTHERS, "b")
+
+
+@pytest.mark.parametrize(
+    ("rounding", "want"),
+    [
+        pytest.param(Rounding.LARGEST_REMAINDER, None, id="nothing is lost"),
+        pytest.param(Rounding.HALF_UP, (RefusalReason.HURTS_OTHERS, "c"), id="a unit is lost"),
+    ],
+)
+def test_a_lost_unit_below_the_first_level(
+    rounding: Rounding, want: tuple[RefusalReason, str] | None
+) -> None:
+    books = new_books(rounding)
+    books.on_quota(build_quota("p", maximum={"x": 100}, is_parent=True))
+    for name in "abc":
+        quota = build_quota(name, maximum={"x": 50}, weight={"x": 1}, parent="p")
+        books.on_quota(quota)
+    books.on_capacity({"x": 1000})
+    books.book("one", "b", Demand({"x": 1}))
+    books.book("two", "c", Demand({"x": 2}))
+    assert why(books, "a", x=1) == want
+
+
+def test_demand_of_the_default_quota_counts_twice() -> None:
+    # elasticquota.md 11 C1: total 1000, 100 used outside, a and b hungry: 400 each.
+    books = QuotaBooks(QuotaSettings(default_quota_max={"x": 10**6}))
+    for name in "ab":
+        books.on_quota(build_quota(name, maximum={"x": 1000}, weight={"x": 1}))
+        books.on_foreign(f"pod-{name}", name, {"x": 900})
+    books.on_foreign("outside", DEFAULT_QUOTA, {"x": 100}, bound=True)
+    books.on_capacity({"x": 1000})
+    view = books.view("a")
+    assert view is not None
+    assert view.runtime == {"x": 400}
+
+
+def test_the_default_quota_may_take_what_nobody_needs() -> None:
+    books = QuotaBooks(QuotaSettings(default_quota_max={"x": 10**6}))
+    books.on_quota(build_quota("a", maximum={"x": 1000}))
+    books.on_capacity({"x": 100})
+    books.book("one", "a", Demand({"x": 40}))
+    assert why(books, DEFAULT_QUOTA, x=30) is None
+    assert why(books, DEFAULT_QUOTA, x=31) == (RefusalReason.HURTS_OTHERS, "a")
+    assert why(books, DEFAULT_QUOTA) is None
+
+
+def test_the_parent_check() -> None:
+    books = new_books(check_parent=True, cap_by_total=False)
+    books.on_quota(build_quota("p", minimum={"x": 4}, maximum={"x": 100}, is_parent=True))
+    books.on_quota(build_quota("a", minimum={"x": 4}, maximum={"x": 9}, parent="p"))
+    books.on_quota(build_quota("b", maximum={"x": 9}, parent="p"))
+    books.on_quota(build_quota("hungry", maximum={"x": 100}, weight={"x": 1000}))
+    books.on_capacity({"x": 10})
+    books.on_foreign("pod", "hungry", {"x": 90})
+    books.on_foreign("stuck", "b", {"x": 9})
+    assert why(books, "a", x=3) == (RefusalReason.OVER_PARENT_RUNTIME, "p")
+
+
+def test_a_resource_that_the_parent_does_not_govern_is_not_limited_by_it() -> None:
+    books = new_books()
+    books.on_quota(build_quota("p", maximum={"x": 10}, weight={"x": 1, "y": 1}, is_parent=True))
+    books.on_quota(build_quota("a", maximum={"x": 10, "y": 10}, parent="p"))
+    books.on_capacity({"x": 10, "y": 10})
+    assert why(books, "a", x=1, y=9) is None
+    view = books.view("a")
+    assert view is not None
+    assert view.runtime == {"x": 0}
+
+
+def test_a_parent_with_pods_of_its_own_must_stay_covered() -> None:
+    books = new_books()
+    books.on_quota(build_quota("p", maximum={"x": 10}, is_parent=True))
+    books.on_quota(build_quota("a", maximum={"x": 10}, parent="p"))
+    books.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
+    books.on_capacity({"x": 14})
+    books.on_foreign("own", "p", {"x": 4})
+    books.on_foreign("full", "b", {"x": 6})
+    assert why(books, "a", x=4) is None
+    assert why(books, "a", x=5) == (RefusalReason.HURTS_OTHERS, "p")
+
+
+def test_the_gate_for_used_amounts_is_asked_from_scratch() -> None:
+    books = new_books(guarantee_usage=True, cap_by_total=False)
+    for name in "ab":
+        books.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
+    books.on_capacity({"x": 10})
+    books.book("one", "a", Demand({"x": 6}))
+    assert why(books, "b", x=4) is None
+    assert why(books, "b", x=5) == (RefusalReason.OVER_RUNTIME, "b")
+    assert why(books, "b", x=5) != (RefusalReason.NO_CAPACITY, ROOT_QUOTA)
+
+
+def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
+    books = new_books(Rounding.HALF_UP)
+    for parent in "pr":
+        books.on_quota(build_quota(parent, maximum={"x": 990}, is_parent=True))
+        for name in "abc":
+            quota = build_quota(parent + name, maximum={"x": 500}, parent=parent)
+            books.on_quota(quota)
+    books.on_capacity({"x": 990})
+    books.book("one", "pb", Demand({"x": 1}))
+    books.book("two", "pc", Demand({"x": 2}))
+    demand = Demand({"x": 1})
+    refusal = books.check("pa", demand)
+    assert refusal is not None
+    assert (refusal.reason, refusal.within) == (RefusalReason.HURTS_OTHERS, "p")
+    books.wait("w", "pa", demand, refusal)
+    # Elsewhere, while the root has plenty: nothing to ask. Until the root gets tight.
+    trees = books.trees
+    tree, seen_at = trees.trees[""], trees.trees[""].clock
+    for owner, quota, amount, is_settled in (
+        ("three", "ra", 490, True),
+        ("v", "rb", 495, False),
+    ):
+        books.book(owner, quota, Demand({"x": amount}))
+        assert trees.is_settled(tree, "pa", demand, refusal, seen_at) is is_settled
+        assert books.take_woken() == []
+    books.release("v")
+    assert trees.is_settled(tree, "pa", demand, refusal, seen_at)
+    books.release("two")
+    assert not trees.is_settled(tree, "pa", demand, refusal, seen_at)
+    assert books.take_woken() == ["w"]
