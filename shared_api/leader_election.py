@@ -92,6 +92,13 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"leader election: lease duration ({self.lease_seconds} s) must be above the renew "
                 f"deadline ({self.renew_deadline_seconds:g} s)"
             )
+        # Else the leader could never write: before each renewal too little of its lease is left.
+        least = self.settle_seconds + self.retry_seconds
+        if self.lease_seconds < least:
+            raise LeaseSettingError(
+                f"leader election: lease duration ({self.lease_seconds} s) must be at least "
+                f"{least:g} s: the retry period and the {self.settle_seconds:g} s of a write"
+            )
 
 
 class LeaseLock(Protocol):

@@ -41,7 +41,13 @@ from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread, Step, check_threads
-from shared_api.process.probes import AddressError, ProbeServer, Routes, parse_address
+from shared_api.process.probes import (
+    AddressError,
+    ProbeServer,
+    Routes,
+    load_tls,
+    parse_address,
+)
 from shared_api.process.structured_logs import configure_logs
 from shared_api.program_flags import FlagError, ProgramFlags
 
@@ -194,11 +200,16 @@ class Program:
         self._reviewer = reviewer
         probes = Routes(live=self._live_checks(work), ready=self._ready_checks(work))
         metrics = Routes(metrics=self.metrics.exposition, authorize=authorize)
-        for flag, address, routes in (
-            ("--health-address", self.flags.health_address, probes),
-            ("--metrics-address", self.flags.metrics_address, metrics),
+        flags = self.flags
+        tls = load_tls(flags.metrics_tls_certificate, flags.metrics_tls_key, "--metrics-tls")
+        for flag, address, routes, context in (
+            # Probes stay plain: the kubelet does not check certificates, and asks no secrets.
+            ("--health-address", flags.health_address, probes, None),
+            ("--metrics-address", flags.metrics_address, metrics, tls),
         ):
-            server = ProbeServer(parse_address(address, flag), routes, flag=flag, clock=self.clock)
+            server = ProbeServer(
+                parse_address(address, flag), routes, flag=flag, clock=self.clock, tls=context
+            )
             name = flag.removeprefix("--").removesuffix("-address")
             self._servers.append((server, self.spawn(f"{name}-server", server.step)))
 

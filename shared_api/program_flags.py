@@ -38,6 +38,8 @@ class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
     health_address: str
     metrics_address: str
     metrics_secure: bool
+    metrics_tls_certificate: str
+    metrics_tls_key: str
     leader_elect: bool
     lease_name: str
     lease_namespace: str
@@ -66,6 +68,8 @@ def add_program_flags(
     )
     add("--metrics-address", "--metrics-bind-address", default=metrics_address, help="/metrics")
     add("--metrics-secure", nargs="?", const="true", default="false", help="ask for a token")
+    add("--metrics-tls-certificate", default="", help="PEM file; serves /metrics over HTTPS")
+    add("--metrics-tls-key", default="", help="PEM file of the certificate's key")
     add(
         "--leader-elect",
         "--leaderElection",
@@ -95,12 +99,15 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
     if got.writers < 1:
         msg = f"--writers {got.writers}: at least 1 is needed"
         raise FlagError(msg)
+    check_pair("--metrics-tls", got.metrics_tls_certificate, got.metrics_tls_key)
     return ProgramFlags(
         kubeconfig=got.kubeconfig,
         context=got.context,
         health_address=got.health_address,
         metrics_address=got.metrics_address,
         metrics_secure=parse_bool("--metrics-secure", got.metrics_secure),
+        metrics_tls_certificate=got.metrics_tls_certificate,
+        metrics_tls_key=got.metrics_tls_key,
         leader_elect=parse_bool("--leader-elect", got.leader_elect),
         lease_name=got.lease_name,
         lease_namespace=got.lease_namespace or namespace,
@@ -113,6 +120,17 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
         log_format=got.log_format,
         log_level=got.log_level,
     )
+
+
+def check_pair(prefix: str, certificate: str, key: str) -> None:
+    """Let a certificate pass with its key, or neither.
+
+    Raises:
+        FlagError: One of the two is missing.
+    """
+    if bool(certificate) != bool(key):
+        msg = f"{prefix}-certificate and {prefix}-key go together"
+        raise FlagError(msg)
 
 
 def parse_bool(flag: str, text: str) -> bool:

@@ -3,8 +3,12 @@
 Read in this order:
 
 1. ``views``: snapshots of the engine -> answers.
-2. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``.
+2. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``openapi`` writes their
+   contract into ``openapi.json``.
+3. ``access``: who may ask; ``router_group``: the routes of plugins; ``server``: uvicorn.
+3. ``router_group``: routes that plugins add, in the manner of gin.
+4. ``access``: who may read; ``server``: uvicorn on a thread.
 
-Not here: the answers to "why" and "when" themselves (``queue_scheduler.insight``), and probes and
+Not here: the words of a refusal (``queue_scheduler.insight``), and probes and
 metrics, which have ports of their own (``shared_api.process``).
 """

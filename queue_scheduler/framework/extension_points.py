@@ -163,6 +163,8 @@ class Reserve(Protocol):
     def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
         """Book exactly this for the uid, whatever was before and even above a limit.
 
+        `amounts` is shared with others: keep it if you like, but do not change it.
+
         Called for what already occupies quota: at restart, for adopted jobs, when admissions
         shrink, when a unit's living pods exceed its admission.
         """
@@ -194,7 +196,11 @@ class Contention(Protocol):
     """Says which limits units of a quota compete for."""
 
     def domains(self, quota: str) -> frozenset[str]:
-        """Return names of limits; queues that share one take turns."""
+        """Return names of limits; queues that share one take turns.
+
+        The answer is kept, and asked for again after every fact about a quota: it may change
+        only then.
+        """
         ...
 
 
@@ -203,7 +209,7 @@ class Guarantees(Protocol):
     """Keeps room for units that are within what their quota is guaranteed."""
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Learn the first waiting unit of a quota, or that none waits."""
+        """Learn the first waiting unit of a quota, or that none waits; told when it changes."""
         ...
 
 

@@ -55,12 +55,13 @@ class PendingOrder:
         Raises:
             KeyError: The key is not there.
         """
-        index = bisect_left(self._maxima, key)
-        if index == len(self._chunks):
-            raise KeyError(key)
+        index = position = 0
+        if self.first() != key:  # most units leave from the head of their class
+            index = bisect_left(self._maxima, key)
+            if index == len(self._chunks):
+                raise KeyError(key)
+            position = bisect_left(self._chunks[index], key)
         chunk = self._chunks[index]
-        # Most units leave from the head of their class.
-        position = 0 if chunk[0] == key else bisect_left(chunk, key)
         if chunk[position] != key:
             raise KeyError(key)
         del chunk[position]

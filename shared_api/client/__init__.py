@@ -9,8 +9,9 @@ Read in this order, which is from the wire up:
 3. ``transport``: what one request and its answer are; ``http_transport`` and ``http_connection``
    carry them over kept-alive connections, and are the only modules that open sockets.
 4. ``flow_control``: queries per second, retries with backoff, ``Retry-After``.
-5. ``resource_client``: get, list, watch, create, patch and delete of one kind.
-6. ``write_dispatcher``: writes as values, one in flight per object, a newer one merges into the
+5. ``resource_client``: get, list, watch, create, patch and delete of one kind; ``answers`` reads
+   what comes back; ``resource_types``: the kinds there are.
+6. ``writes``, ``write_dispatcher``: writes as values, one in flight per object, a newer one merges into the
    waiting one.
 7. ``event_recorder``: what a person should see, folded and limited.
 8. ``discovery``: which kinds the server has.

@@ -7,7 +7,7 @@ call was about this object alone: it becomes a `DecodeFailure` among its healthy
 from __future__ import annotations
 
 import threading
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -174,6 +174,10 @@ class AnswerReader(Generic[T]):
     def _read(self, body: bytes | msgspec.Raw) -> T | DecodeFailure:
         try:
             return self._object.decode(body)
+        except msgspec.DecodeError:
+            pass  # rare: it may be readable all the same
+        try:
+            return self._object.decode(_without_nulls(body))
         except msgspec.DecodeError as error:
             found = _identify(body)
             return DecodeFailure(
@@ -191,6 +195,23 @@ def _identify(body: bytes | msgspec.Raw) -> _Identity:
         return _identified.decode(body).metadata
     except msgspec.DecodeError as error:
         raise MalformedAnswer(f"the answer is no object: {error}") from error
+
+
+def _without_nulls(body: bytes | msgspec.Raw) -> bytes:
+    """Return the object without the fields that are null: to Go's readers these are absent.
+
+    The API server drops them where a schema says what a field is. In an open object, such as the
+    pod template of a unit, they stay, and Go writes them for lists that are empty.
+    """
+    return msgspec.json.encode(_drop_nulls(msgspec.json.decode(body)))
+
+
+def _drop_nulls(value: Any) -> Any:  # noqa: ANN401 - decoded JSON
+    if isinstance(value, dict):
+        return {key: _drop_nulls(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_drop_nulls(one) for one in value]
+    return value
 
 
 def _read_status(body: msgspec.Raw) -> tuple[int, str, str]:

@@ -9,6 +9,9 @@
 What the promises rest on:
 
 - *One in flight per object.* Two patches under way at once could be applied in either order.
+- *A guard is its author's.* A patch that waited for another of ours keeps the version it was made
+  on, and may meet a conflict by it: its author has heard of the newer version meanwhile, and may
+  have taken back what the patch says.
 - *Normal before low.* A worker takes a low write only when no normal one waits, and only some
   workers may be busy with low ones, so the low lane's slower rate never holds up the normal lane.
 - *Nothing is sent that could outlive the lease.* Before each send there must be as much of the
@@ -42,7 +45,6 @@ from shared_api.client.writes import (
     is_pointless_beside,
     merge,
     outcome_of,
-    rebased,
     supersedes,
 )
 
@@ -374,9 +376,6 @@ class WriteDispatcher:
             each = self._objects[key]
             each.in_flight = None
             self._in_flight[pending.write.lane] -= 1
-            if isinstance(outcome, Written) and each.waiting:
-                following = each.waiting[0]
-                following.write = rebased(following.write, pending.write, outcome.object)
             self._line_up(key, each)
             if self._stopped and not any(self._in_flight.values()):
                 self._settled.set()

@@ -116,23 +116,6 @@ def merge(waiting: Write[Any], new: Write[Any]) -> Write[Any] | None:
     return None if body is None else msgspec.structs.replace(new, body=body)
 
 
-def rebased(waiting: Write[Any], done: Write[Any], written: object) -> Write[Any]:
-    """Let a normal patch that waited for a low one of ours expect the version that one made.
-
-    Both were built on the same version, so nobody else has written in between, and the low
-    one told only why the object waits: it must not cost the normal one a conflict. Not so
-    for two normal ones: the second may carry lists that were made without knowing the first.
-    """
-    if (done.lane, waiting.lane) != (Lane.LOW, Lane.NORMAL) or waiting.verb is not Verb.PATCH:
-        return waiting
-    guard = _guards_of(waiting)[0]
-    if not guard or guard != _guards_of(done)[0]:
-        return waiting
-    version = getattr(getattr(written, "metadata", None), "resource_version", "") or guard
-    metadata = {**waiting.body["metadata"], "resourceVersion": version}
-    return msgspec.structs.replace(waiting, body={**waiting.body, "metadata": metadata})
-
-
 def _guards_of(write: Write[Any]) -> tuple[str, str]:
     """Return the resourceVersion and the uid that a patch expects, "" for any."""
     metadata = write.body.get("metadata", {})

@@ -110,6 +110,30 @@ def open_listener(address: Address, flag: str) -> socket.socket:
         raise AddressError(f"{flag}: cannot listen on {address}: {error}") from error
 
 
+def load_tls(certificate: str, key: str, prefix: str) -> ssl.SSLContext | None:
+    """Return what serves TLS with a certificate and its key (PEM files); None without any.
+
+    Args:
+        certificate: the file of the certificate, and of what leads from it to an authority.
+        key: the file of its key.
+        prefix: of the two flags that name them ("--metrics-tls"), for the error.
+
+    Raises:
+        AddressError: They can not be read, or do not belong together; one line.
+    """
+    if not certificate and not key:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:  # ssl.SSLError is one
+        said = error.strerror or str(error)
+        raise AddressError(
+            f"{prefix}-certificate {certificate}, {prefix}-key {key}: {said}"
+        ) from error
+    return context
+
+
 class Routes(msgspec.Struct, frozen=True, kw_only=True):
     """What a server answers, without any HTTP; a part that is None is not served."""
 

@@ -175,6 +175,15 @@ def test_a_quota_that_grows_wakes(cluster: Cluster) -> None:
     assert cluster.run() == ["u"]
 
 
+def test_nobody_is_woken_for_a_class_that_left(cluster: Cluster) -> None:
+    unit = build_unit("u", "a", cpu=5)
+    cluster.unit(unit)
+    cluster.workers.run()
+    assert cluster.plugin.waiters() == {("a", 0)}
+    cluster.engine.on_queue_unit_gone(unit)
+    assert cluster.plugin.waiters() == set()
+
+
 class Moody:
     """A filter that can not say what would help it, and that no class keys tell apart."""
 

@@ -325,6 +325,7 @@ def test_a_version_seen_again_keeps_the_time_at_which_it_was_first_seen() -> Non
         (10, 10, 2, r"lease duration \(10 s\) must be above the renew deadline \(10 s\)"),
         (15, 2.4, 2, r"renew deadline \(2.4 s\) must be above 1.2 times"),
         (15, 10, 0, "retry period must be above 0"),
+        (4, 3, 0.5, r"lease duration \(4 s\) must be at least 4.5 s"),
     ],
 )
 def test_durations_that_cannot_work_are_refused(

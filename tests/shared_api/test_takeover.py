@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shared_api.takeover import Takeover
 from shared_api.client.errors import ServerError
 from shared_api.client.resource_client import WRITE_SECONDS
 from shared_api.informer.shared_informer import FreshRead
+from shared_api.takeover import Takeover
 from shared_api.testing.virtual_clock import VirtualClock
 
 

@@ -64,6 +64,25 @@ def test_one_object_is_read_or_refused_with_its_name() -> None:
         READER.read_object(b"<html>")
 
 
+def test_null_is_absent_as_for_readers_in_go() -> None:
+    template: dict[str, Any] = {"metadata": {"labels": None, "annotations": {"a": None, "b": "c"}}}
+    template["spec"] = {"containers": None, "initContainers": [{"name": "x", "resources": None}]}
+    nulls = {**GOOD, "spec": {"queue": "q", "podSet": [{"name": "p", "template": template}]}}
+    unit = READER.read_object(encoded(nulls))
+    (pods,) = unit.spec.pod_set
+    assert pods.template.metadata.labels == {}
+    assert pods.template.metadata.annotations == {"b": "c"}
+    assert pods.template.spec.containers == ()
+    assert [each.name for each in pods.template.spec.init_containers] == ["x"]
+
+
+def test_beside_nulls_what_does_not_fit_is_still_told() -> None:
+    broken = {**BAD, "metadata": {**BAD["metadata"], "labels": None}}
+    with pytest.raises(UndecodableObject) as caught:
+        READER.read_object(encoded(broken))
+    assert caught.value.failure == WANT_FAILURE
+
+
 @pytest.mark.parametrize(
     ("line", "want"),
     [

@@ -30,11 +30,8 @@ from shared_api.client.writes import (
     merge,
     merge_patches,
     outcome_of,
-    rebased,
     supersedes,
 )
-from shared_api.objects.meta import ObjectMeta
-from shared_api.objects.queue_unit import QueueUnit
 
 LOW, NORMAL = Lane.LOW, Lane.NORMAL
 
@@ -141,24 +138,6 @@ def test_which_write_makes_another_pointless(
 ) -> None:
     assert supersedes(new, waiting) is want_supersedes
     assert is_pointless_beside(new, waiting) is want_pointless
-
-
-@pytest.mark.parametrize(
-    ("waiting", "done", "want"),
-    [
-        pytest.param(patch("1", NORMAL), patch("1", LOW), "2", id="normal after our own low one"),
-        pytest.param(patch("1", NORMAL), patch("1", NORMAL), "1", id="a conflict must tell"),
-        pytest.param(patch("1", LOW), patch("1", LOW), "1", id="low after low"),
-        pytest.param(patch("0", NORMAL), patch("1", LOW), "0", id="made on another version"),
-    ],
-)
-def test_a_write_that_waited_for_our_own_low_one_expects_what_that_made(
-    waiting: Any, done: Any, want: str
-) -> None:
-    written = QueueUnit(metadata=ObjectMeta(resource_version="2"))
-    got = rebased(waiting, done, written)
-    assert got.body["metadata"]["resourceVersion"] == want
-    assert waiting.body["metadata"]["resourceVersion"] in {"0", "1"}, "writes are values"
 
 
 def in_doubt(failure: Any) -> Any:

@@ -22,6 +22,7 @@ from shared_api.process.probes import (
     AddressError,
     ProbeServer,
     Routes,
+    load_tls,
     open_listener,
     parse_address,
 )
@@ -131,6 +132,16 @@ def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> 
             with suppress(ConnectionResetError):  # how it is refused is up to TLS
                 answer = plain.recv(100)
             assert b"up 1" not in answer
+
+
+def test_a_certificate_that_can_not_be_used_is_one_line_that_names_the_flags() -> None:
+    certificate = str(TLS_DATA / "test_only_server.pem")
+    assert load_tls("", "", "--x-tls") is None
+    assert load_tls(certificate, str(TLS_DATA / "test_only_server_key.pem"), "--x-tls")
+    for key, says in (("/none.pem", "No such file"), (str(TLS_DATA / "README.md"), "PEM")):
+        with pytest.raises(AddressError, match=f"--x-tls-key {key}: .*{says}") as caught:
+            load_tls(certificate, key, "--x-tls")
+        assert "\n" not in str(caught.value)
 
 
 def test_nonsense_on_the_socket_harms_nobody(port: int) -> None:

@@ -1,0 +1,131 @@
+"""The routes of the debug API: GET only, from snapshots, and nothing here is a coroutine.
+
+| path | answer |
+|---|---|
+| /debug/queues | all queues: policy, quotas, counts, head, last refusal |
+| /debug/queues/{name} | one queue, its units in order with the reason each waits |
+| /debug/queueunits/{namespace}/{name} | one unit |
+| /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
+| /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
+| /debug/plugins/{plugin}/... | routes that plugins add |
+| /openapi.json | the contract of all but the plugins' |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final, TypeVar
+
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from starlette.routing import Route
+
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.router_group import Guard
+from queue_scheduler.engine import Engine
+from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.shared_engine import SharedEngine
+
+MAX_PAGE: Final = 1000
+DEFAULT_PAGE: Final = 100
+QUICK_UNITS: Final = 500
+"""Up to so many units are read under the engine's lock (about a millisecond); more, on a copy."""
+
+Offset = Annotated[int, Query(ge=0, description="entries to leave out")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
+
+AnswerT = TypeVar("AnswerT")
+QuotaViews = Callable[[Engine], Iterable[QuotaView]]
+
+
+class DebugApi:
+    """What the routes ask.
+
+    Args:
+        shared: The engine.
+        quota_views: Reads the quotas of an engine.
+        is_leader: Whether this replica decides.
+    """
+
+    def __init__(
+        self, shared: SharedEngine, quota_views: QuotaViews, is_leader: Callable[[], bool]
+    ) -> None:
+        self._shared = shared
+        self._quota_views = quota_views
+        self._is_leader = is_leader
+
+    def queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> views.QueuePage:
+        """All queues, by name."""
+        return self._shared.ask(
+            views.view_queues, leader=self._is_leader(), offset=offset, limit=limit
+        )
+
+    def queue(
+        self, name: str, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+    ) -> views.QueueDetail:
+        """One queue and a page of its line, in the order in which units are offered."""
+        ask = self._ask_for(offset + limit)
+        leader = self._is_leader()
+        detail = ask(
+            lambda engine: views.view_line(engine, name, leader=leader, offset=offset, limit=limit)
+        )
+        return _found(detail, f"queue {name!r} is unknown")
+
+    def queue_unit(self, namespace: str, name: str) -> views.UnitView:
+        """One unit, with its position and why it waits."""
+        unit = self._shared.ask(views.view_one_unit, f"{namespace}/{name}")
+        return _found(unit, f"queue unit {namespace}/{name} is unknown")
+
+    def quotas(self) -> views.QuotaTreePage:
+        """All quotas, as trees."""
+        quotas = self._quota_views(self._shared.fork())
+        return views.view_quota_tree(quotas, leader=self._is_leader())
+
+    def upstream_queues(self) -> dict[str, list[dict[str, object]]]:
+        """Queues and their first units, under upstream's path."""
+        return self._shared.ask(views.view_upstream_queues, limit=DEFAULT_PAGE)
+
+    def upstream_quotas(self) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+        """Use per queue and quota, under upstream's path."""
+        engine = self._shared.fork()
+        by_name = {view.name: view for view in self._quota_views(engine)}
+        return views.view_upstream_quotas(engine, by_name)
+
+    def _ask_for(self, units: int) -> Callable[[Callable[[Engine], AnswerT]], AnswerT]:
+        if units <= QUICK_UNITS:
+            return self._shared.ask
+        return lambda question: question(self._shared.fork())
+
+
+def build_app(
+    api: DebugApi, access: Guard, plugin_routes: Iterable[Route], version: str
+) -> FastAPI:
+    """Return the application; every route asks `access` first, `/openapi.json` too."""
+
+    def authorize(request: Request) -> None:
+        access(request)
+
+    # No documentation pages: FastAPI's load their scripts from a public network.
+    app = FastAPI(
+        title="Koord-Queue debug API",
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(authorize)],
+    )
+    get = app.get
+    get("/debug/queues")(api.queues)
+    get("/debug/queues/{name}")(api.queue)
+    get("/debug/queueunits/{namespace}/{name}")(api.queue_unit)
+    get("/debug/quotas")(api.quotas)
+    get("/apis/v1/queue")(api.upstream_queues)
+    get("/apis/v1/userquota")(api.upstream_quotas)
+    get("/openapi.json", include_in_schema=False)(app.openapi)
+    app.router.routes.extend(plugin_routes)
+    return app
+
+
+def _found(answer: AnswerT | None, message: str) -> AnswerT:
+    if answer is None:
+        raise HTTPException(404, message)
+    return answer

@@ -1,0 +1,37 @@
+"""The contract of the debug API as a file, for readers and for generators of clients.
+
+python -m queue_scheduler.debug_api.openapi writes it anew; a test says when it is stale.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.debug_api.access import open_access
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.shared_engine import SharedEngine
+from shared_api.program import VERSION
+
+CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
+
+
+def build_contract() -> bytes:
+    """Return the document, indented, as it is checked in."""
+    shared = SharedEngine(Engine(PluginRunner([]), ()), lambda _: None)
+    api = DebugApi(shared, lambda _: (), lambda: False)
+    document = build_app(api, open_access, (), VERSION).openapi()
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def main() -> None:
+    """Write the file."""
+    CONTRACT_FILE.write_bytes(build_contract())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+r"""Carries a decision out: one status patch, then confirm, or take back.
+
+    Dequeue --> patch --> written               confirmed by the server's answer
+                      \-> conflict, gone        taken back; the fresh object decides
+                      \-> refused by the server taken back; the queue tries again after a pause
+                      \-> unknown (time-out)    stays booked; the object is read, and decides
+
+A write whose answer was lost is never sent again blindly, and never forgotten: it is read until
+the server says what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import structlog
+
+from queue_scheduler.decision import Dequeue, WriteFailure
+from queue_scheduler.engine import Engine
+from queue_scheduler.shared_engine import SharedEngine
+from shared_api.client.errors import ApiError, ApiFailure, Conflict, NotFound
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.write_dispatcher import (
+    Dropped,
+    Outcome,
+    Rejected,
+    Unknown,
+    Write,
+    Written,
+)
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock, parse_time, rfc3339
+from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.work_queue import WorkQueue
+
+REJECTED_PAUSE_SECONDS: Final = 5.0
+"""After "forbidden" or "invalid" nothing changes by itself: somebody has to act."""
+
+DROPPED_PAUSE_SECONDS: Final = 0.5
+"""The lease left too little time for this write; the next moment tells."""
+
+log = structlog.get_logger("dequeue_cycle")
+
+
+class UnitReader(Protocol):
+    """Reads one unit from the API server."""
+
+    def __call__(self, namespace: str, name: str) -> QueueUnit:
+        """Return the unit; raises ApiFailure."""
+        ...
+
+
+class WriteSink(Protocol):
+    """Takes writes."""
+
+    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
+        """Send a write at some time and tell what became of it, once."""
+        ...
+
+
+class AdmissionObserver(Protocol):
+    """Counts admissions."""
+
+    def on_admitted(self, queue: str, waited_seconds: float) -> None:
+        """Take an admission that the server has confirmed."""
+        ...
+
+
+class DequeueCycle:
+    """Writes decisions and settles what became of them."""
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        read_unit: UnitReader,
+        note_written: Callable[[QueueUnit], object],
+        clock: Clock,
+        unsettled: WorkQueue[Dequeue],
+        observer: AdmissionObserver,
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._read_unit = read_unit
+        self._note_written = note_written
+        self._clock = clock
+        self._unsettled = unsettled
+        self._observer = observer
+
+    def carry_out(self, decision: Dequeue) -> None:
+        """Send the patch of a decision; returns at once."""
+        record = self._shared.ask(Engine.record, decision.unit)
+        if record is None or record.uid != decision.uid:
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+            return
+        namespace, _, name = decision.unit.partition("/")
+        write = Write(
+            resource_type=QUEUE_UNITS,
+            namespace=namespace,
+            name=name,
+            body=build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now())),
+            subresource="status",
+        )
+        self._writes.submit(write, lambda outcome: self._on_outcome(decision, outcome))
+
+    def step(self) -> float | None:
+        """Read one unit whose write ended in the unknown; None when there is none."""
+        decision = self._unsettled.try_get()
+        if decision is None:
+            return self._unsettled.seconds_until_ready()
+        namespace, _, name = decision.unit.partition("/")
+        try:
+            unit = self._read_unit(namespace, name)
+        except NotFound:
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+            self._unsettled.forget(decision)
+        except ApiFailure as failure:
+            log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
+            self._unsettled.add_rate_limited(decision)
+        else:
+            self._note_written(unit)
+            self._shared.tell(Engine.on_written, decision, unit)
+            self._unsettled.forget(decision)
+        self._unsettled.done(decision)
+        return 0.0
+
+    def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+        match outcome:
+            case Written(object=unit):
+                self._note_written(unit)
+                self._shared.tell(Engine.on_written, decision, unit)
+                created = parse_time(unit.metadata.creation_timestamp)
+                waited = (self._clock.now() - created).total_seconds()
+                self._observer.on_admitted(decision.queue, max(0.0, waited))
+            case Rejected(error=error) if not error.after_retry:
+                self._take_back(decision, error)
+            case Rejected() | Unknown():
+                self._unsettled.add(decision)
+            case Dropped():
+                retry_at = self._clock.monotonic() + DROPPED_PAUSE_SECONDS
+                self._shared.tell(
+                    Engine.on_write_failed, decision, WriteFailure.REJECTED, retry_at=retry_at
+                )
+
+    def _take_back(self, decision: Dequeue, error: ApiError) -> None:
+        if isinstance(error, Conflict):
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.CONFLICT)
+        elif isinstance(error, NotFound):
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+        else:
+            log.error("the server refuses the admission", unit=decision.unit, error=str(error))
+            retry_at = self._clock.monotonic() + REJECTED_PAUSE_SECONDS
+            self._shared.tell(
+                Engine.on_write_failed, decision, WriteFailure.REJECTED, retry_at=retry_at
+            )
+
+
+def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch that admits a unit.
+
+    Guarded by the version that the decision was made on. The list of admissions is written
+    whole: the scheduler is its only writer at this move.
+    """
+    message = f"admitted through queue {decision.queue}, charged to quota {decision.quota}"
+    status = status_of_move(unit, Phase.DEQUEUED, writer=Writer.SCHEDULER, now=now, message=message)
+    status["lastAllocateTime"] = now
+    status["admissions"] = [
+        {"name": grant.name, "replicas": grant.replicas, "running": 0} for grant in decision.grants
+    ]
+    return {
+        "metadata": {"resourceVersion": decision.resource_version},
+        "status": status,
+    }

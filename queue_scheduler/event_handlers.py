@@ -1,0 +1,93 @@
+"""From informer notifications to facts: translation only.
+
+Informers tell (old, new); the engine takes levels. What the slow resync brings is told again
+and must change nothing: where it wakes a queue, an event was lost, and a metric says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from queue_scheduler.engine import Engine
+from queue_scheduler.shared_engine import SharedEngine
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.node import Node
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+
+
+class Threads(Protocol):
+    """Who runs a thread per queue."""
+
+    def run_for(self, queue: str) -> None:
+        """Make sure that the queue has its thread."""
+        ...
+
+    def end_for(self, queue: str) -> None:
+        """End the thread of a queue that is gone."""
+        ...
+
+
+class EventHandlers:
+    """One handler per kind, each called by its informer's thread.
+
+    Args:
+        shared: Told of every change.
+        threads: Started and ended with the queues.
+        on_unit_seen: Told the key of every unit that came or changed (`waiting_reporter`).
+    """
+
+    def __init__(
+        self, shared: SharedEngine, threads: Threads, on_unit_seen: Callable[[str], None]
+    ) -> None:
+        self._shared = shared
+        self._threads = threads
+        self._on_unit_seen = on_unit_seen
+
+    def on_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """Tell of a queue, and give it its thread."""
+        if new is not None:
+            self._shared.tell(Engine.on_queue, new)
+            self._threads.run_for(new.metadata.name)
+        elif old is not None:
+            self._shared.tell(Engine.on_queue_gone, old.metadata.name)
+            self._threads.end_for(old.metadata.name)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Tell of a unit."""
+        if new is not None:
+            self._shared.tell(Engine.on_queue_unit, new)
+            self._on_unit_seen(new.metadata.key)
+        elif old is not None:
+            self._shared.tell(Engine.on_queue_unit_gone, old)
+
+    def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
+        """Tell of a quota."""
+        if new is not None:
+            self._shared.tell(Engine.on_quota, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_quota_gone, old)
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Tell of a pod."""
+        if new is not None:
+            self._shared.tell(Engine.on_pod, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_pod_gone, old)
+
+    def on_node(self, old: Node | None, new: Node | None) -> None:
+        """Tell of a node; a heartbeat that changes nothing of interest is left out."""
+        if new is not None:
+            if old is None or _capacity_differs(old, new):
+                self._shared.tell(Engine.on_node, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_node_gone, old.metadata.name)
+
+
+def _capacity_differs(old: Node, new: Node) -> bool:
+    return (
+        old.status.allocatable != new.status.allocatable
+        or old.metadata.annotations != new.metadata.annotations
+    )

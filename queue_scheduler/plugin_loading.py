@@ -1,0 +1,98 @@
+"""Plugins and policies by name: those that come along, and other people's by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from queue_scheduler.configuration import ConfigurationError, KoordQueueConfiguration
+from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.handle import Handle
+from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.elastic_quota_arguments import read_arguments
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
+
+PLUGIN_GROUP: Final = "koord_queue.scheduler_plugins"
+POLICY_GROUP: Final = "koord_queue.queue_policies"
+
+NOT_SERVED: Final = ("ElasticQuota", "ResourceQuota", "defaultgroup")
+"""Plugins of upstream that this version does not have; naming one must not pass in silence."""
+
+Factory = Callable[[Mapping[str, Any], Handle], Plugin]
+
+
+def build_plugins(
+    configuration: KoordQueueConfiguration, oversell_rate: Fraction, handle: Handle
+) -> list[Plugin]:
+    """Return the configured plugins, in order.
+
+    Raises:
+        ConfigurationError: An unknown plugin, arguments for one that is not loaded, or arguments
+            that a plugin refuses; the message names the place.
+    """
+    names = configuration.plugin_names()
+    for name in configuration.plugin_configs:
+        if name not in names:
+            msg = f"pluginConfigs.{name}: no such plugin in plugins ({', '.join(names)})"
+            raise ConfigurationError(msg)
+    others = _load(PLUGIN_GROUP)
+    return [
+        _build(name, configuration.plugin_configs.get(name, {}), oversell_rate, handle, others)
+        for name in names
+    ]
+
+
+def _build(
+    name: str,
+    arguments: Mapping[str, Any],
+    oversell_rate: Fraction,
+    handle: Handle,
+    others: Mapping[str, Callable[..., Any]],
+) -> Plugin:
+    try:
+        if name == Priority.name:
+            if arguments:
+                msg = f"pluginConfigs.{name}: takes no arguments"
+                raise ConfigurationError(msg)
+            return Priority()
+        if name == ELASTIC_QUOTA:
+            return ElasticQuotaPlugin(*read_arguments(arguments, oversell_rate))
+        if name in others:
+            plugin: Plugin = others[name](arguments, handle)
+            return plugin
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    if name in NOT_SERVED:
+        msg = f"plugins: {name} is not available in this version"
+    else:
+        known = ", ".join(sorted([Priority.name, ELASTIC_QUOTA, *others]))
+        msg = f"plugins: {name!r} is unknown; known: {known}"
+    raise ConfigurationError(msg)
+
+
+def load_policies() -> tuple[QueuePolicy, ...]:
+    """Return the built-in policies and those of other people; a name counts once.
+
+    Raises:
+        ConfigurationError: Two policies have one name.
+    """
+    policies = (*BUILT_IN_POLICIES, *(build() for build in _load(POLICY_GROUP).values()))
+    _refuse_twins(policy.name for policy in policies)
+    return policies
+
+
+def _refuse_twins(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            msg = f"two queue policies are called {name!r}"
+            raise ConfigurationError(msg)
+        seen.add(name)
+
+
+def _load(group: str) -> dict[str, Callable[..., Any]]:
+    return {point.name: point.load() for point in entry_points(group=group)}

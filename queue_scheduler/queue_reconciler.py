@@ -1,0 +1,202 @@
+"""A Queue for every ElasticQuota: made, kept in step, deleted with it.
+
+Ours are the queues with the label `create-by-koordqueue: "true"`. Only they are deleted with
+their quota, and only they get policy and `koord-queue/` annotations from it. A queue that a
+person made is left as it is, also when a quota of its name appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict, Invalid, NotFound
+from shared_api.client.resource_client import ResourceClient
+from shared_api.client.resource_types import QUEUES
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import (
+    CREATED_BY_KOORD_QUEUE,
+    PREFIX,
+    QUEUE_POLICY,
+    QUOTA_PARENT,
+    QUOTA_QUEUE_ENABLE,
+    SPECIAL_QUOTAS,
+)
+from shared_api.work_queue import WorkQueue
+
+OWN_QUEUE_PRIORITY: Final = 1000
+"""What upstream gives the queues that it makes."""
+
+DEFAULT_POLICY: Final = "Priority"
+
+BY_NAME: Final = "by-name"
+"""Index of the quota store: quota names are global, objects are namespaced."""
+
+log = structlog.get_logger("queue_reconciler")
+
+
+class CreateQueue(msgspec.Struct, frozen=True):
+    """Make this queue."""
+
+    body: dict[str, Any]
+
+
+class PatchQueue(msgspec.Struct, frozen=True):
+    """Merge this into the queue."""
+
+    body: dict[str, Any]
+
+
+class DeleteQueue(msgspec.Struct, frozen=True):
+    """Delete the queue of this uid."""
+
+    uid: Uid
+
+
+QueueAction = CreateQueue | PatchQueue | DeleteQueue | None
+
+
+def decide_queue(
+    name: str, namespace: str, quota: ElasticQuota | None, queue: Queue | None
+) -> QueueAction:
+    """Say what has to be done about the queue of a quota's name; pure."""
+    if name in SPECIAL_QUOTAS:
+        return None
+    if quota is None:
+        ours = queue is not None and is_ours(queue) and not queue.metadata.deletion_timestamp
+        return DeleteQueue(queue.metadata.uid) if ours and queue is not None else None
+    if queue is None:
+        return CreateQueue(_build_queue(name, namespace, quota))
+    return _decide_patch(quota, queue) if is_ours(queue) else None
+
+
+def is_ours(queue: Queue) -> bool:
+    """Say whether the scheduler made the queue."""
+    return queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) == "true"
+
+
+def oldest(quotas: Iterable[ElasticQuota]) -> ElasticQuota | None:
+    """Return the quota that counts among those of one name: the oldest, ties by namespace."""
+    return min(
+        quotas, key=lambda q: (q.metadata.creation_timestamp, q.metadata.namespace), default=None
+    )
+
+
+def _build_queue(name: str, namespace: str, quota: ElasticQuota) -> dict[str, Any]:
+    labels = {CREATED_BY_KOORD_QUEUE: "true"}
+    parent = quota.metadata.labels.get(QUOTA_PARENT)
+    if parent:
+        labels[QUOTA_PARENT] = parent
+    return {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": _copied_annotations(quota),
+        },
+        "spec": {
+            "queuePolicy": quota.metadata.labels.get(QUEUE_POLICY) or DEFAULT_POLICY,
+            "priority": OWN_QUEUE_PRIORITY,
+        },
+    }
+
+
+def _copied_annotations(quota: ElasticQuota) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in sorted(quota.metadata.annotations.items())
+        if key.startswith(PREFIX) or key == QUOTA_QUEUE_ENABLE
+    }
+
+
+def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
+    """What the quota says wins where it says something; the rest of the queue is its users'."""
+    body: dict[str, Any] = {}
+    policy = quota.metadata.labels.get(QUEUE_POLICY)
+    if policy and policy != queue.spec.queue_policy:
+        body["spec"] = {"queuePolicy": policy}
+    has = queue.metadata.annotations
+    differing = {k: v for k, v in _copied_annotations(quota).items() if has.get(k) != v}
+    if differing:
+        body["metadata"] = {"annotations": differing}
+    if not body:
+        return None
+    body.setdefault("metadata", {})["uid"] = queue.metadata.uid
+    return PatchQueue(body)
+
+
+class QueueReconciler:
+    """The step that makes queues follow quotas. Its keys are names of quotas."""
+
+    def __init__(
+        self,
+        client: ResourceClient,
+        namespace: str,
+        quotas: IndexedStore[ElasticQuota],
+        queues: IndexedStore[Queue],
+        names: WorkQueue[str],
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._quotas = quotas
+        self._queues = queues
+        self._names = names
+        self._may_write = may_write
+
+    def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
+        """Look at the queue of a quota that came, changed or went."""
+        some = new or old
+        if some is not None:
+            self._names.add(some.metadata.name)
+
+    def on_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """Look at a queue that came, changed or went: one that is missing is made again."""
+        some = new or old
+        if some is not None:
+            self._names.add(some.metadata.name)
+
+    def step(self) -> float | None:
+        """Bring one queue in step with its quota; rests while this replica does not lead."""
+        if not self._may_write():
+            return None
+        name = self._names.try_get()
+        if name is None:
+            return self._names.seconds_until_ready()
+        try:
+            self._reconcile(name)
+            self._names.forget(name)
+        except (AlreadyExists, Conflict, NotFound, Invalid) as news:
+            # Invalid is what a wrong uid answers: the caches will tell what is there now.
+            log.info("the queue changed meanwhile", queue=name, error=str(news))
+            self._names.add_rate_limited(name)
+        except ApiFailure as failure:
+            log.warning("the queue of a quota can not be written", queue=name, error=str(failure))
+            self._names.add_rate_limited(name)
+        finally:
+            self._names.done(name)
+        return 0.0
+
+    def _reconcile(self, name: str) -> None:
+        quota = oldest(self._quotas.by_index(BY_NAME, name))
+        queue = self._queues.get(f"{self._namespace}/{name}")
+        match decide_queue(name, self._namespace, quota, queue):
+            case CreateQueue(body):
+                self._queues.note_written(self._client.create(QUEUES, self._namespace, body))
+                log.info("queue made for quota", queue=name)
+            case PatchQueue(body):
+                patched = self._client.patch(QUEUES, self._namespace, name, body)
+                self._queues.note_written(patched)
+            case DeleteQueue(uid):
+                self._client.delete(QUEUES, self._namespace, name, uid=uid)
+                log.info("queue deleted with its quota", queue=name)
+            case None:
+                pass

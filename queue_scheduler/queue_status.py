@@ -1,0 +1,222 @@
+"""Counts and the first positions of every queue, written into `Queue.status`.
+
+At most once a second per queue, only when something changed, in the low lane: what a queue
+costs a cluster is its writes. The list stops at 100 positions; the debug API has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.engine import Engine
+from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
+from queue_scheduler.shared_engine import SharedEngine
+from shared_api.client.errors import NotFound
+from shared_api.client.resource_types import QUEUES
+from shared_api.client.write_dispatcher import Lane, Outcome, Rejected, Write, Written
+from shared_api.objects.meta import Condition, Timestamp, find_condition
+from shared_api.objects.queue import Queue
+from shared_api.process.clock import Clock, rfc3339
+from shared_api.program_flags import FlagError, parse_duration
+from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.well_known_labels import (
+    DISABLE_SHOW_ITEMS,
+    STATUS_REFRESH_INTERVAL,
+    read_annotation,
+)
+
+MAX_ITEMS: Final = 100
+"""Keeps the object small: some kilobytes, whatever the length of the queue."""
+
+MIN_INTERVAL_SECONDS: Final = 1.0
+"""At most one write a second and queue; the annotation can only make it rarer."""
+
+READY: Final = "Ready"
+ITEMS_KEY: Final = "active"
+"""The key that upstream's readers look under."""
+
+log = structlog.get_logger("queue_status")
+
+
+class QueueFigures(msgspec.Struct, frozen=True):
+    """What is shown of a queue.
+
+    Attributes:
+        pending: Units that wait or are held.
+        admitted: Units that occupy quota.
+        items: (name, namespace, priority) of the first in line, in order.
+        ready: Whether the queue does its work.
+        reason: Of the condition.
+        message: Of the condition.
+    """
+
+    pending: int
+    admitted: int
+    items: tuple[tuple[str, str, int], ...]
+    ready: bool
+    reason: str
+    message: str
+
+
+def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures | None:
+    """Return what is to be shown of a queue, or None where it is gone."""
+    line = engine.queues.line(name)
+    if line is None:
+        return None
+    units = (record.unit for record in islice(engine.waiting(name), max_items))
+    items = tuple(
+        (unit.metadata.name, unit.metadata.namespace, unit.spec.priority or 0) for unit in units
+    )
+    policy = line.queue.spec.queue_policy
+    ready, reason, message = True, "Ready", "units are admitted in order"
+    if policy in NOT_SERVED_POLICIES:
+        ready, reason = False, "QueuePolicyNotServed"
+        message = f"policy {policy} is not available in this version; units are held"
+    elif policy and policy != line.policy.name:
+        ready, reason = False, "UnknownPolicy"
+        message = f"policy {policy!r} is unknown; {line.policy.name} stays in force"
+    elif line.queue.spec.admission_checks:
+        ready, reason = False, "AdmissionChecksNotServed"
+        message = "admission checks are not carried out by this version; their units are held"
+    return QueueFigures(
+        pending=engine.units.pending_count(name),
+        admitted=engine.units.admitted_count(name),
+        items=items,
+        ready=ready,
+        reason=reason,
+        message=message,
+    )
+
+
+def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch of a queue's status.
+
+    Guarded by the version: a uid in a patch of a custom resource's status guards nothing (the
+    API server ignores it there), and the queue may have been made again under its name.
+    """
+    condition = Condition(
+        type=READY,
+        status="True" if figures.ready else "False",
+        reason=figures.reason,
+        message=figures.message,
+        observed_generation=queue.metadata.generation,
+    )
+    conditions = with_condition(queue.status.conditions, condition, now=now)
+    items = [
+        {"name": name, "namespace": namespace, "priority": priority, "position": position}
+        for position, (name, namespace, priority) in enumerate(figures.items, start=1)
+    ]
+    return {
+        "metadata": {"resourceVersion": queue.metadata.resource_version},
+        "status": {
+            "pending": figures.pending,
+            "admitted": figures.admitted,
+            "queueItemDetails": {ITEMS_KEY: items},
+            "conditions": [condition_body(each) for each in conditions],
+        },
+    }
+
+
+def is_shown(queue: Queue, figures: QueueFigures) -> bool:
+    """Say whether the status says all that already, so that a restart writes nothing."""
+    status = queue.status
+    items = tuple(
+        (item.name, item.namespace, item.priority)
+        for item in status.queue_item_details.get(ITEMS_KEY, ())
+    )
+    condition = find_condition(status.conditions, READY)
+    return (
+        (status.pending, status.admitted, items)
+        == (figures.pending, figures.admitted, figures.items)
+        and condition is not None
+        and (condition.status == "True", condition.reason, condition.message)
+        == (figures.ready, figures.reason, figures.message)
+    )
+
+
+class QueueStatusWriter:
+    """The step that keeps all queues' status current."""
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        note_written: Callable[[Queue], object],
+        may_write: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._note_written = note_written
+        self._may_write = may_write
+        self._clock = clock
+        self._shown: dict[str, tuple[str, QueueFigures]] = {}
+        self._not_before: dict[str, float] = {}
+
+    def step(self) -> float:
+        """Write the status of every queue whose figures changed; return how long to rest."""
+        if self._may_write():
+            names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
+            for name in names:
+                self._update(name)
+            for name in self._shown.keys() - set(names):
+                del self._shown[name]
+                self._not_before.pop(name, None)
+        return MIN_INTERVAL_SECONDS
+
+    def _update(self, name: str) -> None:
+        now = self._clock.monotonic()
+        if now < self._not_before.get(name, 0.0):
+            return
+        queue = self._shared.ask(lambda engine: engine.queues.queue(name))
+        if queue is None:
+            return
+        annotations = queue.metadata.annotations
+        hidden = read_annotation(annotations, DISABLE_SHOW_ITEMS) is not None
+        figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
+        uid = queue.metadata.uid
+        if figures is None or self._shown.get(name) == (uid, figures):
+            return
+        if is_shown(queue, figures):
+            self._shown[name] = (uid, figures)
+            return
+        self._shown[name] = (uid, figures)
+        self._not_before[name] = now + _interval(
+            read_annotation(annotations, STATUS_REFRESH_INTERVAL)
+        )
+        write = Write(
+            resource_type=QUEUES,
+            namespace=queue.metadata.namespace,
+            name=name,
+            body=build_status_patch(queue, figures, rfc3339(self._clock.now())),
+            subresource="status",
+            lane=Lane.LOW,
+        )
+        self._writes.submit(write, lambda outcome: self._on_outcome(name, outcome))
+
+    def _on_outcome(self, name: str, outcome: Outcome[Any]) -> None:
+        match outcome:
+            case Written(object=queue):
+                self._note_written(queue)
+            case Rejected(error=NotFound()):
+                pass
+            case _:
+                log.info("status of a queue was not written", queue=name, outcome=str(outcome))
+                self._not_before[name] = self._clock.monotonic() + MIN_INTERVAL_SECONDS
+                self._shown.pop(name, None)
+
+
+def _interval(text: str | None) -> float:
+    """Return `koord-queue/queue-items-refresh-interval` in seconds; nonsense is the default."""
+    if text is None:
+        return MIN_INTERVAL_SECONDS
+    try:
+        return max(MIN_INTERVAL_SECONDS, float(parse_duration(text)))
+    except FlagError:
+        return MIN_INTERVAL_SECONDS

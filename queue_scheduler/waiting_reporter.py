@@ -1,0 +1,168 @@
+"""Writes into units that wait why they wait: one stable reason, rarely.
+
+A unit that starts within two seconds gets no such write. After that the condition
+`QuotaReserved=False` carries the reason, and is written again only when the reason is another.
+Numbers move all the time and live in the debug API. The writes go into the low lane and give
+way to every phase write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.engine import Engine
+from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_record import Standing
+from shared_api.client.errors import Conflict, NotFound
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.write_dispatcher import Lane, Outcome, Rejected, Write, Written
+from shared_api.objects.meta import Condition, Timestamp, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock, rfc3339
+from shared_api.queue_unit_phases import QUOTA_RESERVED, condition_body, with_condition
+from shared_api.work_queue import WorkQueue
+
+FIRST_REPORT_SECONDS: Final = 2.0
+"""A unit that starts before costs no write."""
+
+SWEEP_SECONDS: Final = 5.0
+"""How often lines whose reasons changed are gone through."""
+
+UNITS_PER_STEP: Final = 200
+"""Bounds the time between two looks at newer news."""
+
+log = structlog.get_logger("waiting_reporter")
+
+
+class WaitingReporter:
+    """Goes through units that came or whose reason may have changed.
+
+    Args:
+        shared: Asked why a unit waits.
+        writes: Takes the patches.
+        note_written: Takes what the server answered.
+        may_write: False while this process does not lead.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        note_written: Callable[[QueueUnit], object],
+        may_write: Callable[[], bool],
+        clock: Clock,
+        due: WorkQueue[str],
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._note_written = note_written
+        self._may_write = may_write
+        self._clock = clock
+        self._due = due
+        self._swept: dict[str, int] = {}
+        self._sweep_at = 0.0
+
+    def on_unit_seen(self, key: str) -> None:
+        """Look at this unit when it has had its two seconds. From any thread."""
+        self._due.add_after(key, FIRST_REPORT_SECONDS)
+
+    def step(self) -> float:
+        """Report on some units; return how long there is nothing to do."""
+        if not self._may_write():
+            return SWEEP_SECONDS
+        now = self._clock.monotonic()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_SECONDS
+            for changed in self._shared.ask(self._find_changed):
+                # Not at once: it may have come just now, and start within its two seconds.
+                self._due.add_after(changed, FIRST_REPORT_SECONDS)
+        for _ in range(UNITS_PER_STEP):
+            key = self._due.try_get()
+            if key is None:
+                ready = self._due.seconds_until_ready()
+                rest = self._sweep_at - self._clock.monotonic()
+                return max(0.0, rest if ready is None else min(rest, ready))
+            self._report(key)
+            self._due.done(key)
+        return 0.0
+
+    def _find_changed(self, engine: Engine) -> list[str]:
+        """Return the units whose reason may be another than at the last sweep.
+
+        A queue or quota that went, or came back, holds units for another reason without a change
+        of their objects; in a line, classes are refused for another reason.
+        """
+        keys = list(engine.units.held_lately)
+        engine.units.held_lately.clear()
+        for line in engine.queues:
+            if self._swept.get(line.name) != line.reasons_version:
+                self._swept[line.name] = line.reasons_version
+                keys.extend(record.key for record in engine.waiting(line.name))
+        return keys
+
+    def _report(self, key: str) -> None:
+        record = self._shared.ask(Engine.record, key)
+        if record is None or record.standing not in {Standing.WAITING, Standing.HELD}:
+            return
+        refusal = self._shared.ask(Engine.refusal_of, key)
+        if refusal is None or refusal.reason is Reason.WAITING:
+            # Its turn has not come: that is no reason yet.
+            self._due.add_after(key, FIRST_REPORT_SECONDS)
+            return
+        if _is_reported(record.unit, refusal):
+            return
+        meta = record.unit.metadata
+        write = Write(
+            resource_type=QUEUE_UNITS,
+            namespace=meta.namespace,
+            name=meta.name,
+            body=build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now())),
+            subresource="status",
+            lane=Lane.LOW,
+        )
+        self._writes.submit(write, lambda outcome: self._on_outcome(key, outcome))
+
+    def _on_outcome(self, key: str, outcome: Outcome[Any]) -> None:
+        match outcome:
+            case Written(object=unit):
+                self._note_written(unit)
+                self._shared.tell(Engine.on_queue_unit, unit)
+            case Rejected(error=Conflict() | NotFound()):
+                pass  # the newer object brings it back here
+            case Rejected(error=error):
+                log.warning("the reason of a waiting unit is refused", unit=key, error=str(error))
+            case _:
+                self._due.add_after(key, SWEEP_SECONDS)
+
+
+def _is_reported(unit: QueueUnit, refusal: Refusal) -> bool:
+    condition = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    return (
+        condition is not None
+        and condition.status == "False"
+        and condition.reason == refusal.reason
+        and condition.message == stable_message(refusal)
+    )
+
+
+def build_waiting_patch(unit: QueueUnit, refusal: Refusal, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch that says why a unit waits; guarded by the version it was read at."""
+    message = stable_message(refusal)
+    condition = Condition(
+        type=QUOTA_RESERVED, status="False", reason=refusal.reason.value, message=message
+    )
+    conditions = with_condition(unit.status.conditions, condition, now=now)
+    return {
+        "metadata": {"resourceVersion": unit.metadata.resource_version},
+        "status": {
+            "message": message,
+            "lastUpdateTime": now,
+            "conditions": [condition_body(each) for each in conditions],
+        },
+    }

@@ -1,0 +1,365 @@
+"""Puts the scheduler together: the one place that knows every part.
+
+informers --> event_handlers --> shared_engine --> engine
+|
+queue_worker (one per queue) <--+--> dequeue_cycle --> write_dispatcher --> client
+queue_reconciler, queue_status, waiting_reporter, notice_events: beside the line
+debug_api: questions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.debug_api.access import ReviewedAccess, open_access
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
+from queue_scheduler.dequeue_cycle import DequeueCycle
+from queue_scheduler.engine import Engine
+from queue_scheduler.event_handlers import EventHandlers
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.metrics import SchedulerMetrics, StateCollector
+from queue_scheduler.notice_events import NoticeEvents, ObjectEvents
+from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
+from queue_scheduler.plugin_loading import build_plugins, load_policies
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.queue_reconciler import BY_NAME, QueueReconciler
+from queue_scheduler.queue_status import QueueStatusWriter
+from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
+from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unreadable_objects import UnreadableObjects
+from queue_scheduler.waiting_reporter import WaitingReporter
+from shared_api.access_review import AccessReviewer
+from shared_api.backoff import Backoff
+from shared_api.client.discovery import KindProbe
+from shared_api.client.event_recorder import EventRecorder
+from shared_api.client.resource_client import ResourceType
+from shared_api.client.resource_types import ELASTIC_QUOTAS, NODES, PODS, QUEUE_UNITS, QUEUES
+from shared_api.client.write_dispatcher import WriteDispatcher
+from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.objects.compactor import Compactor
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.probes import open_listener, parse_address
+from shared_api.program import VERSION, Check, Program
+from shared_api.takeover import Takeover
+from shared_api.work_queue import WorkQueue
+
+RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
+"""Between tries of the same work; a server that is down is asked less and less."""
+
+log = structlog.get_logger("wiring")
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+
+def build_scheduler(
+    program: Program, flags: Flags, configuration: KoordQueueConfiguration
+) -> Scheduler:
+    """Return the scheduler's work, ready to start.
+
+    Raises:
+        FlagError: The configuration names an unknown plugin, or arguments it refuses.
+        AddressError: The debug address, or what it is served with.
+    """
+    return Scheduler(program, flags, configuration)
+
+
+def read_quota_views(engine: Engine) -> list[QuotaView]:
+    """Return the quotas of an engine, where a plugin keeps any."""
+    for plugin in engine.plugins.plugins:
+        if isinstance(plugin, ElasticQuotaPlugin):
+            return plugin.views()
+    return []
+
+
+class Scheduler:
+    """The `Work` of koord-queue-scheduler."""
+
+    def __init__(
+        self, program: Program, flags: Flags, configuration: KoordQueueConfiguration
+    ) -> None:
+        self._program = program
+        self._clock = program.clock
+        self._threads: list[LoopThread] = []
+        self._metrics = SchedulerMetrics(program.metrics.registry)
+        self._workers = QueueWorkers(self._build_worker, self._start_worker)
+        self._build_informers(flags.queue_namespace)
+        self._quota_kind = KindProbe(program.client, ELASTIC_QUOTAS, program.clock)
+        self._takeover = Takeover(
+            program.leadership,
+            are_caches_ready=self._are_caches_ready,
+            caches=lambda: [each for each in self._informers if each.has_synced()],
+            on_open=self._on_deciding,
+        )
+        self._takeover_thread = self._thread_of("takeover", self._takeover.step)
+        self._dispatcher = WriteDispatcher(
+            program.client,
+            flow=program.flow,
+            clock=program.clock,
+            writable_seconds=program.leadership.writable_seconds,
+            on_room=self._workers.wake_all,
+        )
+        for number in range(flags.program.writers):
+            writer = self._dispatcher.new_worker()
+            writer.wake = self._thread_of(f"writer-{number}", writer.step).wake
+        self._events = self._build_events()
+        caches = StoreCaches(self._queues, self._units, self._quotas, self._pods, self._nodes)
+        handle = PluginHandle(caches, flags.oversell_rate, self._events, self._dispatcher)
+        plugins = build_plugins(configuration, flags.oversell_rate, handle)
+        engine = Engine(PluginRunner(plugins), load_policies())
+        self._shared = SharedEngine(engine, self._workers.wake)
+        handle.attach(self._shared)
+        self._cycle = self._build_cycle()
+        self._build_beside_the_line(flags.queue_namespace)
+        self._debug = self._build_debug(flags, handle)
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _build_informers(self, queue_namespace: str) -> None:
+        own = InformerSettings(namespace=queue_namespace)
+        by_name = {BY_NAME: lambda quota: (quota.metadata.name,)}
+        self._queues = self._informer(QUEUES, settings=own)
+        self._units = self._informer(QUEUE_UNITS)
+        self._quotas = self._informer(
+            ELASTIC_QUOTAS, store=IndexedStore(indexes=by_name, transform=_compacting())
+        )
+        self._pods = self._informer(PODS)
+        self._nodes = self._informer(NODES)
+        # The order of the start: what maps and orders units before the units.
+        self._informers: list[SharedInformer[Any]] = [
+            self._quotas,
+            self._queues,
+            self._nodes,
+            self._units,
+            self._pods,
+        ]
+
+    def _informer(
+        self,
+        resource_type: ResourceType[ObjectT],
+        *,
+        settings: InformerSettings | None = None,
+        store: IndexedStore[ObjectT] | None = None,
+    ) -> SharedInformer[ObjectT]:
+        program = self._program
+        if store is None:
+            store = IndexedStore(transform=_compacting())
+        return SharedInformer(
+            program.client,
+            resource_type,
+            clock=program.clock,
+            rng=program.rng,
+            settings=settings,
+            store=store,
+            observer=program.metrics.informers.of_resource(resource_type.plural),
+        )
+
+    def _build_events(self) -> ObjectEvents:
+        program = self._program
+        recorder = EventRecorder(
+            self._dispatcher,
+            self._clock,
+            reporting_controller=f"koord-queue/{program.component}",
+            reporting_instance=program.identity,
+        )
+        recorder.wake = self._thread_of("event-recorder", recorder.step).wake
+        return ObjectEvents(recorder, self._takeover.is_open)
+
+    def _build_cycle(self) -> DequeueCycle:
+        run, unsettled = self._work_queue("unsettled-writes")
+        cycle = DequeueCycle(
+            self._shared,
+            self._dispatcher,
+            lambda namespace, name: self._program.client.get(QUEUE_UNITS, namespace, name),
+            self._units.note_written,
+            self._clock,
+            unsettled,
+            self._metrics,
+        )
+        run(cycle.step)
+        return cycle
+
+    def _build_beside_the_line(self, queue_namespace: str) -> None:
+        """Build what follows the decisions: reasons, queues of quotas, counts, events, metrics."""
+        may_write = self._takeover.is_open
+        run, due = self._work_queue("waiting-reporter")
+        reporter = WaitingReporter(
+            self._shared, self._dispatcher, self._units.note_written, may_write, self._clock, due
+        )
+        run(reporter.step)
+        run, names = self._work_queue("queue-reconciler")
+        self._reconciler = QueueReconciler(
+            self._program.client,
+            queue_namespace,
+            self._quotas.store,
+            self._queues.store,
+            names,
+            may_write,
+        )
+        run(self._reconciler.step)
+        status = QueueStatusWriter(
+            self._shared, self._dispatcher, self._queues.note_written, may_write, self._clock
+        )
+        self._thread_of("queue-status", status.step)
+        notices = NoticeEvents(self._shared, self._events, may_write)
+        self._thread_of("notice-events", notices.step)
+        self._program.metrics.registry.register(
+            StateCollector(self._shared, lambda: self._shared.ask(read_quota_views))
+        )
+        self._build_unreadable(may_write)
+        self._subscribe(EventHandlers(self._shared, self._workers, reporter.on_unit_seen))
+
+    def _build_unreadable(self, may_write: Callable[[], bool]) -> None:
+        followed: dict[str, SharedInformer[Any]] = {
+            QUEUES.kind: self._queues,
+            QUEUE_UNITS.kind: self._units,
+            ELASTIC_QUOTAS.kind: self._quotas,
+        }
+        run, due = self._work_queue("unreadable-objects")
+        unreadable = UnreadableObjects(
+            {kind: informer.undecodable for kind, informer in followed.items()},
+            self._events,
+            self._dispatcher,
+            self._program.client.get_raw,
+            may_write,
+            self._clock,
+            due,
+        )
+        run(unreadable.step)
+        for kind, informer in followed.items():
+            informer.add_undecodable_handler(unreadable.on_undecodable(kind))
+
+    def _subscribe(self, handlers: EventHandlers) -> None:
+        self._quotas.add_handler(handlers.on_quota)
+        self._quotas.add_handler(self._reconciler.on_quota)
+        self._queues.add_handler(handlers.on_queue)
+        self._queues.add_handler(self._reconciler.on_queue)
+        self._nodes.add_handler(handlers.on_node)
+        self._units.add_handler(handlers.on_queue_unit)
+        self._pods.add_handler(handlers.on_pod)
+
+    def _work_queue(self, name: str) -> tuple[Callable[[Step], LoopThread], WorkQueue[Any]]:
+        """Return a queue of keys, and what makes the thread that works on them."""
+        threads: list[LoopThread] = []
+
+        def wake() -> None:
+            for thread in threads:
+                thread.wake()
+
+        queue: WorkQueue[Any] = WorkQueue(
+            self._clock,
+            backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, self._program.rng),
+            observer=self._program.metrics.work_queues.of_queue(name),
+            on_ready=wake,
+        )
+
+        def run(step: Step) -> LoopThread:
+            threads.append(self._thread_of(name, step))
+            return threads[0]
+
+        return run, queue
+
+    def _build_debug(self, flags: Flags, handle: PluginHandle) -> LoopThread:
+        address = parse_address(flags.debug_address, "--debug-address")
+        check_address(address, flags.debug_tls_certificate, flags.debug_tls_key)
+        open_to_all = is_loopback(address)
+        reviewer = AccessReviewer(self._program.client, self._clock)
+        access = open_access if open_to_all else ReviewedAccess(reviewer)
+        api = DebugApi(self._shared, read_quota_views, self._program.leadership.is_leader)
+        app = build_app(api, access, handle.debug_routes(access), VERSION)
+        listener = open_listener(address, "--debug-address")
+        port = listener.getsockname()[1]
+        log.info("listening", flag="--debug-address", address=f"{address.host}:{port}", port=port)
+        server = DebugServer(app, listener, flags.debug_tls_certificate, flags.debug_tls_key)
+        return self._program.spawn("debug-api", server.step, unblock=server.close)
+
+    def _thread_of(self, name: str, step: Step) -> LoopThread:
+        thread = self._program.spawn(name, step)
+        self._threads.append(thread)
+        return thread
+
+    def _build_worker(self, queue: str) -> QueueWorker:
+        return QueueWorker(
+            queue,
+            self._shared,
+            self._cycle.carry_out,
+            self._may_decide,
+            self._clock,
+            self._metrics,
+        )
+
+    def _start_worker(self, queue: str, worker: QueueWorker) -> LoopThread:
+        thread = self._program.spawn(f"queue-{queue}", worker.step)
+        thread.start()
+        return thread
+
+    # --- the Work -----------------------------------------------------------------------------
+
+    @property
+    def informers(self) -> Sequence[SharedInformer[Any]]:
+        """The caches; for whoever calls all steps on one thread (tests, the simulation)."""
+        return tuple(self._informers)
+
+    def start(self) -> None:
+        """Fill the caches and start all threads; decisions wait for `Takeover`."""
+        for thread in self._threads:
+            thread.start()
+        for informer in self._informers:
+            informer.start()
+        self._debug.start()
+
+    def stop(self) -> None:
+        """End decisions first, then writes, then the caches."""
+        self._workers.stop()
+        self._dispatcher.stop()
+        for thread in self._threads:
+            thread.stop()
+        for informer in self._informers:
+            informer.stop()
+        self._debug.stop()
+
+    def on_started_leading(self) -> None:
+        """Let `Takeover` look whether the caches are complete."""
+        self._takeover_thread.wake()
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        """Return one check per cache."""
+        return {
+            "queues-synced": self._queues.check_synced,
+            "queueunits-synced": self._units.check_synced,
+            "elasticquotas-synced": self._check_quotas,
+            "pods-synced": self._pods.check_synced,
+            "nodes-synced": self._nodes.check_synced,
+        }
+
+    def threads(self) -> Sequence[LoopThread]:
+        """Return the threads that `/livez` watches."""
+        return (*self._threads, *self._workers.threads())
+
+    def _are_caches_ready(self) -> bool:
+        return all(check()[0] for check in self.ready_checks().values())
+
+    def _check_quotas(self) -> tuple[bool, str]:
+        ok, detail = self._quotas.check_synced()
+        if ok or self._quota_kind.may_be_served():
+            return ok, detail
+        return True, "ElasticQuota is not served here; every unit waits with reason NoQuota"
+
+    def _may_decide(self) -> bool:
+        return self._takeover.is_open() and self._dispatcher.has_room()
+
+    def _on_deciding(self) -> None:
+        self._workers.wake_all()
+        for thread in self._threads:
+            thread.wake()
+
+
+def _compacting() -> Callable[[Any], Any]:
+    """Return what makes cached objects share equal parts: a third of the memory at 100,000."""
+    return Compactor().compact

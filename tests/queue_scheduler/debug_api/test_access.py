@@ -1,0 +1,102 @@
+"""Off the loopback address every request needs a token, and the rights for what it asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from queue_scheduler.debug_api.access import ReviewedAccess, open_access
+from shared_api.access_review import AccessReviewer
+from tests.queue_scheduler.shell_kit import ShellKit
+
+ANN = {"authorization": "Bearer ann-token"}
+
+
+def request(
+    path: str, headers: dict[str, str] | None = None, params: dict[str, str] | None = None
+) -> Request:
+    raw = [(k.encode(), v.encode()) for k, v in (headers or {}).items()]
+    scope: dict[str, Any] = {
+        "type": "http",
+        "path": path,
+        "headers": raw,
+        "path_params": params or {},
+        "server": ("127.0.0.1", 1),
+        "scheme": "https",
+        "query_string": b"",
+    }
+    return Request(scope)
+
+
+@pytest.fixture
+def asked() -> list[dict[str, Any]]:
+    return []
+
+
+@pytest.fixture
+def access(asked: list[dict[str, Any]]) -> ReviewedAccess:
+    kit = ShellKit()
+    kit.server.reviews.users["ann-token"] = {"username": "ann", "groups": ["staff"]}
+
+    def allows(spec: dict[str, Any]) -> bool:
+        asked.append(spec)
+        where = str(spec.get("resourceAttributes", {}).get("namespace"))
+        path = spec.get("nonResourceAttributes", {}).get("path", "")
+        return where == "team" or str(path).startswith("/debug/queues")
+
+    kit.server.reviews.allows = allows
+    return ReviewedAccess(AccessReviewer(kit.client, kit.clock))
+
+
+def status_of(access: ReviewedAccess, asked: Request) -> int:
+    try:
+        access(asked)
+    except HTTPException as refused:
+        return refused.status_code if refused.detail else 0  # every refusal has words
+    return 200
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "want"),
+    [
+        pytest.param(request("/debug/queues"), 401, id="no token"),
+        pytest.param(request("/debug/queues", {"authorization": "Basic x"}), 401, id="no bearer"),
+        pytest.param(
+            request("/debug/queues", {"authorization": "Bearer nobody"}), 401, id="unknown token"
+        ),
+        pytest.param(request("/debug/queues", ANN), 200, id="may get the path"),
+        pytest.param(request("/debug/quotas", ANN), 403, id="may not get the path"),
+        pytest.param(
+            request("/debug/queueunits/team/a", ANN, {"namespace": "team", "name": "a"}),
+            200,
+            id="may list units there",
+        ),
+        pytest.param(
+            request("/debug/queueunits/labs/a", ANN, {"namespace": "labs", "name": "a"}),
+            403,
+            id="may not list units there",
+        ),
+    ],
+)
+def test_who_may_see_what(access: ReviewedAccess, asked_for: Request, want: int) -> None:
+    assert status_of(access, asked_for) == want
+
+
+def test_the_right_for_a_namespace_is_to_list_queue_units(
+    access: ReviewedAccess, asked: list[dict[str, Any]]
+) -> None:
+    access(request("/debug/queueunits/team/a", ANN, {"namespace": "team", "name": "a"}))
+    assert asked[0]["resourceAttributes"] == {
+        "namespace": "team",
+        "verb": "list",
+        "group": "scheduling.x-k8s.io",
+        "resource": "queueunits",
+    }
+    assert (asked[0]["user"], asked[0]["groups"]) == ("ann", ["staff"])
+
+
+def test_on_a_loopback_address_everybody_passes() -> None:
+    open_access(request("/debug/queues"))

@@ -1,0 +1,114 @@
+"""The routes of the debug API over its real server, and the contract that is checked in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from queue_scheduler.debug_api.access import open_access
+from queue_scheduler.debug_api.app import MAX_PAGE, QUICK_UNITS, DebugApi, build_app
+from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
+from queue_scheduler.debug_api.router_group import Guard
+from queue_scheduler.wiring import read_quota_views
+from tests.queue_scheduler.served_app import served
+from tests.queue_scheduler.shell_kit import ShellKit
+
+PATHS = (
+    "/debug/queues",
+    "/debug/queues/team",
+    "/debug/queueunits/default/a",
+    "/debug/quotas",
+    "/apis/v1/queue",
+    "/apis/v1/userquota",
+    "/openapi.json",
+)
+
+
+def build(kit: ShellKit, access: Guard = open_access, routes: tuple[Route, ...] = ()) -> Any:
+    api = DebugApi(kit.shared, read_quota_views, lambda: True)
+    return build_app(api, access, routes, "0.0.0")
+
+
+@pytest.fixture
+def client(kit: ShellKit) -> Iterator[httpx.Client]:
+    kit.add_unit("a")
+    with served(build(kit)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_route_answers_json(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()
+
+
+def test_names_are_as_everywhere_in_kubernetes(client: httpx.Client) -> None:
+    (queue,) = client.get("/debug/queues").json()["items"]
+    assert queue["name"] == "team"
+    assert "lastRefusal" in queue
+    assert queue["head"]["job"] == {"apiVersion": "", "kind": "", "name": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("/debug/queues/nobody", 404),
+        ("/debug/queueunits/default/nobody", 404),
+        ("/docs", 404),
+        ("/redoc", 404),
+        ("/debug/queues?limit=0", 422),
+        (f"/debug/queues?limit={MAX_PAGE + 1}", 422),
+        ("/debug/queues/team?offset=-1", 422),
+        ("/debug/queues/team?offset=x", 422),
+    ],
+)
+def test_what_makes_no_sense_is_refused(client: httpx.Client, path: str, want: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == want
+    assert answer.json()["detail"]
+
+
+def test_there_is_nothing_to_write_to(client: httpx.Client) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert client.request(method, "/debug/queues").status_code == 405
+
+
+def test_far_into_a_line_a_copy_is_asked(client: httpx.Client) -> None:
+    answer = client.get(f"/debug/queues/team?offset={QUICK_UNITS}&limit=10").json()
+    assert (answer["offset"], answer["units"]) == (QUICK_UNITS, [])
+
+
+def test_every_route_stands_behind_the_guard(kit: ShellKit) -> None:
+    def nobody(_request: Request) -> None:
+        raise HTTPException(401, "a token is needed")
+
+    with served(build(kit, nobody)) as client:
+        for path in PATHS:
+            assert client.get(path).status_code == 401, path
+
+
+def test_plugins_add_routes(kit: ShellKit) -> None:
+    route = Route("/debug/plugins/mine/x", lambda _: PlainTextResponse("mine"))
+    with served(build(kit, routes=(route,))) as client:
+        assert client.get("/debug/plugins/mine/x").text == "mine"
+
+
+def test_the_checked_in_contract_is_what_is_served(client: httpx.Client) -> None:
+    served_now = client.get("/openapi.json").json()
+    written = msgspec.json.decode(CONTRACT_FILE.read_bytes())
+    del served_now["info"]["version"], written["info"]["version"]
+    assert written == served_now, "run: make openapi"
+
+
+def test_the_contract_is_written_the_same_every_time() -> None:
+    assert CONTRACT_FILE.read_bytes() == build_contract()

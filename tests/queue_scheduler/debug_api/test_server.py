@@ -1,0 +1,104 @@
+"""Where the debug API may listen, and with what."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
+from shared_api.process.clock import SystemClock
+from shared_api.process.loop_thread import LoopThread
+from shared_api.process.probes import Address, AddressError, open_listener
+from tests.queue_scheduler.served_app import served
+
+TLS = Path(__file__).parents[2] / "data" / "tls"
+CERTIFICATE, KEY = str(TLS / "test_only_server.pem"), str(TLS / "test_only_server_key.pem")
+
+
+def hello(_request: Request) -> Response:
+    return PlainTextResponse("hello")
+
+
+APP = Starlette(routes=[Route("/", hello)])
+
+
+@pytest.mark.parametrize(
+    ("host", "want"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("", False),
+        ("::", False),
+        ("10.0.0.7", False),
+        ("queue.example.com", False),
+    ],
+)
+def test_what_only_this_machine_reaches(host: str, want: bool) -> None:
+    assert is_loopback(Address(host, 1)) is want
+
+
+@pytest.mark.parametrize(
+    ("host", "certificate", "key"),
+    [
+        pytest.param("127.0.0.1", "", "", id="loopback"),
+        pytest.param("127.0.0.1", CERTIFICATE, KEY, id="loopback with TLS"),
+        pytest.param("", CERTIFICATE, KEY, id="everywhere with TLS"),
+    ],
+)
+def test_these_are_fine(host: str, certificate: str, key: str) -> None:
+    check_address(Address(host, 19876), certificate, key)
+
+
+@pytest.mark.parametrize(
+    ("host", "certificate", "key", "says"),
+    [
+        pytest.param("", "", "", "--debug-address :19876: .*needs --debug-tls", id="open"),
+        pytest.param("10.0.0.7", "", "", "10.0.0.7:19876", id="an address of the machine"),
+        pytest.param("", CERTIFICATE, "", "go together", id="no key"),
+        pytest.param("127.0.0.1", "", KEY, "go together", id="no certificate"),
+        pytest.param("", "/none.pem", KEY, "--debug-tls-certificate /none.pem", id="no file"),
+        pytest.param("", str(TLS / "test_only_client.pem"), KEY, "KEY_VALUES_MISMATCH", id="two"),
+        pytest.param("", __file__, KEY, "--debug-tls-key", id="no certificate in it"),
+    ],
+)
+def test_these_are_refused_in_one_line(host: str, certificate: str, key: str, says: str) -> None:
+    with pytest.raises(AddressError, match=says) as caught:
+        check_address(Address(host, 19876), certificate, key)
+    assert "\n" not in str(caught.value)
+
+
+def test_it_serves_until_it_is_closed() -> None:
+    with served(APP) as client:
+        assert client.get("/").text == "hello"
+        url = str(client.base_url)
+    with pytest.raises(httpx.ConnectError), httpx.Client(trust_env=False) as late:
+        late.get(url)
+
+
+def test_it_serves_tls() -> None:
+    listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
+    port = listener.getsockname()[1]
+    server = DebugServer(APP, listener, CERTIFICATE, KEY)
+    thread = LoopThread("debug-api", server.step, SystemClock(), unblock=server.close)
+    thread.start()
+    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+    try:
+        with httpx.Client(verify=trusted, timeout=10.0, trust_env=False) as client:
+            assert client.get(f"https://127.0.0.1:{port}/").text == "hello"
+    finally:
+        assert thread.stop()
+
+
+def test_closed_before_it_began_it_leaves_no_socket() -> None:
+    listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
+    DebugServer(APP, listener, "", "").close()
+    assert listener.fileno() == -1

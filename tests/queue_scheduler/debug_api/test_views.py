@@ -1,0 +1,131 @@
+"""Snapshots of the engine as the debug API shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.debug_api import views
+from queue_scheduler.engine import Engine
+from queue_scheduler.wiring import read_quota_views
+from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.testing.object_builders import consumer_ref, job_body
+from tests.queue_scheduler.shell_kit import ShellKit
+
+
+@pytest.fixture
+def busy(kit: ShellKit) -> ShellKit:
+    """One unit admitted, one refused, one not asked yet, one held."""
+    job = job_body("train")
+    job["metadata"]["uid"] = "job-1"
+    kit.add_unit("run", cpu=3, priority=9)
+    kit.dequeue()
+    kit.add_unit("big", cpu=2, priority=5, consumerRef=consumer_ref(job))
+    kit.decide()
+    kit.add_unit("small", priority=1)
+    kit.add_unit("off", active=False)
+    return kit
+
+
+def test_a_queue_with_counts_head_and_last_refusal(busy: ShellKit) -> None:
+    page = busy.shared.ask(views.view_queues, leader=True, offset=0, limit=10)
+    (queue,) = page.items
+    assert (page.leader, page.total) == (True, 1)
+    assert (queue.name, queue.policy, queue.quotas) == ("team", "Priority", ["team"])
+    assert (queue.pending, queue.admitted) == (3, 1)
+    assert queue.head is not None
+    assert queue.head.name == "big"
+    assert queue.last_refusal is not None
+    assert queue.last_refusal.reason == "OverQuotaMax"
+
+
+def test_a_refusal_has_its_numbers_and_its_words(busy: ShellKit) -> None:
+    unit = busy.shared.ask(views.view_one_unit, "default/big")
+    assert unit is not None
+    assert unit.refusal == views.RefusalView(
+        reason="OverQuotaMax",
+        message="needs more cpu than the max of quota team leaves: "
+        "limit 4, used 3, requested 2, missing 1",
+        quota="team",
+        resource="cpu",
+        limit="4",
+        used="3",
+        requested="2",
+        missing="1",
+    )
+    assert unit.job == views.JobView(api_version="batch/v1", kind="Job", name="train")
+    assert (unit.phase, unit.standing, unit.priority) == ("Enqueued", "waiting", 5)
+    assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "standing"),
+    [("big", 1, "waiting"), ("small", 2, "waiting"), ("run", 0, "decided"), ("off", 0, "held")],
+)
+def test_positions_count_from_one_and_only_in_line(
+    busy: ShellKit, name: str, position: int, standing: str
+) -> None:
+    unit = busy.shared.ask(views.view_one_unit, f"default/{name}")
+    assert unit is not None
+    assert (unit.position, unit.standing) == (position, standing)
+
+
+def test_a_page_of_a_line(busy: ShellKit) -> None:
+    def page(offset: int, limit: int) -> list[tuple[str, int]]:
+        detail = busy.shared.ask(views.view_line, "team", leader=True, offset=offset, limit=limit)
+        assert detail is not None
+        return [(unit.name, unit.position) for unit in detail.units]
+
+    assert page(0, 10) == [("big", 1), ("small", 2)]
+    assert page(1, 10) == [("small", 2)]
+    assert page(0, 1) == [("big", 1)]
+    assert page(5, 10) == []
+
+
+def test_what_nobody_knows_is_none(kit: ShellKit) -> None:
+    assert kit.shared.ask(views.view_line, "x", leader=True, offset=0, limit=1) is None
+    assert kit.shared.ask(views.view_one_unit, "default/x") is None
+
+
+def test_quotas_stand_under_their_parents(busy: ShellKit) -> None:
+    busy.add_quota("child", 2, parent="team")
+    busy.add_quota("lost", 2, parent="nobody")
+    page = views.view_quota_tree(busy.shared.ask(read_quota_views), leader=False)
+    tree = {node.name: [child.name for child in node.children] for node in page.items}
+    assert tree == {"lost": [], "team": ["child"]}
+    team = page.items[1]
+    assert (team.max, team.used, team.usable) == ({"cpu": "4"}, {"cpu": "3"}, True)
+    assert any("nobody" in problem for problem in page.items[0].problems)
+    assert not page.items[0].usable
+
+
+def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
+    kit.add_quota("a", 1, parent="b")
+    kit.add_quota("b", 1, parent="a")
+    page = views.view_quota_tree(kit.shared.ask(read_quota_views), leader=True)
+    shown: list[str] = []
+
+    def walk(nodes: list[views.QuotaNode]) -> None:
+        for node in nodes:
+            shown.append(node.name)
+            walk(node.children)
+
+    walk(page.items)
+    assert sorted(shown) == ["a", "b", "team"]
+
+
+def test_upstreams_paths_have_content(busy: ShellKit) -> None:
+    queues = busy.shared.ask(views.view_upstream_queues, limit=1)
+    assert queues == {
+        "team": [{"namespace": "default", "name": "big", "priority": 5, "position": 1}]
+    }
+    by_name = {view.name: view for view in busy.shared.ask(read_quota_views)}
+    quotas = busy.shared.ask(views.view_upstream_quotas, by_name)
+    assert quotas == {
+        "team": {"team": {"min": {"cpu": "4"}, "max": {"cpu": "4"}, "used": {"cpu": "3"}}}
+    }
+
+
+def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit) -> None:
+    gone = busy.client.get(ELASTIC_QUOTAS, "default", "team")
+    busy.shared.tell(Engine.on_quota_gone, gone)
+    assert busy.shared.ask(views.view_upstream_quotas, {}) == {"team": {}}

@@ -1,0 +1,72 @@
+"""Every reason has words; those for conditions hold no numbers, those for the API hold all."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.insight.wording import full_message, stable_message
+
+WHOLE = {
+    "quota": "team",
+    "resource": "cpu",
+    "limit": 4000,
+    "used": 3500,
+    "requested": 1500,
+    "other": "neighbour",
+    "detail": "something else",
+}
+
+
+def refusal(reason: Reason, **numbers: int) -> Refusal:
+    return Refusal(reason=reason, **{**WHOLE, **numbers})  # type: ignore[arg-type] # a table of keywords
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_words_that_stay_while_it_does(reason: Reason) -> None:
+    text = stable_message(refusal(reason))
+    assert text
+    assert "{" not in text
+    assert not re.search(r"\d", text)
+    assert text == stable_message(refusal(reason, limit=1, used=2, requested=3))
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_words_where_nothing_is_known(reason: Reason) -> None:
+    text = stable_message(Refusal(reason=reason))
+    assert "{" not in text
+    assert full_message(Refusal(reason=reason)).startswith(text)
+
+
+def test_the_full_words_have_every_number_as_a_quantity() -> None:
+    assert full_message(refusal(Reason.OVER_QUOTA_MAX)) == (
+        "needs more cpu than the max of quota team leaves: "
+        "limit 4, used 3500m, requested 1500m, missing 1"
+    )
+
+
+def test_memory_is_written_as_people_do() -> None:
+    gib = 2**30
+    said = Refusal(
+        reason=Reason.OVER_RUNTIME, quota="team", resource="memory", limit=gib, requested=2 * gib
+    )
+    assert full_message(said).endswith("limit 1Gi, used 0, requested 2Gi, missing 1Gi")
+
+
+def test_who_waits_behind_another_is_told_behind_whom() -> None:
+    said = Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota="team", resource="cpu", other="ns/big")
+    assert full_message(said).endswith(": ns/big")
+
+
+@pytest.mark.parametrize(
+    ("quota", "says"),
+    [
+        ("gone", "no quota: gone does not exist"),
+        ("", "namespace neighbour has none"),
+    ],
+)
+def test_no_quota_says_which_of_two_things_is_wrong(quota: str, says: str) -> None:
+    said = Refusal(reason=Reason.NO_QUOTA, quota=quota, other="neighbour")
+    assert says in stable_message(said)

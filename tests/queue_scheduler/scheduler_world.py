@@ -1,0 +1,207 @@
+"""The whole scheduler over the fake API server in virtual time, every step on one thread."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from queue_scheduler.configuration import KoordQueueConfiguration, parse_flags
+from queue_scheduler.wiring import Scheduler, build_scheduler
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.leader_election import Leadership, SoleLeader
+from shared_api.metrics import SharedMetrics
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.program import Program
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_unit_body
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of, new_server
+
+MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
+TICK_SECONDS = 0.05
+
+
+class SteppedThread(LoopThread):
+    """A thread that a test runs, step by step."""
+
+    def __init__(self, name: str, step: Step, clock: VirtualClock) -> None:
+        super().__init__(name, step, clock)
+        self.step = step
+        self.is_started = False
+        self.is_stopped = False
+
+    def start(self) -> None:
+        self.is_started = True
+
+    def wake(self) -> None:
+        """Nothing rests here."""
+
+    def stop(self, timeout_seconds: float = 0.0) -> bool:
+        self.is_stopped = True
+        return True
+
+
+class Host:
+    """A process around the scheduler without a process; stands for `Program`."""
+
+    def __init__(self, server: FakeApiServer, clock: VirtualClock, leadership: Leadership) -> None:
+        self.clock = clock
+        self.rng = random.Random(1)
+        self.flow = FlowControl(0, 1, clock)
+        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
+        self.client = ResourceClient(
+            server, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
+        )
+        self.leadership = leadership
+        self.identity = "test"
+        self.component = "koord-queue-scheduler"
+        self.threads: list[SteppedThread] = []
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        thread = SteppedThread(name, step, self.clock)
+        if unblock is None:
+            self.threads.append(thread)
+        else:
+            self.unblock = unblock  # the debug server: nothing here calls it
+        return thread
+
+
+class SchedulerWorld:
+    """A cluster, and what a test does in it. `stop` must be called (`running_world` does)."""
+
+    def __init__(self, *, quotas: bool = True) -> None:
+        self.clock = VirtualClock()
+        self.server = new_server(self.clock, quotas=quotas)
+        self.direct = self.server.direct
+        self.direct.create(node_body("node"))
+        self._host: Host | None = None
+        self.scheduler: Scheduler | None = None
+
+    def start(
+        self,
+        *,
+        leadership: Leadership | None = None,
+        configuration: KoordQueueConfiguration = MAX_MODE,
+        settle_seconds: float = 2.0,
+    ) -> None:
+        """Start a scheduler, in place of the one before."""
+        self.stop()
+        self._host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        flags = parse_flags([f"--queue-namespace={QUEUE_NAMESPACE}", "--debug-address=127.0.0.1:0"])
+        program = cast("Program", self._host)
+        self.scheduler = build_scheduler(program, flags, configuration)
+        self.settle(settle_seconds)
+
+    def stop(self) -> None:
+        """Stop the scheduler, if one runs."""
+        if self.scheduler is not None and self._host is not None:
+            self._host.unblock()
+            self.scheduler.stop()
+            self.scheduler = None
+
+    def settle(self, seconds: float = 1.0) -> None:
+        """Call all steps, again and again, while so much time passes."""
+        assert self.scheduler is not None
+        assert self._host is not None
+        until = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            for informer in self.scheduler.informers:
+                for _ in range(3):
+                    informer.step()
+            for thread in [each for each in self._host.threads if not each.is_stopped]:
+                for _ in range(50):
+                    if thread.step() != 0.0:
+                        break
+            self.clock.advance(TICK_SECONDS)
+
+    # --- what people do -----------------------------------------------------------------------
+
+    def add_quota(self, name: str = "team", cpu: int | str = 4, **more: Any) -> None:
+        """Create a quota whose min is its max."""
+        amounts = {"cpu": cpu}
+        self.direct.create(elastic_quota_body(name, **{"min": amounts, "max": amounts, **more}))
+
+    def add_unit(self, name: str, quota: str = "team", *, cpu: int | str = 1, **more: Any) -> None:
+        """Create a unit."""
+        self.direct.create(queue_unit_body(name, quota=quota, requests={"cpu": cpu}, **more))
+
+    def finish(self, name: str) -> None:
+        """End a unit, as a job side would."""
+        ended = {"status": {"phase": "Succeed", "admissions": []}}
+        self.direct.patch("queueunits", name, ended, namespace="default", subresource="status")
+
+    # --- what there is ------------------------------------------------------------------------
+
+    @property
+    def metrics(self) -> SharedMetrics:
+        """What the scheduler counts."""
+        assert self._host is not None
+        return self._host.metrics
+
+    def unit(self, name: str) -> Json:
+        return self.direct.get("queueunits", name, "default")
+
+    def phase(self, name: str) -> str:
+        return str(self.unit(name)["status"]["phase"])
+
+    def reason(self, name: str) -> str:
+        """Return the reason of QuotaReserved=False, "" where there is none."""
+        found = condition_of(self.unit(name), "QuotaReserved")
+        return str(found["reason"]) if found.get("status") == "False" else ""
+
+    def queue(self, name: str = "team") -> Json:
+        return self.direct.get("queues", name, QUEUE_NAMESPACE)
+
+    def events(self) -> set[tuple[str, str]]:
+        """Return (name, reason) of all events."""
+        events = self.direct.list("events.events.k8s.io")
+        return {(event["regarding"]["name"], event["reason"]) for event in events}
+
+    def note(self, name: str, reason: str) -> str:
+        """Return the words of an event."""
+        for event in self.direct.list("events.events.k8s.io"):
+            if (event["regarding"]["name"], event["reason"]) == (name, reason):
+                return str(event["note"])
+        raise AssertionError(f"no event {reason} on {name}: {sorted(self.events())}")
+
+    def writes(self) -> list[str]:
+        """Return the writes that came in as requests, in order, events left out."""
+        return [
+            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
+            for entry in self.server.journal
+            if entry.info.is_write and entry.info.plural != "events"
+        ]
+
+
+class Follower:
+    """A `Leadership` of a replica that does not lead."""
+
+    def __init__(self) -> None:
+        self.leads = False
+
+    def is_leader(self) -> bool:
+        return self.leads
+
+    def time_left(self) -> float:
+        return 10.0 if self.leads else 0.0
+
+    def writable_seconds(self) -> float:
+        return 10.0 if self.leads else 0.0
+
+    def holder(self) -> str:
+        return "somebody"
+
+
+@contextmanager
+def running_world(*, quotas: bool = True) -> Iterator[SchedulerWorld]:
+    """Give a world, and stop its scheduler afterwards."""
+    world = SchedulerWorld(quotas=quotas)
+    try:
+        yield world
+    finally:
+        world.stop()

@@ -1,0 +1,113 @@
+"""Flags and the configuration file of the scheduler."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from queue_scheduler.configuration import (
+    ConfigurationError,
+    KoordQueueConfiguration,
+    load_configuration,
+    parse_flags,
+    parse_rate,
+)
+from shared_api.program_flags import FlagError
+
+HEAD = "apiVersion: scheduling.k8s.io/v1\nkind: KoordQueueConfiguration\n"
+
+
+def load(tmp_path: Path, text: str) -> KoordQueueConfiguration:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    return load_configuration(str(path))
+
+
+def test_the_defaults() -> None:
+    flags = parse_flags([])
+    assert flags.queue_namespace == "koord-queue"
+    assert flags.debug_address == "127.0.0.1:19876"
+    assert flags.oversell_rate == 1
+    assert flags.program.metrics_address == ":10259"
+    assert flags.program.lease_name == "koord-queue-scheduler"
+    assert flags.program.lease_namespace == "koord-queue"
+    assert load_configuration(flags.config).plugin_names() == ("Priority", "ElasticQuotaV2")
+
+
+def test_the_lease_is_where_the_queues_are_unless_a_flag_says_else() -> None:
+    assert parse_flags(["--queue-namespace=q"]).program.lease_namespace == "q"
+    both = ["--queue-namespace=q", "--leader-elect-lease-namespace=l"]
+    assert parse_flags(both).program.lease_namespace == "l"
+
+
+def test_upstreams_shape_is_read(tmp_path: Path) -> None:
+    text = HEAD + (
+        "plugins: [{name: ElasticQuotaV2}]\n"
+        "pluginConfigs: {ElasticQuotaV2: {mode: max}}\n"
+        "defaultReclaimProtectTime: 5m\n"
+    )
+    got = load(tmp_path, text)
+    assert got.plugin_names() == ("ElasticQuotaV2",)
+    assert got.plugin_configs == {"ElasticQuotaV2": {"mode": "max"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(HEAD + "defaultReclaimProtectTime: 300000000000\n", id="nanoseconds"),
+    ],
+)
+def test_these_are_fine(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, text).plugin_names() == ("Priority", "ElasticQuotaV2")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param(HEAD + "plugns: []\n", "`plugns`", id="a typo at the top"),
+        pytest.param(
+            HEAD + "plugins:\n- name: Priority\n- nam: x\n", r"`\$\.plugins\[1\]`", id="below"
+        ),
+        pytest.param(HEAD + "plugins: 3\n", r"`\$\.plugins`", id="the wrong type"),
+        pytest.param("kind: Deployment\n", "want scheduling.k8s.io/v1", id="another kind"),
+        pytest.param("a: [\n", "not valid YAML", id="no YAML"),
+        pytest.param("- 1\n", "config.yaml: ", id="a list"),
+        pytest.param(
+            HEAD + "defaultReclaimProtectTime: soon\n", "not a duration", id="no duration"
+        ),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_file_and_place(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=says) as caught:
+        load(tmp_path, text)
+    assert str(caught.value).startswith("--config ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        load_configuration(str(tmp_path / "none.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("1", Fraction(1)), ("1.5", Fraction(3, 2)), ("0.1", Fraction(1, 10))]
+)
+def test_rates_are_exact(text: str, want: Fraction) -> None:
+    assert parse_rate(text) == want
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "much", "1/0", ""])
+def test_a_rate_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(FlagError, match="--oversellrate"):
+        parse_rate(text)
+
+
+def test_an_unknown_flag_ends_the_program_with_2() -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse_flags(["--debug-adress=:1"])
+    assert caught.value.code == 2

@@ -1,0 +1,226 @@
+"""A decision is written once, and what became of it is settled, whatever happens on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.decision import Dequeue, Rest
+from queue_scheduler.dequeue_cycle import (
+    DROPPED_PAUSE_SECONDS,
+    REJECTED_PAUSE_SECONDS,
+    DequeueCycle,
+    build_dequeue_patch,
+)
+from queue_scheduler.unit_record import Standing
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.objects.meta import Timestamp
+from shared_api.testing.faults import Match
+from shared_api.testing.object_builders import pod_set
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
+
+
+class Admissions:
+    """An `AdmissionObserver` that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, float]] = []
+
+    def on_admitted(self, queue: str, waited_seconds: float) -> None:
+        self.seen.append((queue, waited_seconds))
+
+
+class Line:
+    """A kit with its cycle."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self.kit = kit
+        self.observer = Admissions()
+        self.unsettled = kit.work_queue()
+        self.cycle = DequeueCycle(
+            kit.shared,
+            kit.dispatcher,
+            lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
+            kit.note_written,
+            kit.clock,
+            self.unsettled,
+            self.observer,
+        )
+
+    def standing(self, name: str) -> Standing:
+        record = self.kit.engine.record(f"default/{name}")
+        assert record is not None
+        return record.standing
+
+    def start(self, name: str = "a") -> Dequeue:
+        """Create a unit of one cpu, decide it, and hand the decision over."""
+        self.kit.add_unit(name)
+        decision = self.kit.dequeue()
+        self.cycle.carry_out(decision)
+        return decision
+
+
+@pytest.fixture
+def line(kit: ShellKit) -> Line:
+    return Line(kit)
+
+
+def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None:
+    line.start()
+    assert line.standing("a") is Standing.DECIDED
+    line.kit.clock.advance(3.0)
+    line.kit.send()
+    assert line.standing("a") is Standing.BOOKED
+    unit = line.kit.unit("a")
+    assert unit["status"]["phase"] == "Dequeued"
+    assert unit["status"]["admissions"] == [{"name": "main", "replicas": 1, "running": 0}]
+    assert unit["status"]["lastAllocateTime"] == unit["status"]["lastUpdateTime"]
+    assert condition_of(unit, "Admitted")["status"] == "True"
+    assert line.kit.writes() == 1
+    assert line.observer.seen == [("team", 3.0)]
+    assert [each.metadata.name for each in line.kit.noted] == ["a"]
+
+
+def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Line) -> None:
+    line.start()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    line.kit.direct.patch("queueunits", "a", changed, namespace="default")
+    line.kit.send()
+    assert line.standing("a") is Standing.STALE
+    assert line.kit.used() == 0
+    assert isinstance(line.kit.decide(), Rest)
+    line.kit.learn("a")
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_a_unit_that_is_gone_gives_its_booking_back(line: Line) -> None:
+    line.start()
+    line.kit.direct.delete("queueunits", "a", "default")
+    line.kit.send()
+    assert line.kit.used() == 0
+
+
+def test_a_unit_that_went_before_the_write_is_not_written(line: Line) -> None:
+    unit = line.kit.add_unit("a")
+    decision = line.kit.dequeue()
+    line.kit.shared.tell(type(line.kit.engine).on_queue_unit_gone, unit)
+    line.cycle.carry_out(decision)
+    line.kit.send()
+    assert line.kit.writes() == 0
+    assert line.kit.used() == 0
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_what_the_server_refuses_is_tried_again_after_a_pause(line: Line, status: int) -> None:
+    line.kit.server.faults.fail(status, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.WAITING
+    assert line.kit.used() == 0
+    rest = line.kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until == line.kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
+    line.kit.clock.advance(REJECTED_PAUSE_SECONDS)
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_without_the_lease_nothing_is_sent_and_the_queue_pauses(line: Line) -> None:
+    line.kit.leads = False
+    line.start()
+    line.kit.send()
+    assert line.kit.writes() == 0
+    assert line.kit.used() == 0
+    rest = line.kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until == line.kit.clock.monotonic() + DROPPED_PAUSE_SECONDS
+
+
+def test_a_lost_answer_stays_booked_and_is_read(line: Line) -> None:
+    """Every try is carried out and its answer lost: nobody knows, so the object is asked."""
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.DECIDED
+    assert line.kit.used() == 1000
+    line.kit.server.faults.clear()
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+    assert line.kit.phase("a") == "Dequeued"
+    assert line.kit.used() == 1000
+
+
+def test_a_write_that_never_arrived_is_found_out_by_reading(line: Line) -> None:
+    line.kit.server.faults.fail(503, times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.DECIDED
+    line.kit.server.faults.clear()
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
+    assert line.kit.used() == 0
+
+
+def test_the_object_is_read_until_the_server_answers(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.go_down()
+    for _ in range(3):
+        exhaust(line.cycle.step)
+        assert line.standing("a") is Standing.DECIDED
+        assert line.cycle.step() == pytest.approx(1.0)
+        line.kit.clock.advance(1.0)
+    line.kit.server.come_up()
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+    assert line.cycle.step() is None
+
+
+def test_a_unit_that_vanished_meanwhile_gives_its_booking_back(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.direct.delete("queueunits", "a", "default")
+    exhaust(line.cycle.step)
+    assert line.kit.used() == 0
+    assert line.cycle.step() is None
+
+
+def test_the_echo_of_an_own_success_is_not_taken_for_a_conflict(line: Line) -> None:
+    """The first try was carried out, its answer lost; the second meets our own version."""
+    line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.DECIDED
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+    assert line.kit.used() == 1000
+
+
+def test_a_server_that_is_slow_to_read_is_asked_again(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.faults.clear()
+    line.kit.server.faults.fail(503, times=20, match=Match(verb="get", plural="queueunits"))
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.DECIDED
+    line.kit.server.faults.clear()
+    line.kit.clock.advance(1.0)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+
+
+def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
+    sets = [pod_set("head", 1), pod_set("workers", 2)]
+    unit = kit.add_unit("a", podSet=sets)
+    patch = build_dequeue_patch(unit, kit.dequeue(), Timestamp("2026-11-01T10:00:00Z"))
+    assert patch["metadata"] == {"resourceVersion": unit.metadata.resource_version}
+    assert patch["status"]["admissions"] == [
+        {"name": "head", "replicas": 1, "running": 0},
+        {"name": "workers", "replicas": 2, "running": 0},
+    ]
+    assert patch["status"]["message"] == "admitted through queue team, charged to quota team"

@@ -1,0 +1,98 @@
+"""Notices of the engine become events on the objects that they are about."""
+
+from __future__ import annotations
+
+import random
+
+from queue_scheduler.engine import Engine
+from queue_scheduler.notice_events import LOOK_SECONDS, NoticeEvents, ObjectEvents
+from shared_api.client.event_recorder import EventRecorder
+from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.objects.meta import Uid
+from shared_api.testing.object_builders import elastic_quota_body
+from tests.queue_scheduler.shell_kit import Json, SentEvents, ShellKit, exhaust
+
+
+def recorded(kit: ShellKit, recorder: EventRecorder) -> list[Json]:
+    """Let everything go out and return the events on the server."""
+    for _ in range(5):
+        exhaust(recorder.step)
+        kit.send()
+        kit.clock.advance(1.0)
+    return kit.direct.list("events.events.k8s.io")
+
+
+def new_recorder(kit: ShellKit) -> EventRecorder:
+    return EventRecorder(
+        kit.dispatcher,
+        kit.clock,
+        reporting_controller="koord-queue/test",
+        reporting_instance=f"test-{random.Random(1).getrandbits(8)}",
+    )
+
+
+def test_an_event_stands_on_its_object(kit: ShellKit) -> None:
+    recorder = new_recorder(kit)
+    events = ObjectEvents(recorder, kit.may_write)
+    events.record("QueueUnit", "default/a", Uid("7"), "InvalidDemand", "no demand", warning=True)
+    (event,) = recorded(kit, recorder)
+    assert event["regarding"] == {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "name": "a",
+        "namespace": "default",
+        "uid": "7",
+    }
+    assert (event["type"], event["reason"], event["note"]) == (
+        "Warning",
+        "InvalidDemand",
+        "no demand",
+    )
+
+
+def test_a_follower_records_nothing(kit: ShellKit) -> None:
+    recorder = new_recorder(kit)
+    events = ObjectEvents(recorder, lambda: False)
+    events.record("Queue", "koord-queue/q", Uid("7"), "UnknownPolicy", "what?", warning=True)
+    assert recorded(kit, recorder) == []
+
+
+def test_notices_are_passed_on_once(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write)
+    kit.add_queue("odd", policy="Lottery")
+    assert notices.step() == LOOK_SECONDS
+    notices.step()
+    assert sent.told == [("Queue", "koord-queue/odd", "UnknownPolicy")]
+    assert sent.warnings == [True]
+    assert "'Lottery' is unknown; Priority stays in force" in sent.notes[0]
+
+
+def test_a_follower_keeps_its_notices_for_the_day_it_leads(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write)
+    kit.leads = False
+    kit.add_queue("odd", policy="Lottery")
+    notices.step()
+    assert sent.told == []
+    kit.leads = True
+    notices.step()
+    assert len(sent.told) == 1
+
+
+def test_what_is_wrong_with_a_quota_is_told_on_that_quota(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write)
+    for namespace in ("default", "other"):
+        if namespace != "default":
+            body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            kit.direct.create(body)
+        kit.clock.advance(60.0)
+        kit.direct.create(elastic_quota_body("twin", namespace=namespace, max={"cpu": 1}))
+        quota = kit.client.get(ELASTIC_QUOTAS, namespace, "twin")
+        kit.shared.tell(Engine.on_quota, quota)
+    older = kit.client.get(ELASTIC_QUOTAS, "default", "twin")
+    kit.shared.tell(Engine.on_quota, older)  # told again, last: the resync does that
+    notices.step()
+    assert [(kind, key) for kind, key, _ in sent.told] == [("ElasticQuota", "other/twin")]
+    assert "twin" in sent.notes[0]

@@ -1,0 +1,67 @@
+"""Plugins and policies by name; what is unknown, twice or refused is one line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from queue_scheduler.configuration import ConfigurationError, KoordQueueConfiguration, PluginEntry
+from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
+from queue_scheduler.plugin_loading import NOT_SERVED, build_plugins, load_policies
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
+from tests.queue_scheduler.test_plugin_handle import build_caches
+
+
+def build(names: list[str], configs: dict[str, dict[str, Any]] | None = None) -> list[Any]:
+    configuration = KoordQueueConfiguration(
+        plugins=tuple(PluginEntry(name) for name in names), plugin_configs=configs or {}
+    )
+    caches: StoreCaches = build_caches(ShellKit())
+    handle = PluginHandle(caches, Fraction(1), SentEvents(), HeldWrites())
+    return list(build_plugins(configuration, Fraction(1), handle))
+
+
+def test_without_a_list_there_are_the_defaults() -> None:
+    assert [type(each) for each in build([])] == [Priority, ElasticQuotaPlugin]
+
+
+def test_the_order_is_the_files() -> None:
+    got = build(["ElasticQuotaV2", "Priority"])
+    assert [each.name for each in got] == ["ElasticQuotaV2", "Priority"]
+
+
+@pytest.mark.parametrize(
+    ("names", "configs", "says"),
+    [
+        pytest.param(["Elastic"], {}, "'Elastic' is unknown; known: ElasticQuotaV2", id="unknown"),
+        pytest.param(
+            ["Priority"], {"ElasticQuotaV2": {}}, "pluginConfigs.ElasticQuotaV2", id="not loaded"
+        ),
+        pytest.param(
+            ["Priority"], {"Priority": {"a": 1}}, "pluginConfigs.Priority", id="no arguments"
+        ),
+        pytest.param(
+            ["ElasticQuotaV2"],
+            {"ElasticQuotaV2": {"mod": "max"}},
+            "pluginConfigs.ElasticQuotaV2: .*`mod`",
+            id="a typo",
+        ),
+        *(
+            pytest.param([name], {}, f"{name} is not available", id=f"later: {name}")
+            for name in NOT_SERVED
+        ),
+    ],
+)
+def test_what_can_not_be_loaded_is_named(
+    names: list[str], configs: dict[str, dict[str, Any]], says: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        build(names, configs)
+
+
+def test_the_built_in_policies_are_there() -> None:
+    assert {"Priority", "Block", "FIFO"} <= {policy.name for policy in load_policies()}

@@ -1,0 +1,240 @@
+"""Queues follow quotas: made, kept in step, deleted; what people made is left as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.queue_reconciler import (
+    BY_NAME,
+    CreateQueue,
+    DeleteQueue,
+    PatchQueue,
+    QueueReconciler,
+    decide_queue,
+    oldest,
+)
+from shared_api.client.resource_client import ResourceType
+from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.queue import Queue
+from shared_api.testing.faults import Match
+from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit, exhaust
+
+OURS = {"labels": {"create-by-koordqueue": "true"}, "uid": "q1"}
+POLICY = "koord-queue/queue-policy"
+
+
+class Room:
+    """A server, the two caches, and the reconciler over them."""
+
+    def __init__(self) -> None:
+        self.kit = ShellKit()
+        self.direct = self.kit.direct
+        self.quotas: IndexedStore[ElasticQuota] = IndexedStore(
+            indexes={BY_NAME: lambda quota: (quota.metadata.name,)}
+        )
+        self.queues: IndexedStore[Queue] = IndexedStore()
+        self.names = self.kit.work_queue()
+        self.reconciler = QueueReconciler(
+            self.kit.client,
+            QUEUE_NAMESPACE,
+            self.quotas,
+            self.queues,
+            self.names,
+            self.kit.may_write,
+        )
+
+    def look(self) -> None:
+        """Let both caches catch up with the server, and the reconciler work."""
+        self._list(QUEUES, self.queues, self.reconciler.on_queue)
+        self._list(ELASTIC_QUOTAS, self.quotas, self.reconciler.on_quota)
+        exhaust(self.reconciler.step)
+
+    def _list(self, kind: ResourceType[Any], store: IndexedStore[Any], tell: Any) -> None:
+        page = self.kit.client.list_page(kind)
+        items: list[Any] = list(page.items)
+        changes = [change for item in items for change in store.put_observed(item)]
+        keys = {item.metadata.key for item in items}
+        changes += store.remove_vanished(keys, page.resource_version)
+        for old, new in changes:
+            tell(old, new)
+
+    def add_quota(self, name: str = "team", **metadata: Any) -> None:
+        self.direct.create(elastic_quota_body(name, max={"cpu": 1}, metadata=metadata))
+
+    def queue(self, name: str = "team") -> Json:
+        return self.direct.get("queues", name, QUEUE_NAMESPACE)
+
+    def has_queue(self, name: str = "team") -> bool:
+        return self.direct.exists("queues", name, QUEUE_NAMESPACE)
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_a_quota_gets_a_queue(room: Room) -> None:
+    room.add_quota(labels={POLICY: "Block"}, annotations={"koord-queue/max-depth": "3", "x": "y"})
+    room.look()
+    made = room.queue()
+    assert made["metadata"]["labels"] == {"create-by-koordqueue": "true"}
+    assert made["metadata"]["annotations"] == {"koord-queue/max-depth": "3"}
+    assert made["spec"] == {"queuePolicy": "Block", "priority": 1000}
+
+
+def test_the_queue_names_the_parent_and_has_a_default_policy(room: Room) -> None:
+    room.direct.create(elastic_quota_body("team", parent="root-of-all"))
+    room.look()
+    labels = room.queue()["metadata"]["labels"]
+    assert labels["quota.scheduling.koordinator.sh/parent"] == "root-of-all"
+    assert room.queue()["spec"]["queuePolicy"] == "Priority"
+
+
+def test_at_rest_nothing_is_written(room: Room) -> None:
+    room.add_quota()
+    room.look()
+    room.look()
+    room.reconciler.on_quota(None, room.quotas.list()[0])
+    room.look()
+    assert room.kit.writes("queues") == 1
+
+
+def test_the_queue_follows_the_quotas_policy_and_annotations(room: Room) -> None:
+    room.add_quota(labels={POLICY: "Block"})
+    room.look()
+    patch = {
+        "metadata": {"labels": {POLICY: "FIFO"}, "annotations": {"koord-queue/max-depth": "9"}}
+    }
+    room.direct.patch("elasticquotas", "team", patch, namespace="default")
+    room.look()
+    assert room.queue()["spec"]["queuePolicy"] == "FIFO"
+    assert room.queue()["metadata"]["annotations"]["koord-queue/max-depth"] == "9"
+
+
+def test_a_policy_set_on_the_queue_stays_while_the_quota_says_none(room: Room) -> None:
+    room.add_quota()
+    room.look()
+    mine = {"spec": {"queuePolicy": "FIFO", "priority": 5}}
+    room.direct.patch("queues", "team", mine, namespace=QUEUE_NAMESPACE)
+    room.look()
+    assert room.queue()["spec"] == {"queuePolicy": "FIFO", "priority": 5}
+
+
+def test_the_queue_goes_with_its_quota(room: Room) -> None:
+    room.add_quota()
+    room.look()
+    room.direct.delete("elasticquotas", "team", "default")
+    room.look()
+    assert not room.has_queue()
+
+
+def test_a_queue_that_was_deleted_is_made_again(room: Room) -> None:
+    room.add_quota()
+    room.look()
+    room.look()  # the cache has seen the queue
+    room.direct.delete("queues", "team", QUEUE_NAMESPACE)
+    room.look()
+    assert room.has_queue()
+
+
+def test_a_queue_made_by_hand_is_never_touched(room: Room) -> None:
+    room.direct.create(queue_body("team", policy="Block"))
+    before = room.queue()
+    room.add_quota(labels={POLICY: "FIFO"}, annotations={"koord-queue/max-depth": "9"})
+    room.look()
+    room.direct.delete("elasticquotas", "team", "default")
+    room.look()
+    assert room.queue() == before
+
+
+def test_a_quota_that_is_made_again_keeps_its_queue(room: Room) -> None:
+    room.add_quota()
+    room.look()
+    uid = room.queue()["metadata"]["uid"]
+    room.direct.delete("elasticquotas", "team", "default")
+    room.add_quota()
+    room.look()
+    assert room.queue()["metadata"]["uid"] == uid
+
+
+def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(room: Room) -> None:
+    room.kit.leads = False
+    room.add_quota()
+    room.look()
+    assert not room.has_queue()
+    room.kit.leads = True
+    room.look()
+    assert room.has_queue()
+
+
+@pytest.mark.parametrize("status", [403, 409, 422, 503])
+def test_what_fails_is_tried_again(room: Room, status: int) -> None:
+    room.kit.server.faults.fail(status, times=5, match=Match(verb="create", plural="queues"))
+    room.add_quota()
+    room.look()
+    for _ in range(6):
+        room.kit.clock.advance(1.0)
+        exhaust(room.reconciler.step)
+    assert room.has_queue()
+
+
+def test_a_queue_that_somebody_made_meanwhile_is_theirs(room: Room) -> None:
+    room.add_quota()
+    page = room.kit.client.list_page(ELASTIC_QUOTAS)
+    for item in page.items:
+        assert isinstance(item, ElasticQuota)
+        for old, new in room.quotas.put_observed(item):
+            room.reconciler.on_quota(old, new)
+    room.direct.create(queue_body("team", policy="FIFO"))
+    exhaust(room.reconciler.step)  # it meets AlreadyExists
+    room.kit.clock.advance(1.0)
+    room.look()
+    assert room.queue()["spec"]["queuePolicy"] == "FIFO"
+
+
+# --- the decision alone ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["koordinator-root-quota", "koordinator-system-quota", "koordinator-default-quota"]
+)
+def test_special_quotas_have_no_queue(name: str) -> None:
+    assert decide_queue(name, QUEUE_NAMESPACE, elastic_quota(name), None) is None
+
+
+def test_only_the_queue_of_that_uid_is_deleted() -> None:
+    got = decide_queue("team", QUEUE_NAMESPACE, None, queue("team", metadata=OURS))
+    assert isinstance(got, DeleteQueue)
+    assert got.uid == "q1"
+    going = {**OURS, "deletionTimestamp": "2026-11-01T10:00:00Z"}
+    assert decide_queue("team", QUEUE_NAMESPACE, None, queue("team", metadata=going)) is None
+    assert decide_queue("team", QUEUE_NAMESPACE, None, queue("team")) is None
+    assert decide_queue("team", QUEUE_NAMESPACE, None, None) is None
+
+
+def test_a_patch_is_for_the_queue_of_that_uid() -> None:
+    quota = elastic_quota("team", metadata={"labels": {POLICY: "Block"}})
+    got = decide_queue("team", QUEUE_NAMESPACE, quota, queue("team", metadata=OURS))
+    assert got == PatchQueue({"spec": {"queuePolicy": "Block"}, "metadata": {"uid": "q1"}})
+
+
+def test_the_switch_of_the_quota_is_copied() -> None:
+    meta = {"annotations": {"quota-koord-queue-enable": "true"}}
+    got = decide_queue("team", QUEUE_NAMESPACE, elastic_quota("team", metadata=meta), None)
+    assert isinstance(got, CreateQueue)
+    assert got.body["metadata"]["annotations"] == meta["annotations"]
+
+
+def test_of_two_quotas_of_one_name_the_oldest_counts() -> None:
+    def made(namespace: str, second: int) -> ElasticQuota:
+        stamp = {"creationTimestamp": f"2026-11-01T10:00:{second:02}Z"}
+        return elastic_quota("team", namespace=namespace, metadata=stamp)
+
+    assert oldest([]) is None
+    assert oldest([made("b", 9), made("c", 3), made("a", 9)]) == made("c", 3)
+    assert oldest([made("b", 3), made("a", 3)]) == made("a", 3)

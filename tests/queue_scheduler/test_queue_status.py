@@ -1,0 +1,219 @@
+"""Queue.status: at most once a second, only on change, and nothing after a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.engine import Engine
+from queue_scheduler.queue_status import (
+    MAX_ITEMS,
+    MIN_INTERVAL_SECONDS,
+    QueueStatusWriter,
+    build_status_patch,
+    is_shown,
+    read_figures,
+)
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue import Queue
+from shared_api.testing.object_builders import queue, to_struct
+from tests.queue_scheduler.shell_kit import (
+    QUEUE_NAMESPACE,
+    QUEUE_STATUS,
+    ShellKit,
+    condition_of,
+)
+
+NOW = Timestamp("2026-11-01T10:00:00Z")
+
+
+class Writer:
+    """A kit with its writer; the queue's own watch is `learn_queue`."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self.kit = kit
+        self.status = self.restarted()
+
+    def restarted(self) -> QueueStatusWriter:
+        """Return a writer that knows nothing of what was written before."""
+        kit = self.kit
+        self.status = QueueStatusWriter(
+            kit.shared, kit.dispatcher, self._note, kit.may_write, kit.clock
+        )
+        return self.status
+
+    def _note(self, written: Queue) -> None:
+        self.kit.note_written(written)
+        self.kit.shared.tell(Engine.on_queue, written)
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.kit.clock.monotonic() + seconds
+        while self.kit.clock.monotonic() < until:
+            self.status.step()
+            self.kit.send()
+            self.kit.clock.advance(0.1)
+
+    def writes(self) -> int:
+        return self.kit.writes("queues")
+
+
+@pytest.fixture
+def writer(kit: ShellKit) -> Writer:
+    writer = Writer(kit)
+    writer.pass_time(2.0)  # the first status of the empty queue
+    kit.server.journal.clear()
+    return writer
+
+
+def test_counts_positions_and_condition(writer: Writer) -> None:
+    kit = writer.kit
+    for name, priority in (("run", 9), ("low", 1), ("high", 5)):
+        kit.add_unit(name, cpu=4, priority=priority)
+    kit.dequeue()
+    writer.pass_time(2.0)
+    status = kit.queue_status("team")
+    assert (status["pending"], status["admitted"]) == (2, 1)
+    assert status["queueItemDetails"]["active"] == [
+        {"name": "high", "namespace": "default", "priority": 5, "position": 1},
+        {"name": "low", "namespace": "default", "priority": 1, "position": 2},
+    ]
+    thing = {"status": status}
+    assert condition_of(thing, "Ready")["status"] == "True"
+
+
+def test_at_most_one_write_a_second(writer: Writer) -> None:
+    for number in range(30):
+        writer.kit.add_unit(f"u{number}")
+        writer.pass_time(0.1)
+    assert 3 <= writer.writes() <= 4
+    writer.pass_time(MIN_INTERVAL_SECONDS)
+    assert writer.kit.queue_status("team")["pending"] == 30
+
+
+def test_nothing_changed_nothing_written(writer: Writer) -> None:
+    writer.kit.add_unit("a", cpu=9)
+    writer.pass_time(2.0)
+    assert writer.writes() == 1
+    writer.pass_time(60.0)
+    assert writer.writes() == 1
+
+
+def test_a_restart_writes_nothing(writer: Writer) -> None:
+    writer.kit.add_unit("a", cpu=9)
+    writer.pass_time(2.0)
+    writer.restarted()
+    writer.pass_time(10.0)
+    assert writer.writes() == 1
+
+
+def test_a_follower_writes_nothing(writer: Writer) -> None:
+    writer.kit.leads = False
+    writer.kit.add_unit("a")
+    writer.pass_time(5.0)
+    assert writer.writes() == 0
+
+
+def test_a_conflict_is_tried_again_with_the_fresh_queue(writer: Writer) -> None:
+    kit = writer.kit
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    kit.direct.patch("queues", "team", changed, namespace=QUEUE_NAMESPACE)
+    kit.add_unit("a")
+    writer.pass_time(1.5)
+    assert kit.queue_status("team")["pending"] == 0
+    kit.learn_queue("team")
+    writer.pass_time(2.0)
+    assert kit.queue_status("team")["pending"] == 1
+
+
+def test_a_lost_write_is_made_again(writer: Writer) -> None:
+    writer.kit.server.faults.fail(503, times=5, match=QUEUE_STATUS)
+    writer.kit.add_unit("a")
+    writer.pass_time(6.0)
+    assert writer.kit.queue_status("team")["pending"] == 1
+
+
+def test_a_queue_that_is_gone_is_forgotten(writer: Writer) -> None:
+    writer.kit.add_unit("a")
+    writer.kit.direct.delete("queues", "team", QUEUE_NAMESPACE)
+    writer.pass_time(1.0)
+    writer.kit.shared.tell(Engine.on_queue_gone, "team")
+    writer.kit.server.journal.clear()
+    writer.pass_time(5.0)
+    assert writer.writes() == 0
+
+
+@pytest.mark.parametrize(
+    ("annotations", "want_writes"),
+    [
+        pytest.param({"koord-queue/queue-items-refresh-interval": "5s"}, 2, id="rarer"),
+        pytest.param({"koord-queue/queue-items-refresh-interval": "1ms"}, 6, id="never more often"),
+        pytest.param({"koord-queue/queue-items-refresh-interval": "soon"}, 6, id="nonsense"),
+    ],
+)
+def test_the_interval_of_the_annotation(
+    writer: Writer, annotations: dict[str, str], want_writes: int
+) -> None:
+    patch = {"metadata": {"annotations": annotations}}
+    writer.kit.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
+    writer.kit.learn_queue("team")
+    writer.pass_time(10.0)
+    writer.kit.server.journal.clear()
+    for number in range(60):
+        writer.kit.add_unit(f"u{number}")
+        writer.pass_time(0.1)
+    assert abs(writer.writes() - want_writes) <= 1
+
+
+def test_items_are_hidden_where_the_queue_says_so(writer: Writer) -> None:
+    patch = {"metadata": {"annotations": {"koord-queue/disable-show-queue-items": ""}}}
+    writer.kit.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
+    writer.kit.learn_queue("team")
+    writer.kit.add_unit("a")
+    writer.pass_time(2.0)
+    status = writer.kit.queue_status("team")
+    assert (status["pending"], status["queueItemDetails"]["active"]) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"policy": "Lottery"}, "UnknownPolicy", id="unknown policy"),
+        pytest.param({"policy": "Intelligent"}, "QueuePolicyNotServed", id="not served"),
+        pytest.param(
+            {"admissionChecks": [{"name": "prov"}]}, "AdmissionChecksNotServed", id="checks"
+        ),
+        pytest.param({}, "Ready", id="fine"),
+    ],
+)
+def test_the_condition_says_what_keeps_the_queue_from_working(
+    kit: ShellKit, spec: dict[str, Any], want: str
+) -> None:
+    kit.add_queue("other", **spec)
+    figures = kit.shared.ask(read_figures, "other", max_items=MAX_ITEMS)
+    assert figures is not None
+    assert (figures.reason, figures.ready) == (want, want == "Ready")
+
+
+def test_the_list_ends_at_a_hundred(kit: ShellKit) -> None:
+    for number in range(MAX_ITEMS + 5):
+        kit.add_unit(f"u{number:03}")
+    figures = kit.shared.ask(read_figures, "team", max_items=MAX_ITEMS)
+    assert figures is not None
+    assert (figures.pending, len(figures.items)) == (MAX_ITEMS + 5, MAX_ITEMS)
+
+
+def test_what_was_written_is_recognised(kit: ShellKit) -> None:
+    kit.add_unit("a")
+    figures = kit.shared.ask(read_figures, "team", max_items=MAX_ITEMS)
+    assert figures is not None
+    before = queue("team", metadata={"resourceVersion": "5"})
+    assert not is_shown(before, figures)
+    patch = build_status_patch(before, figures, NOW)
+    assert patch["metadata"] == {"resourceVersion": "5"}
+    shown = {"metadata": {"name": "team"}, "status": patch["status"]}
+    assert is_shown(to_struct(Queue, shown), figures)
+
+
+def test_a_queue_that_nobody_knows_has_no_figures(kit: ShellKit) -> None:
+    assert kit.shared.ask(read_figures, "nobody", max_items=1) is None

@@ -1,0 +1,199 @@
+"""Why a unit waits is written once it has waited, and again only when the reason is another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.engine import Engine
+from queue_scheduler.waiting_reporter import (
+    FIRST_REPORT_SECONDS,
+    SWEEP_SECONDS,
+    WaitingReporter,
+    build_waiting_patch,
+)
+from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.objects.meta import Timestamp
+from shared_api.testing.object_builders import queue_unit
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit
+
+EPSILON = 0.01
+
+
+class Desk:
+    """A kit with its reporter, and a worker that asks for decisions."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self.kit = kit
+        self.reporter = WaitingReporter(
+            kit.shared,
+            kit.dispatcher,
+            kit.note_written,
+            kit.may_write,
+            kit.clock,
+            kit.work_queue(),
+        )
+
+    def add_unit(self, name: str, **more: Any) -> None:
+        unit = self.kit.add_unit(name, **more)
+        self.reporter.on_unit_seen(unit.metadata.key)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time go by in small steps, decide what can be decided, report and send."""
+        until = self.kit.clock.monotonic() + seconds
+        while self.kit.clock.monotonic() < until:
+            for line in list(self.kit.engine.queues):
+                for _ in range(10):
+                    self.kit.decide(line.name)
+            self.reporter.step()
+            self.kit.send()
+            self.kit.clock.advance(0.1)
+
+
+@pytest.fixture
+def desk(kit: ShellKit) -> Desk:
+    return Desk(kit)
+
+
+def test_nothing_is_written_before_two_seconds_and_one_reason_after(desk: Desk) -> None:
+    desk.add_unit("big", cpu=9)
+    desk.pass_time(FIRST_REPORT_SECONDS - EPSILON)
+    assert desk.kit.writes() == 0
+    desk.pass_time(1.0)
+    assert desk.kit.reason("big") == "OverQuotaMax"
+    assert desk.kit.unit("big")["status"]["message"] == (
+        "needs more cpu than the max of quota team leaves"
+    )
+    assert desk.kit.writes() == 1
+
+
+def test_a_sweep_does_not_report_on_who_came_just_now(desk: Desk) -> None:
+    desk.pass_time(SWEEP_SECONDS - 0.3)
+    desk.add_unit("big", cpu=9)
+    desk.add_unit("lost", quota="nowhere")
+    desk.pass_time(FIRST_REPORT_SECONDS - 0.2)
+    assert desk.kit.writes() == 0
+    desk.pass_time(1.0)
+    assert desk.kit.reason("lost") == "NoQuota"
+
+
+def test_at_rest_nothing_more_is_written(desk: Desk) -> None:
+    desk.add_unit("big", cpu=9)
+    desk.add_unit("lost", quota="nowhere")
+    desk.pass_time(4.0)
+    assert desk.kit.writes() == 2
+    for name in ("big", "lost"):
+        desk.kit.learn(name)
+    desk.pass_time(60.0)
+    assert desk.kit.writes() == 2
+
+
+def test_a_new_reason_is_one_more_write(desk: Desk) -> None:
+    desk.add_unit("first", cpu=4)
+    desk.pass_time(0.1)
+    desk.add_unit("small", cpu=1)
+    desk.pass_time(3.0)
+    assert desk.kit.reason("small") == "OverQuotaMax"
+    unit = desk.kit.engine.record("default/small")
+    assert unit is not None
+    quota = desk.kit.client.get(ELASTIC_QUOTAS, "default", "team")
+    desk.kit.shared.tell(Engine.on_quota_gone, quota)
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert desk.kit.reason("small") == "NoQuota"
+    desk.pass_time(30.0)
+    assert desk.kit.writes() == 2
+
+
+def test_a_unit_whose_queue_goes_is_told(desk: Desk) -> None:
+    """It was in line and reported; nothing about its object changes."""
+    desk.add_unit("big", cpu=9)
+    desk.pass_time(3.0)
+    desk.kit.shared.tell(Engine.on_queue_gone, "team")
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert desk.kit.reason("big") == "NoQueue"
+
+
+def test_a_held_unit_that_is_held_for_another_reason_is_told(desk: Desk) -> None:
+    """Quota and queue come one after the other: the reason follows."""
+    desk.add_unit("lost", quota="late", queue="shared")
+    desk.pass_time(3.0)
+    assert desk.kit.reason("lost") == "NoQuota"
+    desk.kit.add_quota("late", 4)
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert desk.kit.reason("lost") == "NoQueue"
+    desk.kit.add_queue("shared")
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert desk.kit.reason("lost") == "QuotaNotInQueue"
+
+
+def test_a_unit_that_starts_in_time_is_never_written(desk: Desk) -> None:
+    desk.add_unit("quick")
+    desk.pass_time(10.0)
+    assert desk.kit.writes() == 0
+
+
+def test_a_follower_writes_nothing(desk: Desk) -> None:
+    desk.kit.leads = False
+    desk.add_unit("big", cpu=9)
+    desk.pass_time(10.0)
+    assert desk.kit.writes() == 0
+    desk.kit.leads = True
+    desk.pass_time(FIRST_REPORT_SECONDS + SWEEP_SECONDS + 0.2)
+    assert desk.kit.reason("big") == "OverQuotaMax"
+
+
+def test_who_has_had_no_turn_yet_has_no_reason(desk: Desk) -> None:
+    desk.add_unit("early")
+    for _ in range(100):
+        desk.reporter.step()
+        desk.kit.send()
+        desk.kit.clock.advance(0.1)
+    assert desk.kit.writes() == 0
+
+
+def test_a_conflict_waits_for_the_fresh_object(desk: Desk) -> None:
+    desk.add_unit("big", cpu=9)
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    desk.kit.direct.patch("queueunits", "big", changed, namespace="default")
+    desk.pass_time(4.0)
+    assert desk.kit.reason("big") == ""
+    fresh = desk.kit.learn("big")
+    desk.reporter.on_unit_seen(fresh.metadata.key)
+    desk.pass_time(4.0)
+    assert desk.kit.reason("big") == "OverQuotaMax"
+
+
+def test_a_write_of_unknown_outcome_is_looked_at_again(desk: Desk) -> None:
+    desk.kit.server.faults.fail(503, times=5, match=UNIT_STATUS)
+    desk.add_unit("big", cpu=9)
+    desk.pass_time(3.0)
+    assert desk.kit.reason("big") == ""
+    desk.pass_time(SWEEP_SECONDS + 1.0)
+    assert desk.kit.reason("big") == "OverQuotaMax"
+
+
+def test_the_patch_says_reason_and_words_without_numbers() -> None:
+    meta = {"resourceVersion": "7"}
+    unit = queue_unit("a", quota="team", metadata=meta)
+    refusal = Refusal(
+        reason=Reason.OVER_QUOTA_MAX, quota="team", resource="cpu", limit=4, used=3, requested=2
+    )
+    patch = build_waiting_patch(unit, refusal, Timestamp("2026-11-01T10:00:00Z"))
+    assert patch == {
+        "metadata": {"resourceVersion": "7"},
+        "status": {
+            "message": "needs more cpu than the max of quota team leaves",
+            "lastUpdateTime": "2026-11-01T10:00:00Z",
+            "conditions": [
+                {
+                    "type": "QuotaReserved",
+                    "status": "False",
+                    "reason": "OverQuotaMax",
+                    "message": "needs more cpu than the max of quota team leaves",
+                    "lastTransitionTime": "2026-11-01T10:00:00Z",
+                }
+            ],
+        },
+    }

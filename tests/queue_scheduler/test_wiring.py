@@ -1,0 +1,166 @@
+"""The whole scheduler over the fake API server: the path of a unit, and what can happen to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from queue_scheduler.configuration import ConfigurationError, KoordQueueConfiguration, PluginEntry
+from queue_scheduler.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.wiring import read_quota_views
+from shared_api.testing.faults import Match
+from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUOTA_CRD
+
+
+@pytest.fixture
+def world() -> Iterator[SchedulerWorld]:
+    with running_world() as world:
+        yield world
+
+
+def test_a_unit_goes_from_creation_to_admission(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota()
+    world.settle()
+    assert world.queue()["metadata"]["labels"] == {"create-by-koordqueue": "true"}
+    world.add_unit("a")
+    world.settle(0.2)
+    assert world.phase("a") == "Dequeued"
+    world.settle(3.0)
+    assert world.queue()["status"]["admitted"] == 1
+    assert world.writes().count("patch queueunits/status") == 1
+
+
+def test_the_end_of_a_unit_starts_the_next(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota(cpu=1)
+    world.add_unit("a")
+    world.settle()
+    world.add_unit("b")
+    world.settle(4.0)
+    assert world.reason("b") == "OverQuotaMax"
+    world.finish("a")
+    world.settle(0.2)
+    assert world.phase("b") == "Dequeued"
+
+
+def test_a_restart_counts_what_is_booked_before_it_decides(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota(cpu=1)
+    world.add_unit("a")
+    world.settle()
+    world.add_unit("b")
+    world.start()
+    world.settle(3.0)
+    assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
+
+
+def test_a_system_at_rest_writes_nothing_and_a_restart_neither(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota(cpu=1)
+    for name in ("a", "b"):
+        world.add_unit(name)
+    world.settle(10.0)
+    before = world.server.resource_version
+    world.settle(30.0)
+    assert world.server.resource_version == before
+    world.start()
+    world.settle(10.0)
+    assert world.server.resource_version == before
+
+
+def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: SchedulerWorld) -> None:
+    leadership = Follower()
+    world.start(leadership=leadership)
+    world.add_quota()
+    world.add_unit("a")
+    world.settle(5.0)
+    assert world.scheduler is not None
+    assert all(check()[0] for check in world.scheduler.ready_checks().values())
+    assert world.writes() == []
+    leadership.leads = True
+    world.scheduler.on_started_leading()
+    world.settle(2.0)
+    assert world.phase("a") == "Dequeued"
+
+
+def test_everything_arrives_in_the_wrong_order(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_unit("a")
+    world.settle(3.0)
+    assert world.reason("a") == "NoQuota"
+    world.add_quota()
+    world.settle()
+    assert world.phase("a") == "Dequeued"
+
+
+def test_without_the_quota_crd_units_wait_until_it_comes() -> None:
+    with running_world(quotas=False) as world:
+        world.start()
+        assert world.scheduler is not None
+        checks = world.scheduler.ready_checks()
+        assert all(check()[0] for check in checks.values())
+        assert "not served" in checks["elasticquotas-synced"]()[1]
+        world.add_unit("a")
+        world.settle(4.0)
+        assert world.reason("a") == "NoQuota"
+        world.direct.create(QUOTA_CRD)
+        world.add_quota()
+        world.settle(10.0)
+        assert world.phase("a") == "Dequeued"
+
+
+def test_not_ready_before_the_caches_are_complete(world: SchedulerWorld) -> None:
+    world.server.faults.fail(503, times=10_000, match=Match(plural="pods"))
+    world.start()
+    assert world.scheduler is not None
+    ok, detail = world.scheduler.ready_checks()["pods-synced"]()
+    assert not ok
+    assert "pods not listed yet" in detail
+    world.add_quota()
+    world.add_unit("a")
+    world.settle(3.0)
+    assert world.phase("a") == "Enqueued"
+    world.server.faults.clear()
+    world.settle(5.0)
+    assert world.phase("a") == "Dequeued"
+
+
+def test_stopped_it_does_nothing_more(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota()
+    world.settle()
+    scheduler = world.scheduler
+    assert scheduler is not None
+    world.stop()
+    assert [thread.name for thread in scheduler.threads() if thread.is_alive()] == []
+    before = world.server.resource_version
+    world.add_unit("a")
+    assert world.server.resource_version == before + 1
+
+
+def test_a_queue_and_its_worker_go_together(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota()
+    world.settle()
+    assert world.scheduler is not None
+    names = {thread.name for thread in world.scheduler.threads()}
+    assert "queue-team" in names
+    world.direct.delete("elasticquotas", "team", "default")
+    world.settle()
+    assert not world.direct.exists("queues", "team", QUEUE_NAMESPACE)
+    assert "queue-team" not in {thread.name for thread in world.scheduler.threads()}
+
+
+def test_an_unknown_plugin_is_refused_at_start(world: SchedulerWorld) -> None:
+    wrong = KoordQueueConfiguration(plugins=(PluginEntry("Elastic"),))
+    with pytest.raises(ConfigurationError, match="'Elastic' is unknown"):
+        world.start(configuration=wrong)
+
+
+def test_without_the_quota_plugin_there_are_no_quotas_to_show() -> None:
+    assert read_quota_views(Engine(PluginRunner([]), BUILT_IN_POLICIES)) == []

@@ -1,0 +1,145 @@
+"""Who may read: two questions to the API server, and how long their answers are believed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from shared_api.access_review import (
+    ALLOWED_SECONDS,
+    MAX_REMEMBERED,
+    REFUSED_SECONDS,
+    AccessReviewer,
+)
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.faults import Match
+from shared_api.testing.virtual_clock import VirtualClock
+
+ANN = "Bearer ann-token"
+
+
+class Desk:
+    """A server that knows ann, and the reviewer that asks it."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
+        self.server.reviews.users["ann-token"] = {
+            "username": "ann",
+            "groups": ["staff"],
+            "uid": "ann-1",
+            "extra": {"why": ["test"]},
+        }
+        flow = FlowControl(0, 1, self.clock)
+        client = ResourceClient(self.server, flow=flow, clock=self.clock, rng=random.Random(1))
+        self.reviewer = AccessReviewer(client, self.clock)
+        self.specs: list[dict[str, Any]] = []
+
+    def allow(self, *, answer: bool) -> None:
+        def allows(spec: dict[str, Any]) -> bool:
+            self.specs.append(spec)
+            return answer
+
+        self.server.reviews.allows = allows
+
+    def judge(self, authorization: str = ANN, **more: str) -> HTTPStatus:
+        path = more.pop("path", "/metrics")
+        return self.reviewer.judge(authorization, path=path, **more).status
+
+    def asked(self) -> Counter[str]:
+        return Counter(entry.info.plural for entry in self.server.journal)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer  ", "Basic YTpi", "ann-token"])
+def test_without_a_bearer_token_nobody_is_asked(desk: Desk, header: str) -> None:
+    assert desk.judge(header) is HTTPStatus.UNAUTHORIZED
+    assert not desk.asked()
+
+
+def test_an_unknown_token(desk: Desk) -> None:
+    assert desk.judge("Bearer nobody") is HTTPStatus.UNAUTHORIZED
+    assert desk.asked() == {"tokenreviews": 1}
+
+
+def test_a_user_with_and_without_rights(desk: Desk) -> None:
+    desk.allow(answer=False)
+    verdict = desk.reviewer.judge(ANN, path="/metrics")
+    assert verdict.status is HTTPStatus.FORBIDDEN
+    assert verdict.detail == "ann may not get /metrics"
+    desk.clock.advance(REFUSED_SECONDS)
+    desk.allow(answer=True)
+    assert desk.judge("bearer ann-token") is HTTPStatus.OK
+
+
+def test_the_whole_user_is_passed_on(desk: Desk) -> None:
+    desk.allow(answer=True)
+    desk.judge()
+    assert desk.specs == [
+        {
+            "user": "ann",
+            "groups": ["staff"],
+            "uid": "ann-1",
+            "extra": {"why": ["test"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        }
+    ]
+
+
+def test_for_a_namespace_the_right_is_to_list_its_units(desk: Desk) -> None:
+    desk.allow(answer=False)
+    verdict = desk.reviewer.judge(ANN, path="/debug/queueunits/team/a", namespace="team")
+    assert verdict.detail == "ann may not list queueunits in namespace team"
+    assert "nonResourceAttributes" not in desk.specs[0]
+    assert desk.specs[0]["resourceAttributes"]["namespace"] == "team"
+
+
+def test_yes_is_believed_for_a_minute_and_no_for_seconds(desk: Desk) -> None:
+    desk.allow(answer=True)
+    for _ in range(3):
+        desk.judge()
+        desk.clock.advance(ALLOWED_SECONDS / 3 - 1)
+    assert desk.asked() == {"tokenreviews": 1, "subjectaccessreviews": 1}
+    desk.clock.advance(3.0)
+    desk.allow(answer=False)
+    assert desk.judge() is HTTPStatus.FORBIDDEN
+    desk.allow(answer=True)
+    assert desk.judge() is HTTPStatus.FORBIDDEN
+    desk.clock.advance(REFUSED_SECONDS)
+    assert desk.judge() is HTTPStatus.OK
+
+
+def test_an_answer_counts_for_what_was_asked_only(desk: Desk) -> None:
+    desk.allow(answer=True)
+    desk.judge(path="/metrics")
+    desk.judge(path="/debug/queues")
+    desk.judge(path="/debug/queueunits/a/x", namespace="a")
+    desk.judge(path="/debug/queueunits/a/y", namespace="a")
+    desk.judge(path="/debug/queueunits/b/x", namespace="b")
+    assert desk.asked()["subjectaccessreviews"] == 4
+
+
+def test_a_server_that_does_not_answer_is_neither_yes_nor_no(desk: Desk) -> None:
+    desk.server.faults.fail(503, times=50, match=Match(plural="tokenreviews"))
+    assert desk.judge() is HTTPStatus.SERVICE_UNAVAILABLE
+    desk.server.faults.clear()
+    desk.clock.advance(REFUSED_SECONDS)
+    assert desk.judge() is HTTPStatus.OK
+
+
+def test_strangers_can_not_fill_the_memory_nor_are_tokens_kept(desk: Desk) -> None:
+    for number in range(MAX_REMEMBERED + 10):
+        desk.judge(f"Bearer stranger-{number}")
+    kept = vars(desk.reviewer)["_verdicts"]
+    assert len(kept) <= MAX_REMEMBERED
+    assert "stranger" not in repr(kept)

@@ -1,0 +1,305 @@
+"""What both programs are around their work: start, election, probes, metrics, signals, end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+import structlog
+
+from shared_api.client.connection_settings import SettingsError
+from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
+from shared_api.process.clock import SystemClock
+from shared_api.process.loop_thread import LoopThread
+from shared_api.process.probes import AddressError
+from shared_api.program import EXIT_USAGE, Check, Program, run_program
+from shared_api.program_flags import FlagError, ProgramFlags
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.testing.http_face import HttpFace
+
+TLS = Path(__file__).parents[1] / "data" / "tls"
+PATIENCE_SECONDS = 10.0
+FLAGS = ProgramFlags(
+    kubeconfig=None,
+    context=None,
+    health_address="127.0.0.1:0",
+    metrics_address="127.0.0.1:0",
+    metrics_secure=False,
+    metrics_tls_certificate="",
+    metrics_tls_key="",
+    leader_elect=False,
+    lease_name="lease",
+    lease_namespace="default",
+    lease_seconds=15,
+    renew_deadline_seconds=10.0,
+    retry_seconds=2.0,
+    qps=0.0,
+    burst=1,
+    writers=1,
+    log_format="json",
+    log_level="info",
+)
+FAST_LEASE = {"leader_elect": True, "lease_seconds": 3, "renew_deadline_seconds": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before() -> Iterator[None]:
+    """A program sets up its whole process: signals, logs, the thread switch."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.getsignal(number) for number in numbers]
+    interval, root = sys.getswitchinterval(), logging.getLogger()
+    loggers = root.handlers[:], root.level
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+    sys.setswitchinterval(interval)
+    root.handlers[:], root.level = loggers
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def server() -> FakeApiServer:
+    return FakeApiServer(clock=SystemClock(), rng=random.Random(7), waits=True)
+
+
+@pytest.fixture
+def face(server: FakeApiServer) -> Iterator[HttpFace]:
+    with server.serve_http() as face:
+        yield face
+
+
+class StubWork:
+    """A `Work` that runs a script on a thread of its own once it leads, then ends the program."""
+
+    def __init__(self, program: Program, script: Callable[[StubWork], None] | None) -> None:
+        self.program = program
+        self.story: list[str] = []
+        self.is_ready = True
+        self._script = script
+        self.thread = program.spawn("script", self._run)
+
+    def start(self) -> None:
+        self.story.append("start")
+
+    def stop(self) -> None:
+        self.story.append("stop")
+
+    def on_started_leading(self) -> None:
+        self.story.append("leading")
+        if self._script is not None:
+            self.thread.start()
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        return {"stub": lambda: (self.is_ready, "as the test says")}
+
+    def threads(self) -> Sequence[LoopThread]:
+        return [self.thread] if self._script is not None else []
+
+    def _run(self) -> float | None:
+        assert self._script is not None
+        try:
+            self._script(self)
+        finally:
+            self.program.stop()
+        return None
+
+
+class Runner:
+    """Runs programs against the fake server, and knows where they listen."""
+
+    def __init__(self, face: HttpFace, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._kubeconfig = folder / "kubeconfig"
+        self._capsys = capsys
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": face.url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        self._kubeconfig.write_text(json.dumps(config))
+        self._log = ""
+
+    def program(self, **changes: object) -> Program:
+        flags = msgspec.structs.replace(FLAGS, kubeconfig=str(self._kubeconfig), **changes)
+        return Program("stub", flags)
+
+    def run(
+        self, script: Callable[[StubWork], None] | None = None, **changes: object
+    ) -> tuple[int, StubWork]:
+        """Run a program to its end; return its exit code and its work."""
+        program = self.program(**changes)
+        work = StubWork(program, script)
+        code = program.run(work)
+        if script is not None:
+            work.thread.stop()
+        return code, work
+
+    def port(self, flag: str) -> int:
+        """Return the port that a flag's address became, from the log."""
+        self._log += self._capsys.readouterr().err
+        for line in reversed(self._log.splitlines()):
+            event = json.loads(line)
+            if event.get("flag") == flag:
+                return int(event["port"])
+        raise AssertionError(f"{flag} is not in the log: {self._log}")
+
+
+@pytest.fixture
+def runner(face: HttpFace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
+    return Runner(face, tmp_path, capsys)
+
+
+def get(url: str, **more: object) -> httpx.Response:
+    with httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS, **more) as client:  # type: ignore[arg-type] # options of httpx
+        return client.get(url)
+
+
+def test_the_order_of_start_and_end(runner: Runner) -> None:
+    code, work = runner.run(lambda _: None)
+    assert code == 0
+    assert work.story == ["start", "leading", "stop"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_0(runner: Runner, number: signal.Signals) -> None:
+    code, work = runner.run(lambda _: os.kill(os.getpid(), number))
+    assert (code, work.story[-1]) == (0, "stop")
+
+
+def test_probes_and_metrics_answer_while_it_runs(runner: Runner) -> None:
+    seen: dict[str, tuple[int, str]] = {}
+
+    def script(work: StubWork) -> None:
+        health = f"http://127.0.0.1:{runner.port('--health-address')}"
+        metrics = f"http://127.0.0.1:{runner.port('--metrics-address')}"
+        for name, url in (
+            ("live", f"{health}/livez?verbose"),
+            ("ready", f"{health}/readyz?verbose"),
+            ("metrics", f"{metrics}/metrics"),
+        ):
+            answer = get(url)
+            seen[name] = (answer.status_code, answer.text)
+        work.is_ready = False
+        seen["unready"] = (get(f"{health}/readyz").status_code, "")
+
+    runner.run(script)
+    assert seen["live"][0] == 200
+    assert "[+]threads ok" in seen["live"][1]
+    assert seen["ready"][0] == 200
+    assert "[+]stub ok: as the test says" in seen["ready"][1]
+    assert "[+]leadership ok: leader: " in seen["ready"][1]
+    assert seen["unready"][0] == 500
+    assert seen["metrics"][0] == 200
+    assert "koord_queue_" in seen["metrics"][1]
+
+
+def test_metrics_over_tls(runner: Runner) -> None:
+    seen: list[int] = []
+
+    def script(_: StubWork) -> None:
+        trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+        port = runner.port("--metrics-address")
+        seen.append(get(f"https://127.0.0.1:{port}/metrics", verify=trusted).status_code)
+        health = runner.port("--health-address")
+        seen.append(get(f"http://127.0.0.1:{health}/livez").status_code)
+
+    runner.run(
+        script,
+        metrics_tls_certificate=str(TLS / "test_only_server.pem"),
+        metrics_tls_key=str(TLS / "test_only_server_key.pem"),
+    )
+    assert seen == [200, 200]
+
+
+def test_secure_metrics_ask_for_a_token_and_the_right_to_get_them(
+    runner: Runner, server: FakeApiServer
+) -> None:
+    server.reviews.users.update(
+        ann={"username": "ann", "groups": []}, bob={"username": "bob", "groups": []}
+    )
+    server.reviews.allows = lambda spec: (
+        (spec["user"], spec["nonResourceAttributes"]["path"]) == ("ann", "/metrics")
+    )
+    seen: list[int] = []
+
+    def script(_: StubWork) -> None:
+        url = f"http://127.0.0.1:{runner.port('--metrics-address')}/metrics"
+        tokens = ("", "Bearer nobody", "Bearer bob", "Bearer ann")
+        answers = [get(url, headers={"Authorization": token}) for token in tokens]
+        seen.extend(answer.status_code for answer in answers)
+
+    runner.run(script, metrics_secure=True)
+    assert seen == [401, 401, 403, 200]
+
+
+def test_of_two_replicas_the_second_leads_when_the_first_has_ended(
+    runner: Runner, server: FakeApiServer
+) -> None:
+    holders: list[str] = []
+
+    def script(_: StubWork) -> None:
+        lease = server.direct.get("leases", "lease", "default")
+        holders.append(lease["spec"]["holderIdentity"])
+
+    for _ in range(2):
+        code, work = runner.run(script, leader_elect=True)
+        assert (code, work.story) == (0, ["start", "leading", "stop"])
+    assert len(set(holders)) == 2
+    lease = server.direct.get("leases", "lease", "default")
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+def test_a_lost_lease_ends_it_with_its_own_code(runner: Runner, server: FakeApiServer) -> None:
+    """The script goes on until the program is told to end by the election."""
+    program = runner.program(retry_seconds=0.2, **FAST_LEASE)
+    work = StubWork(program, None)
+    server.faults.fail(503, times=EVERY_TIME, match=Match(verb="patch", plural="leases"))
+    assert program.run(work) == EXIT_LOST_LEASE
+    assert work.story == ["start", "leading", "stop"]
+
+
+def test_a_port_in_use_is_refused_before_any_work_begins(runner: Runner) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        program = runner.program(health_address=f"127.0.0.1:{port}")
+        work = StubWork(program, None)
+        with pytest.raises(AddressError, match=f"--health-address: .*:{port} is already in use"):
+            program.run(work)
+    assert work.story == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FlagError("--x makes no sense"),
+        SettingsError("no kubeconfig"),
+        AddressError("--health-address: in use"),
+        LeaseSettingError("too short"),
+    ],
+)
+def test_what_a_user_did_wrong_is_one_line_and_exit_code_2(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(_: Sequence[str]) -> int:
+        raise error
+
+    assert run_program(main, []) == EXIT_USAGE
+    assert capsys.readouterr().err == f"error: {error}\n"
+
+
+def test_the_code_of_a_program_is_passed_on() -> None:
+    assert run_program(len, ["a", "b", "c"]) == 3

@@ -1,0 +1,112 @@
+"""The flags that both programs have."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+
+import pytest
+
+from shared_api.program_flags import (
+    FlagError,
+    ProgramFlags,
+    add_program_flags,
+    check_pair,
+    parse_bool,
+    parse_duration,
+    read_program_flags,
+    with_two_dashes,
+)
+
+
+def read(*arguments: str) -> ProgramFlags:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_program_flags(parser, lease_name="some-lease", metrics_address=":9")
+    return read_program_flags(parser.parse_args(with_two_dashes(arguments)), namespace="kq")
+
+
+def test_the_defaults() -> None:
+    flags = read()
+    assert flags.leader_elect
+    assert (flags.lease_name, flags.lease_namespace) == ("some-lease", "kq")
+    times = (flags.lease_seconds, flags.renew_deadline_seconds, flags.retry_seconds)
+    assert times == (15, 10.0, 2.0)
+    assert (flags.health_address, flags.metrics_address) == (":8081", ":9")
+    assert (flags.qps, flags.burst) == (500.0, 1000)
+    assert not flags.metrics_secure
+    assert flags.metrics_tls_certificate == flags.metrics_tls_key == ""
+    assert flags.kubeconfig is None
+
+
+@pytest.mark.parametrize(
+    ("argument", "field", "want"),
+    [
+        ("--health-probe-bind-address=:1", "health_address", ":1"),
+        ("--metrics-bind-address=:2", "metrics_address", ":2"),
+        ("--leader-elect=false", "leader_elect", False),
+        ("--leader-elect", "leader_elect", True),
+        ("--leaderElection=false", "leader_elect", False),
+        ("--leader-namespace=n", "lease_namespace", "n"),
+        ("--qps=7", "qps", 7.0),
+        ("--burst=8", "burst", 8),
+        ("--metrics-secure", "metrics_secure", True),
+        ("-kubeconfig=f", "kubeconfig", "f"),
+    ],
+)
+def test_upstreams_spellings_are_taken(argument: str, field: str, want: object) -> None:
+    assert getattr(read(argument), field) == want
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param(["--leader-elect=maybe"], "--leader-elect 'maybe'", id="no truth value"),
+        pytest.param(["--writers=0"], "--writers 0", id="no writer"),
+        pytest.param(
+            ["--metrics-tls-key=k"],
+            "--metrics-tls-certificate and --metrics-tls-key go together",
+            id="a key alone",
+        ),
+        pytest.param(["--metrics-tls-certificate=c"], "go together", id="a certificate alone"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_that_names_the_flag(
+    arguments: list[str], says: str
+) -> None:
+    with pytest.raises(FlagError, match=says) as caught:
+        read(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_certificate_goes_with_its_key() -> None:
+    flags = read("--metrics-tls-certificate=c", "--metrics-tls-key=k")
+    assert (flags.metrics_tls_certificate, flags.metrics_tls_key) == ("c", "k")
+    check_pair("--x", "", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("true", True), ("T", True), ("1", True), ("False", False), ("f", False), ("0", False)],
+)
+def test_truth_is_written_as_in_go(text: str, want: bool) -> None:
+    assert parse_bool("--x", text) is want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("30s", Fraction(30)),
+        ("1h30m", Fraction(5400)),
+        ("1.5s", Fraction(3, 2)),
+        ("250ms", Fraction(1, 4)),
+        ("0", Fraction(0)),
+    ],
+)
+def test_durations_are_written_as_in_go(text: str, want: Fraction) -> None:
+    assert parse_duration(text) == want
+
+
+@pytest.mark.parametrize("text", ["soon", "3", "s", "-1s", "1s2", "1 s"])
+def test_these_are_no_durations(text: str) -> None:
+    with pytest.raises(FlagError, match="duration"):
+        parse_duration(text)

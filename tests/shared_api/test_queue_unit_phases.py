@@ -1,0 +1,274 @@
+"""The life of a QueueUnit: legal and illegal moves, what is booked, which conditions follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, find_condition
+from shared_api.objects.queue_unit import (
+    Admission,
+    QueueUnit,
+    QueueUnitStatus,
+    ReclaimablePod,
+    RequeueState,
+)
+from shared_api.queue_unit_phases import (
+    EVICTED,
+    FINAL_PHASES,
+    MOVES,
+    IllegalMoveError,
+    Phase,
+    Writer,
+    check_move,
+    conditions_of,
+    is_adopted,
+    is_being_evicted,
+    is_booked,
+    phase_of,
+    status_of_move,
+    story_of,
+    with_condition,
+)
+from shared_api.well_known_labels import ADOPTED, MANAGED_BY
+
+OLD, NOW = Timestamp("2026-11-01T09:00:00Z"), Timestamp("2026-11-01T10:00:00Z")
+SCHEDULER, CONTROLLERS, RESERVATIONS = Writer.SCHEDULER, Writer.CONTROLLERS, Writer.RESERVATIONS
+
+
+def unit(
+    phase: str,
+    *conditions: Condition,
+    managed: bool = True,
+    adopted: bool = False,
+    **status: object,
+) -> QueueUnit:
+    annotations = {MANAGED_BY: "koord-queue-controllers"} if managed else {}
+    if adopted:
+        annotations[ADOPTED] = "true"
+    return QueueUnit(
+        metadata=ObjectMeta(name="a", namespace="team", annotations=annotations),
+        status=QueueUnitStatus(phase=phase, conditions=conditions, **status),  # type: ignore[arg-type] # fields by name
+    )
+
+
+def evicted(status: str = "True", reason: str = "Preempted") -> Condition:
+    return Condition(type=EVICTED, status=status, reason=reason, last_transition_time=OLD)
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(unit("Enqueued"), False, id="waiting"),
+        pytest.param(unit(""), False, id="a phase that was never written"),
+        pytest.param(unit("Preempted"), False, id="a word of another version"),
+        pytest.param(unit("Reserved"), True, id="reserved"),
+        pytest.param(unit("Dequeued"), True, id="dequeued"),
+        pytest.param(unit("Running"), True, id="running"),
+        pytest.param(unit("SchedReady"), True, id="nodes being reserved"),
+        pytest.param(unit("SchedSucceed"), True, id="nodes reserved"),
+        pytest.param(unit("SchedFailed"), True, id="nodes not found: until somebody frees it"),
+        pytest.param(unit("TimeoutBackoff"), False, id="backed off"),
+        pytest.param(unit("Succeed"), False, id="succeeded"),
+        pytest.param(unit("Failed"), False, id="failed"),
+        pytest.param(unit("Running", evicted()), True, id="eviction asked for: until stopped"),
+        pytest.param(unit("Enqueued", adopted=True), True, id="adopted, nothing written yet"),
+        pytest.param(
+            unit("Enqueued", evicted(), adopted=True), True, id="adopted, eviction asked for"
+        ),
+        pytest.param(
+            unit("Enqueued", evicted("False"), adopted=True), False, id="adopted, evicted since"
+        ),
+        pytest.param(
+            unit("TimeoutBackoff", evicted(), adopted=True), False, id="adopted, backed off since"
+        ),
+    ],
+)
+def test_what_is_booked(of: QueueUnit, want: bool) -> None:
+    assert is_booked(of) is want
+
+
+def test_an_eviction_is_under_way_until_the_unit_is_free() -> None:
+    assert is_being_evicted(unit("Running", evicted()))
+    assert is_being_evicted(unit("Enqueued", evicted(), adopted=True))
+    assert not is_being_evicted(unit("TimeoutBackoff", evicted()))
+    assert not is_being_evicted(unit("Running", evicted("False")))
+
+
+def test_an_adopted_unit_that_runs_is_adopted_until_it_is_evicted() -> None:
+    assert is_adopted(unit("Running", adopted=True))
+    assert not is_adopted(unit("Dequeued", evicted("False"), adopted=True))
+    assert not is_adopted(unit("Running"))
+
+
+@pytest.mark.parametrize(
+    ("of", "to", "writer"),
+    [
+        pytest.param(unit("Enqueued"), Phase.DEQUEUED, SCHEDULER, id="admitted"),
+        pytest.param(unit("Enqueued"), Phase.RESERVED, SCHEDULER, id="reserved"),
+        pytest.param(unit("Reserved"), Phase.DEQUEUED, SCHEDULER, id="checks are ready"),
+        pytest.param(unit("Reserved"), Phase.TIMEOUT_BACKOFF, SCHEDULER, id="a check says retry"),
+        pytest.param(unit("TimeoutBackoff"), Phase.ENQUEUED, SCHEDULER, id="the wait is over"),
+        pytest.param(unit("SchedReady"), Phase.SCHED_SUCCEED, RESERVATIONS, id="nodes found"),
+        pytest.param(unit("Dequeued"), Phase.RUNNING, CONTROLLERS, id="its pods run"),
+        pytest.param(unit("Running"), Phase.SUCCEED, CONTROLLERS, id="it succeeded"),
+        pytest.param(unit("Enqueued"), Phase.FAILED, CONTROLLERS, id="it failed in line"),
+        pytest.param(unit("Running"), Phase.ENQUEUED, CONTROLLERS, id="evicted"),
+        pytest.param(unit("Dequeued"), Phase.TIMEOUT_BACKOFF, CONTROLLERS, id="not in time"),
+        pytest.param(
+            unit("Enqueued", adopted=True), Phase.RUNNING, CONTROLLERS, id="adopted, and it runs"
+        ),
+        pytest.param(
+            unit("Dequeued", managed=False), Phase.RUNNING, SCHEDULER, id="the scheduler does both"
+        ),
+    ],
+)
+def test_legal_moves(of: QueueUnit, to: Phase, writer: Writer) -> None:
+    check_move(of, to, writer)
+
+
+@pytest.mark.parametrize(
+    ("of", "to", "writer"),
+    [
+        pytest.param(unit("Enqueued"), Phase.DEQUEUED, CONTROLLERS, id="controllers never admit"),
+        pytest.param(unit("Enqueued"), Phase.RUNNING, CONTROLLERS, id="running, never admitted"),
+        pytest.param(unit("Dequeued"), Phase.RUNNING, SCHEDULER, id="the controllers see the pods"),
+        pytest.param(unit("Running"), Phase.DEQUEUED, CONTROLLERS, id="a retry stays Running"),
+        pytest.param(unit("Running"), Phase.ENQUEUED, SCHEDULER, id="the scheduler only asks"),
+        pytest.param(unit("TimeoutBackoff"), Phase.ENQUEUED, CONTROLLERS, id="one alarm clock"),
+        pytest.param(unit("Reserved"), Phase.RUNNING, CONTROLLERS, id="running with checks open"),
+        pytest.param(unit("Succeed"), Phase.ENQUEUED, SCHEDULER, id="final is final"),
+        pytest.param(unit("Succeed"), Phase.FAILED, CONTROLLERS, id="and does not change its mind"),
+    ],
+)
+def test_illegal_moves_raise_with_the_story(of: QueueUnit, to: Phase, writer: Writer) -> None:
+    with pytest.raises(IllegalMoveError, match="team/a"):
+        check_move(of, to, writer)
+
+
+def test_nothing_leaves_a_final_phase_and_everything_else_can_end() -> None:
+    assert not [move for move in MOVES if move[0] in FINAL_PHASES]
+    for phase in set(Phase) - FINAL_PHASES:
+        assert {to for start, to in MOVES if start is phase} >= FINAL_PHASES
+
+
+def test_every_phase_is_reached() -> None:
+    assert {to for _, to in MOVES} == set(Phase)
+
+
+def test_unknown_words_wait() -> None:
+    assert phase_of(unit("Preempted")) is Phase.ENQUEUED
+    assert phase_of(unit("SchedSucceed")) is Phase.SCHED_SUCCEED
+
+
+def shown(conditions: tuple[Condition, ...]) -> dict[str, str]:
+    return {each.type: f"{each.status}/{each.reason}" for each in conditions}
+
+
+ADMITTED = {"QuotaReserved": "True/QuotaReserved", "Admitted": "True/Admitted"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "want"),
+    [
+        (Phase.ENQUEUED, {"QuotaReserved": "False/Pending", "Admitted": "False/Pending"}),
+        (
+            Phase.RESERVED,
+            {
+                "QuotaReserved": "True/QuotaReserved",
+                "Admitted": "False/WaitingForAdmissionChecks",
+            },
+        ),
+        (Phase.DEQUEUED, ADMITTED),
+        (Phase.SCHED_READY, ADMITTED),
+        (Phase.SCHED_SUCCEED, ADMITTED),
+        (Phase.RUNNING, {**ADMITTED, "PodsReady": "True/PodsRunning"}),
+        (Phase.SUCCEED, {"Finished": "True/Succeeded"}),
+        (Phase.FAILED, {"Finished": "True/Failed"}),
+        (
+            Phase.TIMEOUT_BACKOFF,
+            {
+                "QuotaReserved": "False/BackoffTimeout",
+                "Admitted": "False/BackoffTimeout",
+                "Evicted": "True/BackoffTimeout",
+            },
+        ),
+        (Phase.SCHED_FAILED, {"Admitted": "False/SchedulingFailed"}),
+    ],
+)
+def test_conditions_follow_the_phase(phase: Phase, want: dict[str, str]) -> None:
+    assert shown(conditions_of(phase, (), now=NOW, message="m")) == want
+
+
+def test_a_unit_back_in_line_shows_that_it_was_evicted_and_ran() -> None:
+    ran = conditions_of(Phase.RUNNING, (evicted(),), now=OLD)
+    back = conditions_of(Phase.ENQUEUED, ran, now=NOW)
+    assert shown(back)["Evicted"] == "False/Requeued"
+    assert shown(back)["PodsReady"] == "False/Pending"
+
+
+def test_conditions_without_words_of_their_own_have_the_status_message() -> None:
+    for phase, kind in ((Phase.TIMEOUT_BACKOFF, EVICTED), (Phase.SCHED_FAILED, "Admitted")):
+        found = find_condition(conditions_of(phase, (), now=NOW, message="why"), kind)
+        assert found is not None
+        assert found.message == "why"
+
+
+def test_the_reason_of_an_eviction_outlives_the_backoff_it_leads_to() -> None:
+    after = conditions_of(Phase.TIMEOUT_BACKOFF, (evicted(reason="CheckRetry"),), now=NOW)
+    assert shown(after)["Evicted"] == "True/CheckRetry"
+
+
+def test_after_the_end_nothing_claims_to_hold_quota() -> None:
+    after = shown(conditions_of(Phase.FAILED, conditions_of(Phase.RUNNING, (), now=OLD), now=NOW))
+    assert [after[each][:5] for each in ("QuotaReserved", "Admitted", "PodsReady")] == ["False"] * 3
+
+
+def test_a_transition_time_moves_only_when_the_status_flips() -> None:
+    before = (Condition(type="X", status="True", reason="A", last_transition_time=OLD),)
+    same = with_condition(before, Condition(type="X", status="True", reason="B"), now=NOW)
+    flipped = with_condition(before, Condition(type="X", status="False", reason="B"), now=NOW)
+    assert [each.last_transition_time for each in (*same, *flipped)] == [OLD, NOW]
+
+
+def test_conditions_of_others_stay() -> None:
+    mine = Condition(type="Mine", status="True", reason="A", last_transition_time=OLD)
+    assert find_condition(conditions_of(Phase.RUNNING, (mine,), now=NOW), "Mine") == mine
+
+
+def test_a_move_that_frees_empties_what_was_granted() -> None:
+    of = unit(
+        "Running",
+        admissions=(Admission(name="main", replicas=2),),
+        reclaimable_pods=(ReclaimablePod(name="main", count=1),),
+    )
+    for to in (Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF, Phase.SUCCEED):
+        status = status_of_move(of, to, writer=CONTROLLERS, now=NOW, message="m")
+        assert (status["admissions"], status["reclaimablePods"]) == ([], [])
+
+
+def test_a_move_to_running_forgets_the_backoffs_and_keeps_the_admissions() -> None:
+    of = unit(
+        "Dequeued",
+        admissions=(Admission(name="main", replicas=2),),
+        requeue_state=RequeueState(count=2),
+    )
+    status = status_of_move(of, Phase.RUNNING, writer=CONTROLLERS, now=NOW)
+    assert "admissions" not in status
+    assert status["requeueState"] is None
+    assert status["lastUpdateTime"] == NOW
+
+
+def test_written_conditions_have_all_that_the_schema_requires() -> None:
+    status = status_of_move(unit("Dequeued"), Phase.RUNNING, writer=CONTROLLERS, now=NOW)
+    conditions = status["conditions"]
+    assert isinstance(conditions, list)
+    required = {"type", "status", "reason", "message", "lastTransitionTime"}
+    assert all(each.keys() == required for each in conditions)
+
+
+def test_a_story_tells_conditions_in_the_order_of_time() -> None:
+    late = Condition(type="B", status="True", reason="Late", last_transition_time=NOW)
+    early = Condition(type="A", status="True", reason="Early", last_transition_time=OLD)
+    story = story_of(unit("Running", late, early, message="hello"))
+    assert story.index("Early") < story.index("Late")
+    assert "hello" in story
