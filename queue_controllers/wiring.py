@@ -25,7 +25,6 @@ from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.pod_usage import pod_indexes, pods_of_job, slim_pod
 from queue_controllers.surroundings import SurroundingsReader
-from shared_api.takeover import Takeover
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import is_served
 from shared_api.client.event_recorder import EventRecorder
@@ -49,6 +48,7 @@ from shared_api.objects.pod import Pod
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program_flags import FlagError
+from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
 
 EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (BatchJobAdapter(),)

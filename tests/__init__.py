@@ -6,6 +6,7 @@
   virtual time, from a seed, with faults.
 - ``contracts``: recorded and published behaviour of others (vectors, observations, recordings) and
   the conformance suite of the fake API server.
+- ``charts``: the Helm chart, rendered by real helm.
 - ``scenarios``: stories in several acts; ``cluster``: on a real control plane.
 - ``controlplane``: finds or builds that control plane; ``demo``, ``benchmarks``: commands.
 - ``tidy``: rules of this house that no linter knows.

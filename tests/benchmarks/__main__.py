@@ -1,0 +1,172 @@
+"""Measure: `python -m tests.benchmarks [--json FILE] [--quick] [STAGE...]`.
+
+Every figure stands beside a control that was measured in the same run, so that a slow or busy
+machine is not taken for a slow program. Compare ratios first, and CPU per unit before wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from shared_api.process.clock import SystemClock
+from shared_api.process.structured_logs import configure_logs
+from tests.benchmarks import (
+    bare_loop,
+    client_transport,
+    engine_figures,
+    job_lives,
+    kueue_shape,
+    scheduler_memory,
+)
+from tests.benchmarks.figures import Figure, print_figures, write_json
+from tests.controlplane.binaries import require_binaries
+from tests.controlplane.tool_cache import BinariesUnavailable
+
+log = structlog.get_logger("benchmarks")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What of the command line a stage may read."""
+
+    quick: bool
+    share: float | None
+    qps: float
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One measurement: its name, what it does, how long that takes on two quiet cores."""
+
+    name: str
+    says: str
+    seconds: int
+    run: Callable[[Options], list[Figure]]
+    needs_cluster: bool = False
+
+
+def _transport(options: Options) -> list[Figure]:
+    best = client_transport.measure(2_000 if options.quick else 10_000)
+    return [
+        Figure(
+            name="client_patch_us",
+            value=best["transport"],
+            unit="us",
+            control=best["http.client"],
+            note="CPU of one TLS PATCH in the client; control: http.client",
+        )
+    ]
+
+
+def _kueue_shape(options: Options) -> list[Figure]:
+    share = options.share or (0.05 if options.quick else 1.0)
+    return kueue_shape.run(share, options.qps)
+
+
+STAGES = (
+    Stage(
+        "engine",
+        "decisions per second in memory with 1,000 and 100,000 units, and forks",
+        75,
+        lambda options: engine_figures.run(quick=options.quick),
+    ),
+    Stage("transport", "what one write costs our client", 10, _transport),
+    Stage(
+        "memory",
+        "the scheduler's memory with 100,000 units, over HTTP from the fake API server",
+        55,
+        lambda options: scheduler_memory.run(10_000 if options.quick else scheduler_memory.UNITS),
+    ),
+    Stage(
+        "bare_loop",
+        "units/s with the scheduler against a loop of the same writes; release to next start",
+        95,
+        lambda options: bare_loop.run(600 if options.quick else bare_loop.UNITS),
+        needs_cluster=True,
+    ),
+    Stage(
+        "jobs",
+        "real Jobs from creation to end through both programs",
+        50,
+        lambda options: job_lives.run(60 if options.quick else job_lives.JOB_COUNT),
+        needs_cluster=True,
+    ),
+    Stage(
+        "kueue_shape",
+        "15,000 units in 30 queues of 5 cohorts, made and ended by a player",
+        165,
+        _kueue_shape,
+        needs_cluster=True,
+    ),
+)
+
+
+def main() -> int:
+    """Run the stages that were asked for, all by default; print and write what they found."""
+    options, names, json_file = _parse(sys.argv[1:])
+    stages = [stage for stage in STAGES if not names or stage.name in names]
+    clock = SystemClock()
+    configure_logs(log_format="console", level="error", clock=clock)
+    figures: list[Figure] = []
+    failed = False
+    for stage in stages:
+        print(f"{stage.name}: {stage.says} (about {stage.seconds} s)", flush=True)
+        began = time.monotonic()
+        try:
+            found = _run(stage, options)
+        except Exception:
+            # The other stages are worth having all the same.
+            log.exception("the stage failed", stage=stage.name)
+            failed = True
+            continue
+        print_figures(found)
+        print(f"{stage.name}: took {time.monotonic() - began:.0f} s\n", flush=True)
+        figures += found
+        if json_file is not None:
+            write_json(figures, json_file)
+    return int(failed)
+
+
+def _run(stage: Stage, options: Options) -> list[Figure]:
+    if stage.needs_cluster:
+        try:
+            require_binaries()
+        except BinariesUnavailable as reason:
+            print(f"{stage.name}: left out, there is no control plane: {reason}")
+            return []
+    return stage.run(options)
+
+
+def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
+    listed = "\n".join(f"  {stage.name:<12} {stage.says}" for stage in STAGES)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks",
+        description=__doc__,
+        epilog=f"stages:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "stages", nargs="*", metavar="STAGE", help="which; all of them when none is named"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
+    parser.add_argument("--quick", action="store_true", help="a small part of each, in two minutes")
+    parser.add_argument("--share", type=float, help="this part of the units of kueue_shape")
+    parser.add_argument(
+        "--kube-api-qps", type=float, default=0.0, help="the scheduler's limit in kueue_shape"
+    )
+    got = parser.parse_args(arguments)
+    unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})
+    if unknown:
+        parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
+    return Options(got.quick, got.share, got.kube_api_qps), got.stages, got.json
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""Whole lives through an engine with the real quota plugin, without threads or API server.
+
+A life: decided and booked, its write confirmed, its job ended, which releases the room. Every
+queue is full all the time, so that a start needs a release, and every release wakes whom it may
+help. A unit that has ended is followed by a new one of the same kind, outside of the time that is
+counted, so that as many wait at the end as at the start.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, ParamSpec, TypeVar
+
+from queue_scheduler.decision import Dequeue, Refused
+from queue_scheduler.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
+from shared_api.testing.object_builders import elastic_quota, queue_unit
+from tests.properties.engine_kit import admitted, build_queue, changed, moment
+
+POLICIES: Final = ("Priority", "Block", "FIFO")
+CHURN: Final = 64
+"""The next to end is one of so many of the oldest: ends do not come in the order of the starts."""
+GIB: Final = 1024**3
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A demand that many units have."""
+
+    cpu: int
+    memory_gib: int = 0
+    gpus: int = 0
+
+    def requests(self) -> dict[str, str]:
+        """As a pod asks for it."""
+        named = {
+            "cpu": str(self.cpu),
+            "memory": f"{self.memory_gib}Gi",
+            "nvidia.com/gpu": str(self.gpus),
+        }
+        return {name: text for name, text in named.items() if text not in {"0", "0Gi"}}
+
+
+@dataclass
+class EngineLoad:
+    """One engine under load. `seconds` is the time spent inside of it while `run`."""
+
+    engine: Engine
+    queues: list[str]
+    shapes: tuple[Shape, ...]
+    seconds: float = 0.0
+    enqueue_seconds: float = 0.0
+    lives: int = 0
+    refusals: int = 0
+    rests: int = 0
+    wakes: int = 0
+    enqueued: int = 0
+    _version: int = 0
+    _ready: dict[str, None] = field(default_factory=dict)
+    _running: deque[tuple[Dequeue, QueueUnit]] = field(default_factory=deque)
+    _rng: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def fill(self, count: int) -> None:
+        """Let so many units arrive, in turns over the queues, and start what fits."""
+        for number in range(count):
+            self._enqueue(self.queues[number % len(self.queues)])
+        gc.collect()
+        gc.freeze()  # else a collection of the caller's objects is what is measured
+        while self._ready:
+            self._decide_one()
+        self._forget_figures()
+
+    def run(self, lives: int, *, at_most_seconds: float) -> None:
+        """Play so many lives, or as many as fit into the time."""
+        while self.lives < lives and self.seconds < at_most_seconds:
+            if self._ready:
+                self._decide_one()
+            else:
+                self._end_one()
+
+    @property
+    def per_second(self) -> float:
+        """Lives per second of the engine's time."""
+        return self.lives / self.seconds
+
+    @property
+    def running(self) -> int:
+        """How many units run."""
+        return len(self._running)
+
+    def describe(self) -> str:
+        """Say what was counted."""
+        return (
+            f"{len(self.queues)} queues x {len(self.shapes)} classes; per life"
+            f" {self.refusals / self.lives:.2f} refusals, {self.rests / self.lives:.2f} rests,"
+            f" {self.wakes / self.lives:.2f} wakes; {self.running} running"
+        )
+
+    def _forget_figures(self) -> None:
+        self.seconds, self.lives, self.refusals, self.rests, self.wakes = 0.0, 0, 0, 0, 0
+
+    def _decide_one(self) -> None:
+        queue = next(iter(self._ready))
+        decision = self._timed(self.engine.decide_next, queue, 0.0)
+        self._wake(decision.wake)
+        if isinstance(decision, Dequeue):
+            self._confirm(decision)
+        elif isinstance(decision, Refused):
+            self.refusals += 1
+        else:
+            self.rests += 1
+            self._ready.pop(queue, None)
+
+    def _confirm(self, decision: Dequeue) -> None:
+        record = self.engine.record(decision.unit)
+        assert record is not None
+        written = admitted(record.unit, self._next_version())
+        self._wake(self._timed(self.engine.on_written, decision, written))
+        self._running.append((decision, written))
+        self.lives += 1
+
+    def _end_one(self) -> None:
+        assert self._running, "nothing runs and nothing may start"
+        self._running.rotate(-self._rng.randrange(min(len(self._running), CHURN)))
+        decision, unit = self._running.popleft()
+        ended = changed(unit, self._next_version(), "Succeed", admissions=())
+        self._wake(self._timed(self.engine.on_queue_unit, ended))
+        # As the job's end is followed by its deletion, the engine does not grow.
+        self.engine.on_queue_unit_gone(ended)
+        self._enqueue(decision.queue)
+
+    def _enqueue(self, queue: str) -> None:
+        unit = self._new_unit(queue)
+        before = time.process_time()
+        woken = self.engine.on_queue_unit(unit)
+        self.enqueue_seconds += time.process_time() - before
+        self.enqueued += 1
+        self._wake(woken)
+
+    def _new_unit(self, queue: str) -> QueueUnit:
+        version = self._next_version()
+        shape = self.shapes[self._rng.randrange(len(self.shapes))]
+        return queue_unit(
+            f"job-{version}",
+            namespace=f"ns-{version % 50}",
+            quota=queue,
+            requests=shape.requests(),
+            priority=version % 3,
+            metadata={
+                "uid": f"uid-{version}",
+                "resourceVersion": str(version),
+                "creationTimestamp": moment(version % 80_000),
+            },
+        )
+
+    def _next_version(self) -> int:
+        self._version += 1
+        return self._version
+
+    def _wake(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            self.wakes += 1
+            self._ready[queue] = None
+
+    def _timed(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        began = time.process_time()
+        answer = call(*args, **kwargs)
+        self.seconds += time.process_time() - began
+        return answer
+
+
+def flat_load(pending: int, queues: int = 100, *, under_one_parent: bool = False) -> EngineLoad:
+    """`max` mode: a quota per queue with room for five units or so; four demands."""
+    shapes = tuple(Shape(cpu) for cpu in (1, 2, 3, 4))
+    names = [f"team-{number:03}" for number in range(queues)]
+    parent = "org" if under_one_parent else ""
+    quotas = [_quota(name, parent, 12, 12) for name in names]
+    if under_one_parent:
+        quotas.insert(0, _quota("org", "", 12 * queues, 12 * queues, is_parent=True))
+    engine = _engine(QuotaSettings(mode=QuotaMode.MAX), None, quotas, names)
+    load = EngineLoad(engine, names, shapes)
+    load.fill(pending + 5 * queues)
+    return load
+
+
+def deep_load(pending: int) -> EngineLoad:
+    """`runtime` mode: 500 quotas in three levels (8, 72, 420) that together want far more.
+
+    Every leaf could use 300 cores and the cluster has 4,000, so that each division depends on
+    what all the others ask for, and a start of one waits for the end of another.
+    """
+    quotas = [_quota(f"o{org}", "", 500, 2000, is_parent=True) for org in range(8)]
+    quotas += [
+        _quota(f"o{org}u{unit}", f"o{org}", 50, 600, is_parent=True)
+        for org in range(8)
+        for unit in range(9)
+    ]
+    names = []
+    for number in range(420):
+        parent = f"o{number % 8}u{number // 8 % 9}"
+        names.append(f"{parent}t{number}")
+        quotas.append(_quota(names[-1], parent, 5, 300))
+    capacity = {"cpu": 4_000_000, "memory": 16_000 * GIB, "nvidia.com/gpu": 500}
+    shapes = tuple(Shape(cpu, 2 * cpu, cpu // 8) for cpu in (1, 2, 4, 8, 16))
+    engine = _engine(QuotaSettings(mode=QuotaMode.RUNTIME), capacity, quotas, names)
+    load = EngineLoad(engine, names, shapes)
+    load.fill(pending)
+    return load
+
+
+def _quota(
+    name: str, parent: str, minimum: int, maximum: int, *, is_parent: bool = False
+) -> ElasticQuota:
+    def amounts(cpu: int) -> dict[str, str]:
+        return {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", "nvidia.com/gpu": str(cpu)}
+
+    return elastic_quota(
+        name,
+        min={**amounts(minimum), "nvidia.com/gpu": "0"},
+        max=amounts(maximum),
+        parent=parent,
+        is_parent=is_parent,
+        metadata={"uid": f"quota-{name}"},
+    )
+
+
+def _engine(
+    settings: QuotaSettings,
+    capacity: Amounts | None,
+    quotas: Iterable[ElasticQuota],
+    queues: Iterable[str],
+) -> Engine:
+    plugins = PluginRunner([ElasticQuotaPlugin(settings, capacity), Priority()])
+    engine = Engine(plugins, BUILT_IN_POLICIES)
+    for quota in quotas:
+        engine.on_quota(quota)
+    for number, name in enumerate(queues):
+        engine.on_queue(build_queue(name, POLICIES[number % len(POLICIES)]))
+    return engine

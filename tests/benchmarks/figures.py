@@ -1,0 +1,64 @@
+"""What a benchmark says: one figure, beside a control that was measured in the same run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One measured value.
+
+    `control` is what it is compared with, measured in the same run on the same machine; None where
+    there is nothing to compare with. `ratio` is value / control. `note` says what was counted.
+    """
+
+    name: str
+    value: float
+    unit: str
+    control: float | None = None
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Value over control."""
+        return self.value / self.control if self.control else None
+
+    def renamed(self, name: str) -> Figure:
+        """Return it under another name."""
+        return replace(self, name=name)
+
+    def with_note(self, note: str) -> Figure:
+        """Return it with what was counted."""
+        return replace(self, note=note)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Return the value that `share` of the values do not exceed."""
+    return sorted(values)[int(share * (len(values) - 1))]
+
+
+def print_figures(figures: list[Figure]) -> None:
+    """Print a table for people."""
+    for figure in figures:
+        beside = ""
+        if figure.ratio is not None:
+            beside = f"  control {figure.control:>10.3f}  ratio {figure.ratio:.3f}"
+        print(f"{figure.name:<38}{figure.value:>14.3f} {figure.unit:<12}{beside}  {figure.note}")
+
+
+def write_json(figures: list[Figure], path: Path) -> None:
+    """Write `{"name": {"value", "unit", "control", "ratio"}}`."""
+    document = {
+        figure.name: {
+            "value": figure.value,
+            "unit": figure.unit,
+            "control": figure.control,
+            "ratio": figure.ratio,
+            "note": figure.note,
+        }
+        for figure in figures
+    }
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,96 @@
+"""From a release to the next start: one unit at a time in a quota of one core.
+
+The release is the moment at which the API server has answered the write that ends a unit. The
+start is when an observer sees the next one Dequeued. Control: the API server's own time, from
+sending such a write to seeing it through the same watch.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import time
+from typing import Final
+
+from shared_api.client.resource_client import ResourceClient
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.informer.shared_informer import SharedInformer
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import SystemClock
+from shared_api.well_known_labels import QUOTA_NAME
+from tests.benchmarks.figures import Figure, percentile
+from tests.benchmarks.load_player import NAMESPACE, PlannedUnit, unit_body
+from tests.benchmarks.quota_tree_objects import create_quotas, quota
+
+RELEASES: Final = 200
+QUOTA: Final = "one-at-a-time"
+SETTLE_SECONDS: Final = 6.0
+"""By then the units that wait have been told why, and nothing more is written."""
+PATIENCE_SECONDS: Final = 30.0
+END: Final = {"status": {"phase": "Succeed", "message": "Succeeded", "admissions": []}}
+
+
+def measure(client: ResourceClient, releases: int = RELEASES) -> list[Figure]:
+    """Measure with a scheduler that runs already."""
+    create_quotas(client, [quota(QUOTA, "", minimum=1, maximum=1)])
+    observer = Observer(client)
+    try:
+        for number in range(releases + 1):
+            unit = PlannedUnit(name=f"turn-{number:03}", quota=QUOTA)
+            client.create(QUEUE_UNITS, NAMESPACE, unit_body(unit))
+        name = observer.next_seen("Dequeued")[0]
+        time.sleep(SETTLE_SECONDS)
+        starts, echoes = [], []
+        for _ in range(releases):
+            sent = time.monotonic()
+            client.patch(QUEUE_UNITS, NAMESPACE, name, END, subresource="status")
+            answered = time.monotonic()
+            _, ended = observer.next_seen("Succeed")
+            name, started = observer.next_seen("Dequeued")
+            echoes.append(1000 * (ended - sent))
+            starts.append(1000 * (started - answered))
+    finally:
+        observer.stop()
+    return [
+        Figure(
+            name=f"release_to_start_ms_{what}",
+            value=percentile(starts, share),
+            unit="ms",
+            control=percentile(echoes, share),
+            note=f"{releases} releases; control: one write seen through the watch",
+        )
+        for what, share in (("p50", 0.5), ("p99", 0.99))
+    ]
+
+
+class Observer:
+    """Notes when units get into a phase, in the order in which it happened."""
+
+    def __init__(self, client: ResourceClient) -> None:
+        self._seen: queue.SimpleQueue[tuple[str, str, float]] = queue.SimpleQueue()
+        self._informer: SharedInformer[QueueUnit] = SharedInformer(
+            client, QUEUE_UNITS, clock=SystemClock(), rng=random.Random()
+        )
+        self._informer.add_handler(self._on_change)
+        self._informer.start()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._informer.has_synced():
+            assert time.monotonic() < deadline, self._informer.check_synced()
+            time.sleep(0.01)
+
+    def next_seen(self, phase: str) -> tuple[str, float]:
+        """Return the next unit that gets into the phase, and when it was seen there."""
+        while True:
+            name, seen, moment = self._seen.get(timeout=PATIENCE_SECONDS)
+            if seen == phase:
+                return name, moment
+
+    def stop(self) -> None:
+        """End the watch."""
+        self._informer.stop()
+
+    def _on_change(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        if new is None or new.metadata.labels.get(QUOTA_NAME) != QUOTA:
+            return
+        if old is None or old.status.phase != new.status.phase:
+            self._seen.put((new.metadata.name, new.status.phase, time.monotonic()))

@@ -1,0 +1,98 @@
+"""What the API server was asked to write, by whom: read off its own audit log.
+
+Caches, watches and resourceVersions show what became of an object, not how many requests it took.
+The audit log has each request with the user agent that sent it, answered or refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+CONTROLLERS_AGENT: Final = "koord-queue-controllers/"
+SCHEDULER_AGENT: Final = "koord-queue-scheduler/"
+
+_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "omitManagedFields": True,
+    "rules": [
+        {
+            "level": "Request",
+            "verbs": ["create", "update", "patch", "delete"],
+            "resources": [
+                {"group": "batch", "resources": ["jobs"]},
+                {"group": "scheduling.x-k8s.io"},
+            ],
+        },
+        {"level": "None"},
+    ],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One write, as the server has seen it."""
+
+    agent: str
+    verb: str
+    resource: str
+    """Plural, with the subresource after a slash."""
+    name: str
+    status: int
+    body: Json
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it turns a job's suspend switch off."""
+        return self.resource == "jobs" and self.body.get("spec", {}).get("suspend") is False
+
+
+class ApiAudit:
+    """The audit log of one API server.
+
+    Args:
+        folder: where policy and log are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "audit.log"
+        self._policy = folder / "audit-policy.json"
+
+    def prepare(self) -> tuple[str, ...]:
+        """Write the policy; return the flags of the API server."""
+        self._policy.write_text(json.dumps(_POLICY))
+        return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
+
+    def requests(self, agent: str, name: str = "") -> list[Request]:
+        """Return what programs of this agent wrote; with `name`, to objects of that name."""
+        return [
+            each
+            for each in self._read()
+            if each.agent.startswith(agent) and name in {"", each.name}
+        ]
+
+    def _read(self) -> Iterator[Request]:
+        if not self._log.exists():
+            return
+        for line in self._log.read_text().splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # half a line, still being written
+            about, body = event["objectRef"], event.get("requestObject") or {}
+            subresource = about.get("subresource", "")
+            yield Request(
+                agent=event.get("userAgent", ""),
+                verb=event["verb"],
+                resource=about["resource"] + (f"/{subresource}" if subresource else ""),
+                name=about.get("name") or body.get("metadata", {}).get("name", ""),
+                status=event.get("responseStatus", {}).get("code", 0),
+                body=body,
+            )

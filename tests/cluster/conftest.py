@@ -1,0 +1,43 @@
+"""A cluster with both programs at work, one per module that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import JOBS, QUOTA_LABEL, QueueWorld, until
+
+EARLY: Final = "early"
+"""A quota and a Job of its that runs before the programs start; it takes more than the quota."""
+
+
+class Cluster(NamedTuple):
+    """What tests of Jobs work with."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+    """Everything runs, with default settings; tests use quotas of their own."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        world.create_quota(EARLY, cpu_max=1)
+        world.create_job(EARLY, EARLY, cpu="2", run_seconds=600)
+        until(lambda: world.running_pods(EARLY))
+        scheduler = world.start_scheduler("--leader-elect=false")
+        world.start_controllers("--leader-elect=false")
+        yield Cluster(world, scheduler)
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> Iterator[QueueWorld]:
+    """The same cluster for every test of a module; a test's Jobs go with it."""
+    yield cluster.world
+    others = f"{QUOTA_LABEL}%20notin%20({EARLY})"
+    path = f"{JOBS.format('default')}?labelSelector={others}"
+    cluster.world.api.request("DELETE", path, {"propagationPolicy": "Background"})

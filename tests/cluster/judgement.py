@@ -1,0 +1,262 @@
+"""Judges a history of Jobs, units, pods and quotas: was any rule broken at any instant?
+
+The history is what the API said, in the order of its resourceVersions (they are revisions of one
+store, so they are the order of all kinds). What a quota is charged is written down here once more,
+apart from the programs that it judges:
+
+- a unit takes, from its admission until it has ended or was freed, the larger of what its living
+  pods ask for and of what it was admitted with, less what it gave back;
+- living pods of a Job whose unit is in any other state, or gone, take what they ask for.
+
+Pure. CPU is the only resource that these histories have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+Json = dict[str, Any]
+
+QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
+PARENT_LABEL: Final = "quota.scheduling.koordinator.sh/parent"
+BOOKED: Final = frozenset(
+    ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
+)
+ADMITTED: Final = frozenset(("Dequeued", "Running", "SchedSucceed"))
+ENDED: Final = frozenset(("Succeeded", "Failed"))
+MOST_ANCESTORS: Final = 16
+
+
+class Seen(NamedTuple):
+    """An object as it was from one resourceVersion on."""
+
+    version: int
+    plural: str
+    is_gone: bool
+    body: Json
+
+
+@dataclass
+class JobStory:
+    """One Job, and all that happened on its account."""
+
+    name: str
+    quota: str = ""
+    job: Json = field(default_factory=dict)
+    units: dict[str, Json] = field(default_factory=dict)
+    pods: dict[str, Json] = field(default_factory=dict)
+    pods_made: set[str] = field(default_factory=set)
+    pods_succeeded: set[str] = field(default_factory=set)
+    admissions: int = 0
+    releases: int = 0
+    completions: int = 0
+    released_at: int = 0
+    completed_at: int = 0
+    """resourceVersions; 0 while it has not happened."""
+    charge: int = 0
+
+
+class History:
+    """Feed it with `tell`, in order; it collects in `violations` what should not have been."""
+
+    def __init__(self) -> None:
+        self.stories: dict[str, JobStory] = {}
+        """By the Job's uid."""
+        self.violations: list[str] = []
+        self.used: Counter[str] = Counter()
+        """Milli-CPUs by quota, those below it included."""
+        self.peaks: dict[str, int] = {}
+        self._quotas: dict[str, Json] = {}
+
+    def tell_all(self, seen: Iterable[Seen]) -> None:
+        """Take in events of any order."""
+        for each in sorted(seen, key=lambda one: one.version):
+            self.tell(each)
+
+    def tell(self, seen: Seen) -> None:
+        """Take in the next event."""
+        match seen.plural:
+            case "elasticquotas":
+                self._on_quota(seen)
+            case "jobs":
+                self._note(seen, self._on_job(seen))
+            case "queueunits":
+                self._note(seen, self._on_unit(seen))
+            case "pods":
+                self._note(seen, self._on_pod(seen))
+            case _:
+                raise AssertionError(seen.plural)
+
+    def _note(self, seen: Seen, violations: Iterator[str]) -> None:
+        self.violations += [f"{each} (resourceVersion {seen.version})" for each in violations]
+
+    # --- one event ----------------------------------------------------------------------------
+
+    def _on_quota(self, seen: Seen) -> None:
+        name = seen.body["metadata"]["name"]
+        if seen.is_gone:
+            self._quotas.pop(name, None)
+        else:
+            self._quotas[name] = seen.body
+
+    def _on_job(self, seen: Seen) -> Iterator[str]:
+        job = seen.body
+        story = self._story(job["metadata"]["uid"], job["metadata"]["name"])
+        before, story.job = story.job, {} if seen.is_gone else job
+        story.quota = story.quota or _labels(job).get(QUOTA_LABEL, "")
+        if seen.is_gone or not before:
+            return
+        if is_suspended(before) and not is_suspended(job):
+            story.releases += 1
+            story.released_at = seen.version
+            if not any(is_admitted(unit) for unit in story.units.values()):
+                yield f"{story.name} was released without being admitted"
+            elif story.releases > story.admissions:
+                yield f"{story.name} was released a second time"
+        if is_complete(job) and not is_complete(before):
+            story.completions += 1
+            story.completed_at = seen.version
+            if story.completions > 1:
+                yield f"{story.name} completed a second time"
+
+    def _on_unit(self, seen: Seen) -> Iterator[str]:
+        unit, uid = seen.body, seen.body["metadata"]["uid"]
+        job = unit["spec"].get("consumerRef", {}).get("uid") or uid
+        story = self._story(job, unit["metadata"]["name"])
+        before = story.units.pop(uid, {})
+        if not seen.is_gone:
+            story.units[uid] = unit
+            story.quota = story.quota or _labels(unit).get(QUOTA_LABEL, "")
+            if is_booked(unit) and not is_booked(before):
+                story.admissions += 1
+        elif is_booked(unit) and story.job:
+            yield f"the unit of {story.name} vanished while it was {phase_of(unit)}"
+        if len(story.units) > 1:
+            yield f"{story.name} has {len(story.units)} units"
+        yield from self._charge(story)
+
+    def _on_pod(self, seen: Seen) -> Iterator[str]:
+        pod, meta = seen.body, seen.body["metadata"]
+        owner = next((o for o in meta.get("ownerReferences", ()) if o.get("controller")), None)
+        if owner is None:
+            return
+        story = self._story(owner["uid"], owner["name"])
+        uid = meta["uid"]
+        if uid not in story.pods_made and not seen.is_gone:
+            story.pods_made.add(uid)
+            if is_suspended(story.job):
+                yield f"a pod of {story.name} was made while that was suspended"
+            if not any(is_admitted(unit) for unit in story.units.values()):
+                yield f"a pod of {story.name} was made without admission"
+        if pod["status"].get("phase") == "Succeeded":
+            story.pods_succeeded.add(uid)
+        if seen.is_gone:
+            story.pods.pop(uid, None)
+        else:
+            story.pods[uid] = pod
+        yield from self._charge(story)
+
+    # --- the books ----------------------------------------------------------------------------
+
+    def _story(self, uid: str, name: str) -> JobStory:
+        return self.stories.setdefault(uid, JobStory(name))
+
+    def _charge(self, story: JobStory) -> Iterator[str]:
+        before, story.charge = story.charge, charge_of(story)
+        more = story.charge - before
+        for name in self._chain(story.quota) if more else ():
+            self.used[name] += more
+            self.peaks[name] = max(self.peaks.get(name, 0), self.used[name])
+            most = cpu_milli(self._quotas[name]["spec"]["max"]["cpu"])
+            if more > 0 and self.used[name] > most:
+                yield (
+                    f"{story.name} takes quota {name} to {self.used[name]}m CPU of {most}m,"
+                    f" itself {story.charge}m"
+                )
+
+    def _chain(self, quota: str) -> Iterator[str]:
+        for _ in range(MOST_ANCESTORS):
+            if quota not in self._quotas:
+                return
+            yield quota
+            quota = _labels(self._quotas[quota]).get(PARENT_LABEL, "")
+
+
+# --- what objects say ----------------------------------------------------------------------------
+
+
+def charge_of(story: JobStory) -> int:
+    """Return the milli-CPUs that a Job takes now."""
+    living = sum(cpu_of(pod) for pod in story.pods.values() if is_living(pod))
+    booked = sum(granted_to(unit) for unit in story.units.values() if is_booked(unit))
+    return max(living, booked)
+
+
+def granted_to(unit: Json) -> int:
+    """Return what a unit was admitted with, less what it gave back."""
+    status = unit["status"]
+    back = {each["name"]: each["count"] for each in status.get("reclaimablePods", ())}
+    total = 0
+    for pod_set in unit["spec"]["podSet"]:
+        name, count = pod_set["name"], pod_set["count"]
+        granted = {each["name"]: each["replicas"] for each in status.get("admissions", ())}
+        pods = max(granted.get(name, count) - back.get(name, 0), 0)
+        total += pods * cpu_of(pod_set["template"])
+    return total
+
+
+def cpu_of(pod: Json) -> int:
+    """Return the milli-CPUs that a pod or template of plain containers asks for."""
+    return sum(
+        cpu_milli(each.get("resources", {}).get("requests", {}).get("cpu", "0"))
+        for each in pod["spec"]["containers"]
+    )
+
+
+def cpu_milli(text: str) -> int:
+    """Return milli-CPUs of "1500m", "2" or "0.5"."""
+    exact = Fraction(text.removesuffix("m")) * (1 if text.endswith("m") else 1000)
+    assert exact.denominator == 1, text
+    return exact.numerator
+
+
+def phase_of(unit: Json) -> str:
+    """Return a unit's phase."""
+    return str(unit.get("status", {}).get("phase") or "Enqueued")
+
+
+def is_booked(unit: Json) -> bool:
+    """Say whether a unit holds quota by itself."""
+    return bool(unit) and phase_of(unit) in BOOKED
+
+
+def is_admitted(unit: Json) -> bool:
+    """Say whether its Job may have pods."""
+    conditions = unit.get("status", {}).get("conditions", ())
+    evicted = any(c["type"] == "Evicted" and c["status"] == "True" for c in conditions)
+    return phase_of(unit) in ADMITTED and not evicted
+
+
+def is_living(pod: Json) -> bool:
+    """Say whether a pod holds what it asks for; being deleted, it still does."""
+    return pod["status"].get("phase") not in ENDED
+
+
+def is_suspended(job: Json) -> bool:
+    """Say whether a Job's switch is on."""
+    return job.get("spec", {}).get("suspend") is True
+
+
+def is_complete(job: Json) -> bool:
+    """Say whether a Job has completed."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
+
+
+def _labels(body: Json) -> dict[str, str]:
+    found: dict[str, str] = body["metadata"].get("labels", {})
+    return found

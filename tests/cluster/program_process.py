@@ -1,0 +1,146 @@
+"""Our programs as real processes, with their logs in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+ROOT: Final = Path(__file__).parents[2]
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 20.0
+SCHEDULER: Final = "queue_scheduler"
+CONTROLLERS: Final = "queue_controllers"
+
+
+class ProgramFailed(Exception):
+    """A program did not become ready, or ended; the message has the end of its log."""
+
+
+class ProgramProcess:
+    """One program, listening on free loopback ports.
+
+    Args:
+        module: `SCHEDULER` or `CONTROLLERS`.
+        kubeconfig: What it connects with.
+        log: Its output; appended to, so that a restart keeps the story.
+        arguments: Further flags.
+    """
+
+    def __init__(
+        self, module: str, kubeconfig: Path, log: Path, arguments: Sequence[str] = ()
+    ) -> None:
+        self._module = module
+        self._log = log
+        self._arguments = (
+            f"--kubeconfig={kubeconfig}",
+            "--health-address=127.0.0.1:0",
+            "--metrics-address=127.0.0.1:0",
+            *(["--debug-address=127.0.0.1:0"] if module == SCHEDULER else []),
+            *arguments,
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    def start(self) -> None:
+        """Start it; returns at once."""
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._module, *self._arguments],
+                cwd=ROOT,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+            )
+
+    def wait_until_ready(self) -> None:
+        """Return when /readyz says 200."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.get_health("/readyz") == 200:
+                return
+            if self.exit_code() is not None:
+                break
+            time.sleep(0.05)
+        raise ProgramFailed(f"{self._module} is not ready:\n{self.log()[-3000:]}")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        """Return how it ended, or None while it runs."""
+        assert self._process is not None, "not started"
+        return self._process.poll()
+
+    def wait(self, seconds: float = STOP_SECONDS) -> int:
+        """Wait for its end, and return how it ended."""
+        assert self._process is not None, "not started"
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        assert self._process is not None, "not started"
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int | None:
+        """End it politely, then not; return its exit code. May be called twice."""
+        if self._process is None:
+            return None
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        return self._process.returncode
+
+    def port_of(self, flag: str) -> int:
+        """Return the port that a flag's address became, 0 while it is not known."""
+        for event in self.events():
+            if event.get("flag") == flag:
+                return int(str(event["port"]))
+        return 0
+
+    def get_health(self, path: str) -> int:
+        """Return the status of a probe, 0 without an answer."""
+        port = self.port_of("--health-address")
+        if not port:
+            return 0
+        try:
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def log(self) -> str:
+        """Return what it wrote since its last start."""
+        if not self._log.exists():
+            return ""
+        return self._log.read_bytes()[self._log_start :].decode(errors="replace")
+
+    def events(self) -> list[dict[str, object]]:
+        """Return its log since the last start, line by line; other lines are left out."""
+        found = []
+        for line in self.log().splitlines():
+            if line.startswith("{"):
+                try:
+                    found.append(json.loads(line))
+                except ValueError:
+                    continue  # half a line, still being written
+        return found

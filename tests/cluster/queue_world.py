@@ -1,0 +1,338 @@
+"""A cluster with both programs: real etcd, API server and Job controller, kwok's nodes and pods."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from tests.cluster.api_audit import ApiAudit
+from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
+from tests.controlplane.control_plane import ControlPlane
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+QUEUE_NAMESPACE: Final = "koord-queue"
+ELASTIC_QUOTA_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotas.yaml"
+UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/queueunits"
+QUEUES: Final = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{QUEUE_NAMESPACE}/queues"
+QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas"
+JOBS: Final = "/apis/batch/v1/namespaces/{}/jobs"
+QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
+PATIENCE_SECONDS: Final = 30.0
+MERGE: Final = "application/merge-patch+json"
+
+
+class QueueWorld:
+    """Control plane, nodes, CRDs; programs on demand.
+
+    Args:
+        binaries: Folder of the control plane's programs.
+        jobs: Whether Jobs are to run (Job controller, scheduler of pods, kwok, nodes).
+        users: More users, for RBAC tests.
+    """
+
+    def __init__(
+        self, binaries: Path, *, jobs: bool = False, users: dict[str, Sequence[str]] | None = None
+    ) -> None:
+        self._stack = ExitStack()
+        self._binaries = binaries
+        self._jobs = jobs
+        self._users = users or {}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            self.audit = ApiAudit(self.folder)
+            plane = ControlPlane(
+                self._binaries,
+                controller_manager=self._jobs,
+                scheduler=self._jobs,
+                kwok=self._jobs,
+                users=self._users,
+                api_server_flags=self.audit.prepare(),
+            )
+            self.plane = stack.enter_context(plane)
+            self.plane.apply(ROOT / "crds")
+            self.plane.apply(ELASTIC_QUOTA_CRD)
+            self.plane.kubectl("create", "namespace", QUEUE_NAMESPACE)
+            self.plane.create_nodes(4, cpu="16", memory="64Gi")
+            self.api = self.plane.client_for()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def start(self, module: str, *arguments: str, user: str = "admin") -> ProgramProcess:
+        """Start a program and wait until it is ready; it ends with the world."""
+        kubeconfig = self.plane.kubeconfig_for(user) if user != "admin" else self.plane.kubeconfig
+        process = ProgramProcess(module, kubeconfig, self.folder / f"{module}.log", arguments)
+        self._stack.callback(process.stop)
+        process.start()
+        process.wait_until_ready()
+        return process
+
+    def start_scheduler(self, *arguments: str, user: str = "admin") -> ProgramProcess:
+        """Start koord-queue-scheduler."""
+        return self.start(SCHEDULER, *arguments, user=user)
+
+    def start_controllers(self, *arguments: str, user: str = "admin") -> ProgramProcess:
+        """Start koord-queue-controllers for Jobs."""
+        return self.start(CONTROLLERS, "--enabled-extensions=job", *arguments, user=user)
+
+    # --- objects ------------------------------------------------------------------------------
+
+    def create_quota(
+        self,
+        name: str,
+        *,
+        cpu_max: int,
+        cpu_min: int | None = None,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
+        """Create an ElasticQuota on cpu; min is max where it is not given."""
+        minimum = cpu_max if cpu_min is None else cpu_min
+        body = {
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "labels": labels or {},
+                "annotations": annotations or {},
+            },
+            "spec": {"min": {"cpu": str(minimum)}, "max": {"cpu": str(cpu_max)}},
+        }
+        self.api.request("POST", QUOTAS.format("default"), body)
+
+    def create_queue(
+        self, name: str, policy: str, annotations: dict[str, str] | None = None
+    ) -> None:
+        """Create a Queue by hand."""
+        body = {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "Queue",
+            "metadata": {"name": name, "annotations": annotations or {}},
+            "spec": {"queuePolicy": policy},
+        }
+        self.api.request("POST", QUEUES, body)
+
+    def create_unit(
+        self, name: str, quota: str, *, cpu: int, count: int = 1, priority: int = 0, **spec: Any
+    ) -> None:
+        """Create a QueueUnit by hand, as upstream's fixture does."""
+        container = {"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}
+        body = {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "QueueUnit",
+            "metadata": {"name": name, "labels": {QUOTA_LABEL: quota}},
+            "spec": {
+                "priority": priority,
+                "podSet": [
+                    {
+                        "name": name,
+                        "count": count,
+                        "template": {"spec": {"containers": [container]}},
+                    }
+                ],
+                **spec,
+            },
+        }
+        self.api.request("POST", UNITS.format("default"), body)
+
+    def unit(self, name: str) -> Json:
+        """Return a unit."""
+        found: Json = self.api.request("GET", f"{UNITS.format('default')}/{name}")
+        return found
+
+    def units(self) -> list[Json]:
+        """Return all units of the namespace."""
+        found: list[Json] = self.api.request("GET", UNITS.format("default"))["items"]
+        return found
+
+    def phase(self, name: str) -> str:
+        """Return a unit's phase."""
+        return str(self.unit(name)["status"]["phase"])
+
+    def finish_unit(self, name: str) -> None:
+        """End a unit made by hand, as a job side would."""
+        body = {"status": {"phase": "Succeed", "admissions": []}}
+        self.api.request(
+            "PATCH", f"{UNITS.format('default')}/{name}/status", body, content_type=MERGE
+        )
+
+    def create_job(
+        self, name: str, quota: str, *, cpu: str = "1", suspend: bool = False, **more: Any
+    ) -> Json:
+        """Create a Job.
+
+        `labels`, `annotations`, `owner` (of the job), `pod_spec` (merged into the template's) and
+        `run_seconds` have their own keys; whatever `more` there is goes into the job's spec.
+        """
+        labels = {QUOTA_LABEL: quota, **more.pop("labels", {})} if quota else more.pop("labels", {})
+        annotations = more.pop("annotations", {})
+        owner = more.pop("owner", None)
+        pod_spec = more.pop("pod_spec", {})
+        namespace = more.pop("namespace", "default")
+        run_seconds = str(more.pop("run_seconds", "0.5"))
+        container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+        body = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "labels": labels,
+                "annotations": annotations,
+                "ownerReferences": [owner] if owner else [],
+            },
+            "spec": {
+                "suspend": suspend,
+                "template": {
+                    "metadata": {"annotations": {"koord-queue.test/run-seconds": run_seconds}},
+                    "spec": {"restartPolicy": "Never", "containers": [container], **pod_spec},
+                },
+                **more,
+            },
+        }
+        made: Json = self.api.request("POST", JOBS.format(namespace), body)
+        return made
+
+    def job(self, name: str) -> Json:
+        """Return a Job."""
+        found: Json = self.api.request("GET", f"{JOBS.format('default')}/{name}")
+        return found
+
+    def patch_job(self, name: str, body: Json) -> Json:
+        """Merge into a Job."""
+        path = f"{JOBS.format('default')}/{name}"
+        found: Json = self.api.request("PATCH", path, body, content_type=MERGE)
+        return found
+
+    def delete_job(self, name: str) -> None:
+        """Delete a Job as kubectl does: its pods follow."""
+        body = {"propagationPolicy": "Background"}
+        self.api.request("DELETE", f"{JOBS.format('default')}/{name}", body)
+
+    def unit_of(self, job: str, namespace: str = "default") -> Json:
+        """Return the unit of the Job that has this name now, {} where there is none."""
+        uid = self.api.request("GET", f"{JOBS.format(namespace)}/{job}")["metadata"]["uid"]
+        units = self.api.request("GET", UNITS.format(namespace))["items"]
+        found = [u for u in units if u["spec"].get("consumerRef", {}).get("uid") == uid]
+        assert len(found) <= 1, f"{job} has {len(found)} units"
+        return found[0] if found else {}
+
+    def pods(self, job: str) -> list[Json]:
+        """Return the pods of a Job."""
+        path = f"/api/v1/namespaces/default/pods?labelSelector=job-name%3D{job}"
+        found: list[Json] = self.api.request("GET", path)["items"]
+        return found
+
+    def running_pods(self, job: str) -> list[Json]:
+        """Return the pods of a Job that run, and that nobody has deleted."""
+        return [
+            pod
+            for pod in self.pods(job)
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def living_pods(self, job: str) -> list[Json]:
+        """Return the pods of a Job that have not ended, deleted ones included."""
+        ended = {"Succeeded", "Failed"}
+        return [pod for pod in self.pods(job) if pod["status"]["phase"] not in ended]
+
+    def is_suspended(self, job: str) -> bool:
+        """Say whether a Job's switch is on."""
+        return self.job(job)["spec"].get("suspend", False) is True
+
+    def phase_of_job(self, job: str) -> str:
+        """Return the phase of a Job's unit, "" while it has none."""
+        return str(self.unit_of(job).get("status", {}).get("phase", ""))
+
+    def patch_pod(self, name: str, body: Json) -> None:
+        """Merge into a pod."""
+        path = f"/api/v1/namespaces/default/pods/{name}"
+        self.api.request("PATCH", path, body, content_type=MERGE)
+
+    def end_pod(self, name: str, phase: str = "Succeeded") -> None:
+        """End a pod, as its kubelet would."""
+        path = f"/api/v1/namespaces/default/pods/{name}/status"
+        self.api.request("PATCH", path, {"status": {"phase": phase}}, content_type=MERGE)
+
+    def event_notes(self, name: str) -> dict[str, str]:
+        """Return our events on objects of that name: what they say, by their reason."""
+        events = self.api.request("GET", "/apis/events.k8s.io/v1/events")["items"]
+        return {
+            event["reason"]: event["note"]
+            for event in events
+            if event["regarding"].get("name") == name
+            and event["reportingController"].startswith("koord-queue/")
+        }
+
+
+def debug(scheduler: ProgramProcess, path: str) -> Json:
+    """Ask the scheduler's debug API."""
+    port = scheduler.port_of("--debug-address")
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        found: Json = json.loads(answer.read())
+    return found
+
+
+def refusal_of(scheduler: ProgramProcess, unit: str) -> Json:
+    """Return why a unit waits, {} where there is no reason, or the scheduler has not seen it."""
+    return unit_view(scheduler, unit).get("refusal") or {}
+
+
+def unit_view(scheduler: ProgramProcess, unit: str) -> Json:
+    """Return what the scheduler believes of a unit, {} while it does not know it."""
+    try:
+        return debug(scheduler, f"/debug/queueunits/default/{unit}")
+    except HTTPError as error:
+        error.close()
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
+        return {}
+
+
+def quota_view(scheduler: ProgramProcess, name: str) -> Json:
+    """Return what the scheduler believes of a quota, {} while it does not know it."""
+    level = debug(scheduler, "/debug/quotas")["items"]
+    while level:
+        for node in level:
+            if node["name"] == name:
+                found: Json = node
+                return found
+        level = [child for node in level for child in node["children"]]
+    return {}
+
+
+def condition(thing: Json, condition_type: str) -> Json:
+    """Return a condition of an object, {} where it has none of that type."""
+    conditions = thing.get("status", {}).get("conditions", [])
+    return next((c for c in conditions if c["type"] == condition_type), {})
+
+
+def until(what: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
+    """Return the first true answer; AssertionError with the last one when time is up."""
+    deadline = time.monotonic() + seconds
+    answer = what()
+    while not answer:
+        assert time.monotonic() < deadline, f"not within {seconds} s; last: {answer!r}"
+        time.sleep(0.05)
+        answer = what()
+    return answer

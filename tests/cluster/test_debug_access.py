@@ -1,0 +1,137 @@
+"""Who may ask the debug API: everybody on loopback; elsewhere those whom the API server lets."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from tests.charts.render import as_manifest, of_kind, render, rights
+from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import QueueWorld, debug, until
+
+pytestmark = pytest.mark.cluster
+
+TLS: Final = ROOT / "tests" / "data" / "tls"
+VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
+ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"
+PATIENCE_SECONDS: Final = 30.0
+RBAC: Final = "rbac.authorization.k8s.io"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """One API server with a reader of everything, and one of the units of namespace default."""
+    users: dict[str, Sequence[str]] = dict.fromkeys((ACCOUNT, READER, LISTER, NOBODY), ())
+    with QueueWorld(controlplane_binaries, users=users) as world:
+        reader = of_kind(render(VALUES), "ClusterRole")["koord-queue-debug-reader"]
+        units = {
+            "apiGroups": ["scheduling.x-k8s.io"],
+            "resources": ["queueunits"],
+            "verbs": ["list"],
+        }
+        role = {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "Role",
+            "metadata": {"name": "lister", "namespace": "default"},
+            "rules": [units],
+        }
+        objects = [
+            *rights("scheduler", user=ACCOUNT, values=VALUES),
+            reader,
+            binding("ClusterRole", reader["metadata"]["name"], READER),
+            role,
+            binding("Role", "lister", LISTER),
+        ]
+        world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
+        world.create_quota("team", cpu_max=4)
+        world.create_unit("a", "team", cpu=1)
+        yield world
+
+
+def binding(kind: str, role: str, user: str) -> Json:
+    where = {"namespace": "default"} if kind == "Role" else {}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": f"{role}-{user}", **where},
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+
+
+@pytest.fixture(scope="module")
+def exposed(world: QueueWorld) -> ProgramProcess:
+    """A scheduler whose debug API listens everywhere, with TLS."""
+    return world.start(
+        SCHEDULER,
+        "--debug-address=:0",
+        f"--debug-tls-certificate={TLS / 'test_only_server.pem'}",
+        f"--debug-tls-key={TLS / 'test_only_server_key.pem'}",
+        user=ACCOUNT,
+    )
+
+
+def ask(process: ProgramProcess, path: str, token: str = "") -> httpx.Response:
+    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"https://127.0.0.1:{process.port_of('--debug-address')}{path}"
+    return httpx.get(
+        url, headers=headers, verify=trusted, timeout=PATIENCE_SECONDS, trust_env=False
+    )
+
+
+QUEUES, UNIT = "/debug/queues", "/debug/queueunits/default/a"
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "want"),
+    [
+        pytest.param("", QUEUES, 401, id="without a token"),
+        pytest.param("", "/openapi.json", 401, id="the contract without a token"),
+        pytest.param(NOBODY, QUEUES, 403, id="a user without rights"),
+        pytest.param(NOBODY, UNIT, 403, id="a unit, without rights"),
+        pytest.param(READER, QUEUES, 200, id="a reader"),
+        pytest.param(READER, "/debug/quotas", 200, id="a reader of quotas"),
+        pytest.param(READER, UNIT, 200, id="a reader of a unit"),
+        pytest.param(READER, "/openapi.json", 200, id="a reader of the contract"),
+        pytest.param(READER, "/apis/v1/queue", 200, id="a reader under upstream's path"),
+        pytest.param(LISTER, UNIT, 200, id="who may list units there"),
+        pytest.param(LISTER, "/debug/queueunits/kube-system/a", 403, id="but not elsewhere"),
+        pytest.param(LISTER, QUEUES, 403, id="nor what is of the whole cluster"),
+    ],
+)
+def test_off_the_loopback_address_the_api_server_decides(
+    world: QueueWorld, exposed: ProgramProcess, user: str, path: str, want: int
+) -> None:
+    token = world.plane.token_for(user) if user else ""
+    if want == 200:
+        until(lambda: ask(exposed, path, token).status_code != 404)  # the unit has come
+    answer = ask(exposed, path, token)
+    assert answer.status_code == want, answer.text
+    if want != 200:
+        assert answer.json()["detail"]
+
+
+def test_a_token_of_nobody_is_401(exposed: ProgramProcess) -> None:
+    assert ask(exposed, QUEUES, "made-up").status_code == 401
+
+
+def test_plain_http_is_not_spoken_there(exposed: ProgramProcess) -> None:
+    url = f"http://127.0.0.1:{exposed.port_of('--debug-address')}/debug/queues"
+    with pytest.raises(httpx.TransportError):
+        httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False)
+
+
+def test_on_loopback_everybody_may_ask(world: QueueWorld) -> None:
+    scheduler = world.start_scheduler(user=ACCOUNT)
+    assert debug(scheduler, "/openapi.json")["info"]["title"] == "Koord-Queue debug API"
+    until(lambda: debug(scheduler, "/debug/queues")["total"])
+    assert debug(scheduler, UNIT)["quota"] == "team"
+    scheduler.stop()

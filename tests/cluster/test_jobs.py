@@ -1,0 +1,449 @@
+"""Jobs on a real cluster: held, released, stopped and ended; whose they are.
+
+Ids in brackets are those of upstream's conformance list (controllers reference 7). Pods run until
+a test ends them, unless it says for how long.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
+from tests.cluster.conftest import EARLY, Cluster
+from tests.cluster.queue_world import (
+    QUOTA_LABEL,
+    UNITS,
+    Json,
+    QueueWorld,
+    condition,
+    debug,
+    quota_view,
+    refusal_of,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+STILL_SECONDS = 1.5
+"""How long something that must not happen is watched for: ten times what it would take here."""
+LONG = 600
+ACTIVE = "scheduling.x-k8s.io/active"
+
+
+# --- from create to end -------------------------------------------------------------------------
+
+
+def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) -> None:
+    """It goes on, above its quota, and is counted; what comes later waits for it."""
+    until(lambda: world.phase_of_job(EARLY) == "Running")
+    unit = world.unit_of(EARLY)
+    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    until(lambda: quota_view(cluster.scheduler, EARLY).get("used") == {"cpu": "2"})
+    world.create_job("early-next", EARLY, suspend=True)
+    until(lambda: refusal_of(cluster.scheduler, "early-next"))
+    assert not world.is_suspended(EARLY)
+    until(lambda: "Adopted" in world.event_notes(EARLY))
+    assert world.audit.requests(CONTROLLERS_AGENT, EARLY)[0].verb == "create"
+    world.delete_job("early-next")
+
+
+def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> None:
+    """[ctl-44, ctl-45, ctl-66] One unit, one release with stamps for the pods; nothing twice."""
+    world.create_quota("ends", cpu_max=1)
+    world.create_job("ends", "ends", suspend=True, run_seconds=1)
+    until(lambda: world.phase_of_job("ends") == "Running")
+    unit, job = world.unit_of("ends"), world.job("ends")
+    assert unit["metadata"]["name"] == "ends"
+    assert [(a["replicas"], a["running"]) for a in unit["status"]["admissions"]] == [(1, 1)]
+    template = job["spec"]["template"]["metadata"]
+    assert template["labels"][QUOTA_LABEL] == "ends"
+    assert template["annotations"]["koord-queue/related-queueunit"] == "default/ends"
+    assert job["metadata"]["annotations"]["koord-queue/released-at"]
+    [pod] = world.pods("ends")
+    assert pod["metadata"]["labels"][QUOTA_LABEL] == "ends"
+    assert pod["metadata"]["annotations"]["koord-queue/related-queueunit"] == "default/ends"
+    until(lambda: world.phase_of_job("ends") == "Succeed")
+    assert condition(world.unit_of("ends"), "Finished")["reason"] == "Succeeded"
+    written = world.audit.requests(CONTROLLERS_AGENT, "ends")
+    assert [(each.verb, each.resource, each.status) for each in written] == [
+        ("create", "queueunits", 201),
+        ("patch", "jobs", 200),
+        ("patch", "queueunits/status", 200),
+        ("patch", "queueunits/status", 200),
+    ]
+    assert [each.is_release for each in written].count(True) == 1
+    decided = world.audit.requests(SCHEDULER_AGENT, "ends")
+    assert [d.status for d in decided if d.resource == "queueunits/status"] == [200]
+
+
+def test_a_job_that_fails_makes_its_unit_failed(world: QueueWorld) -> None:
+    """[ctl-45] The quota is free for the next one."""
+    world.create_quota("fails", cpu_max=1)
+    world.create_job("fails", "fails", suspend=True, run_seconds=LONG, backoffLimit=0)
+    [pod] = until(lambda: world.running_pods("fails"))
+    world.end_pod(pod["metadata"]["name"], "Failed")
+    until(lambda: world.phase_of_job("fails") == "Failed")
+    world.create_job("fails-next", "fails", suspend=True)
+    until(lambda: world.phase_of_job("fails-next") == "Succeed")
+
+
+def test_a_job_beyond_its_quota_waits(cluster: Cluster, world: QueueWorld) -> None:
+    """[ctl-65] Master and worker of 10 with a quota of 2: it stays Enqueued, without a pod."""
+    world.create_quota("beyond", cpu_max=2)
+    world.create_job("beyond", "beyond", cpu="10", suspend=True, parallelism=2, completions=2)
+    until(lambda: condition(world.unit_of("beyond"), "QuotaReserved").get("reason"))
+    time.sleep(STILL_SECONDS)
+    assert world.phase_of_job("beyond") == "Enqueued"
+    assert world.is_suspended("beyond")
+    assert world.pods("beyond") == []
+    refusal = refusal_of(cluster.scheduler, "beyond")
+    assert (refusal["requested"], refusal["limit"]) == ("20", "2")
+
+
+def test_the_second_job_runs_when_the_first_has_ended(world: QueueWorld) -> None:
+    """[ctl-68] Two jobs of three pods, a quota for four."""
+    world.create_quota("pair", cpu_max=4)
+    for name in ("pair-1", "pair-2"):
+        world.create_job(name, "pair", suspend=True, parallelism=3, completions=3, run_seconds=LONG)
+    until(lambda: len(world.running_pods("pair-1")) == 3)
+    assert world.phase_of_job("pair-2") == "Enqueued"
+    assert world.pods("pair-2") == []
+    for pod in world.pods("pair-1"):
+        world.end_pod(pod["metadata"]["name"])
+    until(lambda: len(world.running_pods("pair-2")) == 3)
+    for pod in world.pods("pair-2"):
+        world.end_pod(pod["metadata"]["name"])
+    until(lambda: [world.phase_of_job(f"pair-{n}") for n in (1, 2)] == ["Succeed", "Succeed"])
+
+
+# --- the switch ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def paused_job_controller(world: QueueWorld) -> Iterator[None]:
+    """While it lasts, nobody makes pods of Jobs."""
+    pid = world.plane.pids["kube-controller-manager"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_job_that_arrives_unsuspended_is_suspended_first(world: QueueWorld) -> None:
+    """The switch goes on before anything else happens, and off once, when it is admitted."""
+    world.create_quota("arrives", cpu_max=1)
+    with paused_job_controller(world):
+        world.create_job("arrives", "arrives")
+        until(lambda: world.phase_of_job("arrives") == "Dequeued")
+        until(lambda: not world.is_suspended("arrives"))
+        assert world.pods("arrives") == []
+    until(lambda: world.phase_of_job("arrives") == "Succeed")
+    assert len(world.pods("arrives")) == 1
+    written = world.audit.requests(CONTROLLERS_AGENT, "arrives")
+    assert written[0].body["spec"] == {"suspend": True}
+    assert [each.is_release for each in written].count(True) == 1
+
+
+def test_what_the_job_controller_made_before_it_was_suspended_goes(world: QueueWorld) -> None:
+    """The Job controller may be quicker; the job waits for its turn all the same."""
+    hold_quota(world, "late")
+    world.create_job("late", "late")
+    until(lambda: world.is_suspended("late") and world.phase_of_job("late") == "Enqueued")
+    until(lambda: not world.pods("late"))
+    free_quota(world, "late")
+    until(lambda: world.phase_of_job("late") == "Succeed")
+
+
+def test_unsuspended_by_hand_it_is_suspended_again_until_it_is_contested(
+    world: QueueWorld,
+) -> None:
+    """Without admission nobody runs; after three times within a minute it is let go, and said."""
+    hold_quota(world, "hand")
+    world.create_job("hand", "hand", suspend=True)
+    until(lambda: world.phase_of_job("hand") == "Enqueued")
+    for _ in range(2):
+        world.patch_job("hand", {"spec": {"suspend": False}})
+        until(lambda: world.is_suspended("hand"))
+        until(lambda: not world.living_pods("hand"))
+    until(lambda: "SuspendedAgain" in world.event_notes("hand"))
+    world.patch_job("hand", {"spec": {"suspend": False}})
+    until(lambda: condition(world.unit_of("hand"), "SuspendContested").get("status") == "True")
+    assert not world.is_suspended("hand")
+    assert world.phase_of_job("hand") == "Enqueued"
+
+
+def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
+    """Not on top of its old pods; the event names the way to stop it."""
+    world.create_quota("resume", cpu_max=1)
+    world.create_job("resume", "resume", suspend=True, run_seconds=LONG)
+    [pod] = until(lambda: world.running_pods("resume"))
+    pin(world, pod)
+    let_the_second_of_the_release_pass()
+    world.patch_job("resume", {"spec": {"suspend": True}})
+    until(lambda: condition(world.job("resume"), "Suspended").get("status") == "True")
+    time.sleep(STILL_SECONDS)
+    assert world.is_suspended("resume")
+    unpin(world, pod)
+    until(lambda: not world.is_suspended("resume"))
+    until(lambda: len(world.running_pods("resume")) == 1)
+    note = until(lambda: world.event_notes("resume").get("Resumed", ""))
+    assert f'{ACTIVE}: "false"' in note
+    assert world.phase_of_job("resume") == "Running"
+
+
+def test_deactivated_while_it_runs_it_is_freed_when_its_pods_are_gone(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """[ctl-38] Evicted, suspended, stopped, free: in this order. Active again, it runs again."""
+    world.create_quota("stops", cpu_max=1)
+    world.create_job("stops", "stops", suspend=True, run_seconds=LONG)
+    [pod] = until(lambda: world.running_pods("stops"))
+    until(lambda: world.phase_of_job("stops") == "Running")
+    pin(world, pod)
+    let_the_second_of_the_release_pass()
+    world.patch_job("stops", {"metadata": {"annotations": {ACTIVE: "false"}}})
+    until(lambda: world.is_suspended("stops"))
+    time.sleep(STILL_SECONDS)
+    unit = world.unit_of("stops")
+    assert unit["spec"]["active"] is False
+    evicted = condition(unit, "Evicted")
+    assert (evicted["status"], evicted["reason"]) == ("True", "Deactivated")
+    assert unit["status"]["phase"] == "Running"
+    assert quota_view(cluster.scheduler, "stops")["used"] == {"cpu": "1"}
+    unpin(world, pod)
+    until(lambda: world.phase_of_job("stops") == "Enqueued")
+    unit = world.unit_of("stops")
+    assert condition(unit, "Admitted")["status"] == "False"
+    assert unit["status"].get("admissions", []) == []
+    until(lambda: quota_view(cluster.scheduler, "stops")["used"] == {})
+    world.patch_job("stops", {"metadata": {"annotations": {ACTIVE: "true"}}})
+    [again] = until(lambda: world.running_pods("stops"))
+    world.end_pod(again["metadata"]["name"])
+    until(lambda: world.phase_of_job("stops") == "Succeed")
+
+
+def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
+    """[ctl-37] Its unit says so; nothing is released."""
+    world.create_quota("idle", cpu_max=1)
+    world.create_job("idle", "idle", suspend=True, annotations={ACTIVE: "false"})
+    until(lambda: condition(world.unit_of("idle"), "QuotaReserved").get("reason") == "Inactive")
+    assert world.unit_of("idle")["spec"]["active"] is False
+    assert world.is_suspended("idle")
+    world.patch_job("idle", {"metadata": {"annotations": {ACTIVE: "true"}}})
+    until(lambda: world.phase_of_job("idle") == "Succeed")
+
+
+# --- whose job ----------------------------------------------------------------------------------
+
+
+def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """Unmanaged until then, and left alone; from then on counted, never suspended."""
+    world.create_quota("edited", cpu_max=1)
+    world.create_job("edited", "", cpu="2", run_seconds=LONG)
+    until(lambda: world.running_pods("edited"))
+    assert world.unit_of("edited") == {}
+    world.patch_job("edited", {"metadata": {"labels": {QUOTA_LABEL: "edited"}}})
+    until(lambda: world.phase_of_job("edited") == "Running")
+    assert world.unit_of("edited")["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    until(lambda: quota_view(cluster.scheduler, "edited")["used"] == {"cpu": "2"})
+    written = world.audit.requests(CONTROLLERS_AGENT, "edited")
+    assert [each.resource for each in written] == ["queueunits", "queueunits/status"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        pytest.param(
+            "nested",
+            {
+                "owner": {
+                    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                    "kind": "JobSet",
+                    "name": "parent",
+                    "uid": "11111111-2222-3333-4444-555555555555",
+                    "controller": True,
+                }
+            },
+            id="owned by a kind of job that is known by name only",
+        ),
+        pytest.param("kueues", {"labels": {"kueue.x-k8s.io/queue-name": "a"}}, id="Kueue's"),
+    ],
+)
+def test_a_job_of_somebody_else_is_left_alone(world: QueueWorld, name: str, more: Json) -> None:
+    """It names a quota that is too small for it, and runs all the same, without a unit."""
+    world.create_quota(name, cpu_max=1)
+    world.create_job(name, name, cpu="2", run_seconds=LONG, **more)
+    until(lambda: world.running_pods(name))
+    time.sleep(STILL_SECONDS)
+    assert not world.is_suspended(name)
+    assert world.unit_of(name) == {}
+    assert world.audit.requests(CONTROLLERS_AGENT, name) == []
+
+
+def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
+    """What it starts is managed like what a person makes; what others own is not."""
+    labels = {"koord-queue/managed": "true"}
+    namespace = {"metadata": {"name": "cron", "labels": labels}}
+    world.api.request("POST", "/api/v1/namespaces", namespace)
+    cron = create_cron_job(world, "cron")
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
+    foreign = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r2", "controller": True}
+    world.create_job(
+        "started", "", namespace="cron", owner={**owner, "uid": cron["metadata"]["uid"]}
+    )
+    world.create_job(
+        "foreign", "", namespace="cron", owner={**foreign, "uid": "0"}, run_seconds=LONG
+    )
+    unit = until(lambda: world.unit_of("started", "cron"))
+    until(
+        lambda: (
+            condition(world.unit_of("started", "cron"), "QuotaReserved").get("reason") == "NoQuota"
+        )
+    )
+    assert unit["spec"]["consumerRef"]["name"] == "started"
+    path = "/apis/batch/v1/namespaces/cron/jobs"
+    assert world.api.request("GET", f"{path}/started")["spec"]["suspend"] is True
+    assert world.api.request("GET", f"{path}/foreign")["spec"]["suspend"] is False
+    assert world.unit_of("foreign", "cron") == {}
+
+
+# --- names and lives ----------------------------------------------------------------------------
+
+
+def test_a_job_made_anew_gets_a_fresh_unit(world: QueueWorld) -> None:
+    """Same name, while the old one's pod still lives: it waits until that is gone."""
+    world.create_quota("anew", cpu_max=1)
+    world.create_job("anew", "anew", suspend=True, run_seconds=LONG)
+    [pod] = until(lambda: world.running_pods("anew"))
+    old = world.unit_of("anew")["metadata"]["uid"]
+    pin(world, pod)
+    world.delete_job("anew")
+    world.create_job("anew", "anew", suspend=True, run_seconds=1)
+    until(lambda: world.phase_of_job("anew") == "Enqueued")
+    time.sleep(STILL_SECONDS)
+    assert world.phase_of_job("anew") == "Enqueued"
+    assert world.unit_of("anew")["metadata"]["uid"] != old
+    unpin(world, pod)
+    until(lambda: world.phase_of_job("anew") == "Succeed")
+    until(lambda: len([u for u in world.units() if is_of_job(u, "anew")]) == 1)
+
+
+def test_a_name_that_a_unit_made_by_hand_has_is_no_obstacle(world: QueueWorld) -> None:
+    """The job's unit takes another name; the one made by hand is neither used nor deleted."""
+    world.create_quota("taken", cpu_max=4)
+    world.create_unit("taken", "taken", cpu=1)
+    job = world.create_job("taken", "taken", suspend=True)
+    until(lambda: world.phase_of_job("taken") == "Succeed")
+    assert world.unit_of("taken")["metadata"]["name"] == f"taken-{job['metadata']['uid'][:8]}"
+    assert world.phase("taken") == "Dequeued"
+    until(lambda: "NameCut" in world.event_notes("taken"))
+
+
+def test_a_queued_job_that_is_deleted_leaves_the_line(cluster: Cluster, world: QueueWorld) -> None:
+    """Its unit goes with it."""
+    hold_quota(world, "leaves")
+    world.create_job("leaves", "leaves", suspend=True)
+    until(lambda: debug(cluster.scheduler, "/debug/queues/leaves")["queue"]["pending"] == 1)
+    world.delete_job("leaves")
+    until(lambda: debug(cluster.scheduler, "/debug/queues/leaves")["queue"]["pending"] == 0)
+    assert [unit for unit in world.units() if is_of_job(unit, "leaves")] == []
+
+
+def test_a_running_job_that_is_deleted_frees_its_quota_with_its_last_pod(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """The job and its unit are gone at once; the pod is what counts."""
+    world.create_quota("lives", cpu_max=1)
+    world.create_job("lives", "lives", suspend=True, run_seconds=LONG)
+    [pod] = until(lambda: world.running_pods("lives"))
+    pin(world, pod)
+    world.create_job("lives-next", "lives", suspend=True)
+    world.delete_job("lives")
+    until(lambda: not [unit for unit in world.units() if is_of_job(unit, "lives")])
+    time.sleep(STILL_SECONDS)
+    assert world.phase_of_job("lives-next") == "Enqueued"
+    assert quota_view(cluster.scheduler, "lives")["used"] == {"cpu": "1"}
+    unpin(world, pod)
+    until(lambda: world.phase_of_job("lives-next") == "Succeed")
+
+
+def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) -> None:
+    """Of a queued job as a new one in line; of a running job adopted: it never stops."""
+    world.create_quota("back", cpu_max=1)
+    world.create_job("back", "back", suspend=True, run_seconds=LONG)
+    until(lambda: world.phase_of_job("back") == "Running")
+    world.create_job("back-next", "back", suspend=True)
+    until(lambda: world.phase_of_job("back-next") == "Enqueued")
+    old = {name: world.unit_of(name)["metadata"] for name in ("back", "back-next")}
+    for meta in old.values():
+        world.api.request("DELETE", f"{UNITS.format('default')}/{meta['name']}")
+
+    def is_new(name: str, phase: str) -> bool:
+        unit = world.unit_of(name)
+        uid = unit.get("metadata", {}).get("uid", "")
+        return uid not in {"", old[name]["uid"]} and unit["status"]["phase"] == phase
+
+    until(lambda: is_new("back", "Running") and is_new("back-next", "Enqueued"))
+    assert not world.is_suspended("back")
+    assert world.unit_of("back")["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert quota_view(cluster.scheduler, "back")["used"] == {"cpu": "1"}
+
+
+# --- what tests do with the world -----------------------------------------------------------------
+
+
+def hold_quota(world: QueueWorld, quota: str) -> None:
+    """Make a quota of one CPU that a job of its own takes until `free_quota`."""
+    world.create_quota(quota, cpu_max=1)
+    world.create_job(f"{quota}-holder", quota, suspend=True, run_seconds=LONG)
+    until(lambda: world.running_pods(f"{quota}-holder"))
+
+
+def free_quota(world: QueueWorld, quota: str) -> None:
+    """End the job that `hold_quota` made."""
+    [pod] = world.running_pods(f"{quota}-holder")
+    world.end_pod(pod["metadata"]["name"])
+
+
+def pin(world: QueueWorld, pod: Json) -> None:
+    """Let a pod that is deleted stay, terminating, until `unpin`."""
+    finalizers = [*pod["metadata"].get("finalizers", []), "koord-queue.test/pin"]
+    world.patch_pod(pod["metadata"]["name"], {"metadata": {"finalizers": finalizers}})
+
+
+def unpin(world: QueueWorld, pod: Json) -> None:
+    """Let it go."""
+    world.patch_pod(pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+
+def let_the_second_of_the_release_pass() -> None:
+    """Conditions have whole seconds: one of the very second of the release says nothing."""
+    time.sleep(1.1)
+
+
+def is_of_job(unit: Json, job: str) -> bool:
+    """Say whether a unit names a job."""
+    return bool(unit["spec"].get("consumerRef", {}).get("name") == job)
+
+
+def create_cron_job(world: QueueWorld, namespace: str) -> Json:
+    """Create a CronJob that never starts anything itself."""
+    container = {"name": "main", "image": "none"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {
+        "schedule": "0 0 1 1 *",
+        "suspend": True,
+        "jobTemplate": {"spec": {"template": template}},
+    }
+    body = {"metadata": {"name": "nightly"}, "spec": spec}
+    found: Json = world.api.request("POST", f"/apis/batch/v1/namespaces/{namespace}/cronjobs", body)
+    return found

@@ -1,0 +1,185 @@
+"""Both programs under exactly the roles of the chart: nothing that they do is forbidden.
+
+Two witnesses: what the programs count themselves, and what the API server counts of everybody.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import httpx
+import pytest
+
+from tests.charts.render import Program, as_manifest, of_kind, render, rights
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import (
+    JOBS,
+    MERGE,
+    QUEUE_NAMESPACE,
+    QUEUES,
+    QUOTAS,
+    UNITS,
+    QueueWorld,
+    condition,
+    until,
+)
+from tests.controlplane.api_client import ApiError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
+SCRAPER: Final = "scraper"
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+PATIENCE_SECONDS: Final = 60.0
+_SAMPLE: Final = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
+
+
+class Cluster(NamedTuple):
+    """A world, and the two programs in it."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+    controllers: ProgramProcess
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+    """Everything as the chart installs it: elections, secure metrics, these roles and no others."""
+    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER), ())
+    with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
+        for account, program in ACCOUNTS.items():
+            give(world, rights(program, user=account))
+        reader = of_kind(render(), "ClusterRole")["koord-queue-metrics-reader"]
+        give(world, [reader, binding_of(reader["metadata"]["name"], SCRAPER)])
+        common = ("--metrics-secure=true", f"--queue-namespace={QUEUE_NAMESPACE}")
+        scheduler = world.start(SCHEDULER, *common, user="queue-account")
+        jobs = "--enabled-extensions=job"
+        controllers = world.start(CONTROLLERS, jobs, *common, user="jobs-account")
+        yield Cluster(world, scheduler, controllers)
+
+
+def give(world: QueueWorld, objects: list[dict[str, object]]) -> None:
+    world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
+
+
+def binding_of(role: str, user: str) -> dict[str, object]:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{role}-{user}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+
+
+def samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
+    """Return labels and value of every series of a metric."""
+    found = [_SAMPLE.match(line) for line in text.splitlines() if line.startswith(f"{name}{{")]
+    return [
+        (dict(re.findall(r'(\w+)="([^"]*)"', match[2])), float(match[3]))
+        for match in found
+        if match is not None
+    ]
+
+
+def scrape(process: ProgramProcess, token: str) -> httpx.Response:
+    url = f"http://127.0.0.1:{process.port_of('--metrics-address')}/metrics"
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
+
+
+def forbidden_by_the_server(world: QueueWorld) -> float:
+    """Return how many requests of anybody the API server's authorizers did not allow."""
+    counted = samples(world.api.request("GET", "/metrics"), "authorization_attempts_total")
+    assert any(labels["result"] == "allowed" for labels, _ in counted), "it counts no longer"
+    return sum(value for labels, value in counted if labels["result"] != "allowed")
+
+
+def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, float]:
+    """Return what a program has counted of its own requests."""
+    answer = scrape(process, world.plane.token_for(SCRAPER))
+    assert answer.status_code == 200
+    codes: dict[str, float] = {}
+    for labels, value in samples(answer.text, "rest_client_requests_total"):
+        codes[labels["code"]] = codes.get(labels["code"], 0.0) + value
+    return codes
+
+
+def is_complete(world: QueueWorld, job: str) -> bool:
+    return condition(world.job(job), "Complete").get("status") == "True"
+
+
+def exists(world: QueueWorld, path: str) -> bool:
+    try:
+        world.api.request("GET", path)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+def test_secure_metrics_are_for_those_who_may_get_them(cluster: Cluster) -> None:
+    token_for = cluster.world.plane.token_for
+    for process in (cluster.scheduler, cluster.controllers):
+        assert scrape(process, "").status_code == 401
+        assert scrape(process, "nobody").status_code == 401
+        assert scrape(process, token_for("queue-account")).status_code == FORBIDDEN
+        assert scrape(process, token_for(SCRAPER)).status_code == 200
+
+
+def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
+    """Queue made, changed and deleted; jobs held, told why, released, ended; units deleted."""
+    world = cluster.world
+    world.create_quota("team", cpu_max=2)
+    until(lambda: exists(world, f"{QUEUES}/team"))
+    names = [f"job-{number}" for number in range(4)]
+    for name in names:
+        world.create_job(name, "team", run_seconds=1)
+    world.create_job("huge", "team", cpu="9", run_seconds=600)
+    until(lambda: all(is_complete(world, name) for name in names), PATIENCE_SECONDS)
+    until(lambda: world.unit("huge")["status"].get("conditions"))
+    world.create_unit(
+        "bad", "team", cpu=1, podSet=[{"template": {"spec": {"overhead": {"a": "b"}}}}]
+    )
+    until(lambda: "InvalidDemand" in world.event_notes("bad"))
+    world.create_unit("worse", "team", cpu=1, podSet=[{"template": {"spec": {"overhead": 3}}}])
+    until(lambda: condition(world.unit("worse"), "QuotaReserved").get("reason") == "Unreadable")
+    world.patch_job("huge", {"spec": {"suspend": False}})
+    until(lambda: world.is_suspended("huge"))
+    options = {"propagationPolicy": "Orphan"}
+    world.api.request("DELETE", f"{JOBS.format('default')}/huge", options)
+    until(lambda: not exists(world, f"{UNITS.format('default')}/huge"))
+    policy = {"metadata": {"labels": {"koord-queue/queue-policy": "Block"}}}
+    path = f"{QUOTAS.format('default')}/team"
+    world.api.request("PATCH", path, policy, content_type=MERGE)
+    until(lambda: world.api.request("GET", f"{QUEUES}/team")["spec"]["queuePolicy"] == "Block")
+    world.api.request("DELETE", path)
+    until(lambda: not exists(world, f"{QUEUES}/team"))
+    time.sleep(2.0)  # the last events and counts go out
+    for process in (cluster.scheduler, cluster.controllers):
+        codes = requests_by_code(world, process)
+        assert codes.get("200", 0) > 10
+        assert str(FORBIDDEN) not in codes
+        assert "401" not in codes
+    assert forbidden_by_the_server(world) == 0
+
+
+def test_the_end_of_the_programs_is_allowed_too(cluster: Cluster) -> None:
+    """The lease is given up; and the server's count would have told of anything forbidden."""
+    world = cluster.world
+    for process in (cluster.scheduler, cluster.controllers):
+        assert process.stop() == 0
+    for name in ("koord-queue-scheduler", "koord-queue-controllers"):
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{QUEUE_NAMESPACE}/leases/{name}"
+        assert not world.api.request("GET", path)["spec"].get("holderIdentity")
+    assert forbidden_by_the_server(world) == 0
+    with pytest.raises(ApiError, match="403"):
+        world.plane.client_for("queue-account").request("GET", "/api/v1/secrets")
+    assert forbidden_by_the_server(world) == 1

@@ -1,0 +1,250 @@
+"""The scheduler on a real API server, with units made by hand and nobody on the job side.
+
+Ids in brackets are those of upstream's conformance list (scheduler reference 10). Where it reads
+phase "" for a waiting unit, a unit here reads Enqueued from its birth.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import QUEUES, QUOTAS, UNITS, QueueWorld, condition, debug, until
+
+pytestmark = pytest.mark.cluster
+
+MERGE = "application/merge-patch+json"
+STILL_SECONDS = 2.0
+"""How long a unit that must not start is watched: twenty times what a start takes here."""
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """One API server for the module; tests use quotas of their own."""
+    with QueueWorld(controlplane_binaries) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def scheduler(world: QueueWorld) -> ProgramProcess:
+    """One scheduler in `max` mode, which is upstream's check."""
+    config = world.folder / "max.yaml"
+    config.write_text(
+        "apiVersion: scheduling.k8s.io/v1\n"
+        "kind: KoordQueueConfiguration\n"
+        "plugins: [{name: Priority}, {name: ElasticQuotaV2}]\n"
+        "pluginConfigs: {ElasticQuotaV2: {mode: max}}\n"
+    )
+    return world.start_scheduler("--leader-elect=false", f"--config={config}")
+
+
+def dequeued(world: QueueWorld, name: str) -> bool:
+    """Say whether a unit has been admitted."""
+    return world.phase(name) == "Dequeued"
+
+
+def test_block_holds_back_what_stands_behind_a_unit_that_never_fits(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """[E1] pi-1 can never fit; pi-2, of the same quota and behind it, waits with it."""
+    world.create_quota("e1", cpu_max=1, labels={"koord-queue/queue-policy": "Block"})
+    world.create_unit("e1-pi-1", "e1", cpu=1, count=2, priority=3)
+    until(lambda: debug(scheduler, "/debug/queueunits/default/e1-pi-1")["refusal"])
+    world.create_unit("e1-pi-2", "e1", cpu=1)
+    time.sleep(STILL_SECONDS)
+    assert world.phase("e1-pi-2") == "Enqueued"
+    refusal = debug(scheduler, "/debug/queueunits/default/e1-pi-2")["refusal"]
+    assert refusal["reason"] == "BehindRefusedUnit"
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_priority_lets_a_smaller_unit_pass_one_that_never_fits(world: QueueWorld) -> None:
+    """[E2] The same load under policy Priority: pi-2 is Dequeued."""
+    world.create_quota("e2", cpu_max=1)
+    world.create_unit("e2-pi-1", "e2", cpu=1, count=2, priority=3)
+    world.create_unit("e2-pi-2", "e2", cpu=1)
+    until(lambda: dequeued(world, "e2-pi-2"))
+    assert world.phase("e2-pi-1") == "Enqueued"
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_conditions_of_an_admitted_unit_are_persisted(world: QueueWorld) -> None:
+    """[C1] Admitted and QuotaReserved are True, with reason and transition time."""
+    world.create_quota("c1", cpu_max=4)
+    world.create_unit("c1-unit", "c1", cpu=1)
+    until(lambda: dequeued(world, "c1-unit"))
+    unit = world.unit("c1-unit")
+    for name in ("Admitted", "QuotaReserved"):
+        got = condition(unit, name)
+        assert got["status"] == "True"
+        assert got["reason"]
+        assert got["lastTransitionTime"]
+    admission = unit["status"]["admissions"]
+    assert [(a["name"], a["replicas"]) for a in admission] == [("c1-unit", 1)]
+    assert unit["status"]["lastAllocateTime"]
+
+
+def test_units_that_are_admitted_already_count_once(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """[V2 accounting] Dequeued without admissions counts whole; one queue is made."""
+    world.create_quota("v2", cpu_max=211, cpu_min=200)
+    world.create_unit("v2-job2", "v2", cpu=10)
+    until(lambda: dequeued(world, "v2-job2"))
+    path = f"{UNITS.format('default')}/v2-job2/status"
+    world.api.request("PATCH", path, {"status": {"admissions": []}}, content_type=MERGE)
+    until(lambda: used_of(scheduler, "v2") == "10")
+    world.create_unit("v2-job1", "v2", cpu=9)
+    until(lambda: dequeued(world, "v2-job1"))
+    until(lambda: used_of(scheduler, "v2") == "19")
+    queues = world.api.request("GET", QUEUES)["items"]
+    assert [q["metadata"]["name"] for q in queues].count("v2") == 1
+
+
+def used_of(scheduler: ProgramProcess, quota: str) -> str:
+    """Return what is used of a quota's cpu."""
+    nodes = debug(scheduler, "/debug/quotas")["items"]
+    return next((str(n["used"].get("cpu", "0")) for n in nodes if n["name"] == quota), "")
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_the_end_of_a_unit_starts_the_next_one_at_once(world: QueueWorld) -> None:
+    """A release wakes who waits for it; no timer stands between."""
+    world.create_quota("wake", cpu_max=1)
+    world.create_unit("wake-0", "wake", cpu=1)
+    until(lambda: dequeued(world, "wake-0"))
+    for number in range(1, 6):
+        world.create_unit(f"wake-{number}", "wake", cpu=1)
+        world.finish_unit(f"wake-{number - 1}")
+        until(lambda n=number: dequeued(world, f"wake-{n}"), 5.0)
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_raised_quota_starts_what_waits(world: QueueWorld) -> None:
+    """An edit of max is a fact that wakes."""
+    world.create_quota("raise", cpu_max=1)
+    world.create_unit("raise-unit", "raise", cpu=3)
+    time.sleep(0.5)
+    assert world.phase("raise-unit") == "Enqueued"
+    world.api.request(
+        "PATCH",
+        f"{QUOTAS.format('default')}/raise",
+        {"spec": {"max": {"cpu": "3"}}},
+        content_type=MERGE,
+    )
+    until(lambda: dequeued(world, "raise-unit"), 5.0)
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_nothing_is_lost_in_any_order_of_arrival(world: QueueWorld) -> None:
+    """Unit before quota; queue deleted and made again."""
+    world.create_unit("order-early", "order", cpu=1)
+    until(lambda: condition(world.unit("order-early"), "QuotaReserved").get("reason") == "NoQuota")
+    world.create_quota("order", cpu_max=1)
+    until(lambda: dequeued(world, "order-early"))
+    world.create_unit("order-late", "order", cpu=1)
+    world.api.request("DELETE", f"{QUEUES}/order")
+    world.finish_unit("order-early")
+    until(lambda: dequeued(world, "order-late"))
+    assert world.api.request("GET", f"{QUEUES}/order")["spec"]["queuePolicy"] == "Priority"
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_queue_made_by_hand_keeps_policy_and_annotations(world: QueueWorld) -> None:
+    """A quota of its name appears: the queue is left as it is, and outlives the quota."""
+    mine = {"koord-queue/max-depth": "7"}
+    world.create_queue("hand", "Block", mine)
+    world.create_quota("hand", cpu_max=1, labels={"koord-queue/queue-policy": "Priority"})
+    world.create_unit("hand-unit", "hand", cpu=1)
+    until(lambda: dequeued(world, "hand-unit"))
+    world.finish_unit("hand-unit")
+    world.api.request("DELETE", f"{QUOTAS.format('default')}/hand")
+    time.sleep(1.0)
+    queue = world.api.request("GET", f"{QUEUES}/hand")
+    assert queue["spec"]["queuePolicy"] == "Block"
+    assert queue["metadata"]["annotations"]["koord-queue/max-depth"] == "7"
+
+
+def test_several_quotas_share_a_queue_that_lists_them(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """A queue other than the quota's own must list the quota; else the unit waits and says so."""
+    world.create_quota("share-a", cpu_max=1)
+    world.create_quota("share-b", cpu_max=1)
+    world.create_queue("shared", "FIFO", {"koord-queue/available-quota-in-queue": "share-a"})
+    world.create_unit("share-a-unit", "share-a", cpu=1, queue="shared")
+    world.create_unit("share-b-unit", "share-b", cpu=1, queue="shared")
+    until(lambda: dequeued(world, "share-a-unit"))
+    until(
+        lambda: (
+            condition(world.unit("share-b-unit"), "QuotaReserved").get("reason")
+            == "QuotaNotInQueue"
+        )
+    )
+    body = {"metadata": {"annotations": {"koord-queue/available-quota-in-queue": "*"}}}
+    world.api.request("PATCH", f"{QUEUES}/shared", body, content_type=MERGE)
+    until(lambda: dequeued(world, "share-b-unit"))
+    detail = debug(scheduler, "/debug/queues/shared")
+    assert detail["queue"]["admitted"] == 2
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_queue_shows_counts_and_positions(world: QueueWorld) -> None:
+    """Queue.status has pending, admitted and the first positions in order."""
+    world.create_quota("shown", cpu_max=1)
+    world.create_unit("shown-run", "shown", cpu=1, priority=9)
+    until(lambda: dequeued(world, "shown-run"))
+    for number in range(3):
+        world.create_unit(f"shown-{number}", "shown", cpu=1, priority=number)
+
+    def items() -> list[str]:
+        status = world.api.request("GET", f"{QUEUES}/shown").get("status", {})
+        listed = status.get("queueItemDetails", {}).get("active", [])
+        counts = (status.get("pending"), status.get("admitted"))
+        return [item["name"] for item in listed] if counts == (3, 1) else []
+
+    assert until(items) == ["shown-2", "shown-1", "shown-0"]
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
+    """Everything waits or runs: no resourceVersion moves for seconds."""
+    world.create_quota("rest", cpu_max=1)
+    world.create_unit("rest-run", "rest", cpu=1)
+    world.create_unit("rest-wait", "rest", cpu=1)
+    until(lambda: dequeued(world, "rest-run"))
+    until(lambda: condition(world.unit("rest-wait"), "QuotaReserved").get("reason"))
+    time.sleep(2.5)  # queue status and the last reasons of other tests go out
+
+    def versions() -> dict[str, str]:
+        items = world.units() + world.api.request("GET", QUEUES)["items"]
+        return {i["metadata"]["uid"]: i["metadata"]["resourceVersion"] for i in items}
+
+    before = versions()
+    time.sleep(4.0)
+    assert versions() == before
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_what_a_later_version_will_carry_out_is_held_and_named(world: QueueWorld) -> None:
+    """Inactive units and queues with admission checks hold; nothing passes in silence."""
+    world.create_quota("held", cpu_max=4)
+    world.create_unit("held-inactive", "held", cpu=1, active=False)
+    until(
+        lambda: condition(world.unit("held-inactive"), "QuotaReserved").get("reason") == "Inactive"
+    )
+    world.create_queue("held-checks", "Priority", {"koord-queue/available-quota-in-queue": "held"})
+    body = {"spec": {"admissionChecks": [{"name": "provisioning"}]}}
+    world.api.request("PATCH", f"{QUEUES}/held-checks", body, content_type=MERGE)
+    world.create_unit("held-checked", "held", cpu=1, queue="held-checks")
+    until(
+        lambda: (
+            condition(world.unit("held-checked"), "QuotaReserved").get("reason")
+            == "AdmissionChecksNotServed"
+        )
+    )
+    assert world.phase("held-inactive") == "Enqueued"
