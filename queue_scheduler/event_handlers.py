@@ -7,7 +7,7 @@ and must change nothing: where it wakes a queue, an event was lost, and a metric
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
@@ -16,6 +16,10 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import BOOKED_PHASES, FINAL_PHASES
+
+_PAST_WAITING: Final = BOOKED_PHASES | FINAL_PHASES
+"""Phases are texts: a phase that is unknown here is looked at."""
 
 
 class Threads(Protocol):
@@ -36,7 +40,8 @@ class EventHandlers:
     Args:
         shared: Told of every change.
         threads: Started and ended with the queues.
-        on_unit_seen: Told the key of every unit that came or changed (`waiting_reporter`).
+        on_unit_seen: Told the key of every unit that came or changed and may wait
+            (`waiting_reporter`).
     """
 
     def __init__(
@@ -59,7 +64,9 @@ class EventHandlers:
         """Tell of a unit."""
         if new is not None:
             self._shared.tell(Engine.on_queue_unit, new)
-            self._on_unit_seen(new.metadata.key)
+            # Two of three versions of a unit are started or ended ones, which wait for nothing.
+            if new.status.phase not in _PAST_WAITING:
+                self._on_unit_seen(new.metadata.key)
         elif old is not None:
             self._shared.tell(Engine.on_queue_unit_gone, old)
 

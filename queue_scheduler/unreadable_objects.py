@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from queue_scheduler.dequeue_cycle import WriteSink
 from queue_scheduler.notice_events import EventSink
 from queue_scheduler.queue_status import READY
+from shared_api.client.answers import read_json
 from shared_api.client.errors import ApiFailure, DecodeFailure, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS, QUEUES
@@ -96,7 +96,7 @@ class UnreadableObjects:
             self._due.forget(place)
         except NotFound:
             self._due.forget(place)
-        except (ApiFailure, msgspec.DecodeError) as failure:
+        except ApiFailure as failure:
             log.warning("unreadable object, and no look at it", place=place, error=str(failure))
             self._due.add_rate_limited(place)
         finally:
@@ -119,7 +119,7 @@ class UnreadableObjects:
     def _write_condition(self, kind: str, key: str, failure: DecodeFailure) -> None:
         resource_type, condition_type = CONDITION_OF[kind]
         path = resource_type.path(failure.namespace, failure.name)
-        found = msgspec.json.decode(self._read_raw(path))
+        found = read_json(self._read_raw(path))
         now = rfc3339(self._clock.now())
         body = build_unreadable_patch(found, condition_type, failure.error, now)
         if body is None:

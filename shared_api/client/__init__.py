@@ -11,8 +11,8 @@ Read in this order, which is from the wire up:
 4. ``flow_control``: queries per second, retries with backoff, ``Retry-After``.
 5. ``resource_client``: get, list, watch, create, patch and delete of one kind; ``answers`` reads
    what comes back; ``resource_types``: the kinds there are.
-6. ``writes``, ``write_dispatcher``: writes as values, one in flight per object, a newer one merges into the
-   waiting one.
+6. ``writes``, ``write_dispatcher``: writes as values, one in flight per object, a newer one merges
+   into the waiting one.
 7. ``event_recorder``: what a person should see, folded and limited.
 8. ``discovery``: which kinds the server has.
 

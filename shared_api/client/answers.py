@@ -6,7 +6,9 @@ call was about this object alone: it becomes a `DecodeFailure` among its healthy
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Callable
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
@@ -16,6 +18,16 @@ from shared_api.client.transport import ResponseStream
 from shared_api.objects.meta import Uid
 
 T = TypeVar("T")
+ReadT = TypeVar("ReadT")
+
+MAX_DEPTH: Final = 200
+"""Levels that are read of an answer too deep for the decoder, which gives up near Python's
+recursion limit (1000, less the callers' frames). What the structs hold is within twenty."""
+
+_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
+"""A bracket; or a whole string, so that brackets in it do not count."""
+_OPENING: Final = (b"[", b"{")
+_CLOSING: Final = (b"]", b"}")
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
@@ -128,7 +140,7 @@ class AnswerReader(Generic[T]):
             UndecodableObject: it does not fit the struct.
             MalformedAnswer: it is no object at all.
         """
-        item = self._read(body)
+        item = _read_flat(self._read, body)
         if isinstance(item, DecodeFailure):
             raise UndecodableObject(item)
         return item
@@ -139,6 +151,17 @@ class AnswerReader(Generic[T]):
         Raises:
             MalformedAnswer: it is no list.
         """
+        return _read_flat(self._read_page, body)
+
+    def read_event(self, line: bytes) -> WatchEvent[T]:
+        """Read one line of a watch.
+
+        Raises:
+            MalformedAnswer: it is no event.
+        """
+        return _read_flat(self._read_event, line)
+
+    def _read_page(self, body: bytes) -> Page[T]:
         items: tuple[T | DecodeFailure, ...]
         try:
             whole = self._list.decode(body)
@@ -152,12 +175,7 @@ class AnswerReader(Generic[T]):
             metadata, items = raw.metadata, tuple(map(self._read, raw.items or ()))
         return Page(items, metadata.resource_version, metadata.continue_token)
 
-    def read_event(self, line: bytes) -> WatchEvent[T]:
-        """Read one line of a watch.
-
-        Raises:
-            MalformedAnswer: it is no event.
-        """
+    def _read_event(self, line: bytes) -> WatchEvent[T]:
         try:
             event = _event_line.decode(line)
         except msgspec.DecodeError as error:
@@ -183,6 +201,46 @@ class AnswerReader(Generic[T]):
             return DecodeFailure(
                 found.namespace, found.name, Uid(found.uid), found.resource_version, str(error)
             )
+
+
+def read_json(body: bytes) -> Any:  # noqa: ANN401 - decoded JSON
+    """Read anything, however deep it is nested.
+
+    Raises:
+        MalformedAnswer: it is no JSON.
+    """
+    try:
+        return _read_flat(msgspec.json.decode, body)
+    except msgspec.DecodeError as error:
+        raise MalformedAnswer(f"the answer is no JSON: {error}") from error
+
+
+def _read_flat(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
+    """Read, and where the answer is nested too deep for that, read it without its depths.
+
+    The API server takes ten thousand levels in an open object. One such object must not keep
+    all others of its list from being read.
+    """
+    try:
+        return read(body)
+    except RecursionError:
+        return read(flattened(body))
+
+
+def flattened(body: bytes) -> bytes:
+    """Return the JSON with null in place of what is nested deeper than `MAX_DEPTH`."""
+    parts = []
+    depth = begin = 0
+    for token in _BRACKET.finditer(body):
+        if token[0] in _OPENING:
+            depth += 1
+            if depth == MAX_DEPTH:
+                parts += [body[begin : token.start()], b"null"]
+        elif token[0] in _CLOSING:
+            if depth == MAX_DEPTH:
+                begin = token.end()
+            depth -= 1
+    return b"".join([*parts, body[begin:]])
 
 
 def _identify(body: bytes | msgspec.Raw) -> _Identity:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
+
+INDENT: Final = " " * 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,9 @@ def print_figures(figures: list[Figure]) -> None:
         beside = ""
         if figure.ratio is not None:
             beside = f"  control {figure.control:>10.3f}  ratio {figure.ratio:.3f}"
-        print(f"{figure.name:<38}{figure.value:>14.3f} {figure.unit:<12}{beside}  {figure.note}")
+        print(f"{figure.name:<38}{figure.value:>14.3f} {figure.unit:<10}{beside}")
+        if figure.note:
+            print(textwrap.fill(figure.note, 100, initial_indent=INDENT, subsequent_indent=INDENT))
 
 
 def write_json(figures: list[Figure], path: Path) -> None:

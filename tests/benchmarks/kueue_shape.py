@@ -14,6 +14,7 @@ Source of the shape: kueue test/performance/scheduler, config baseline.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -64,6 +65,7 @@ class Measured:
     empty: Usage
     scheduler: Usage
     api_server: Usage
+    decisions: Counter[str]
     errors: list[str]
 
 
@@ -75,6 +77,7 @@ def run(share: float = 1.0, qps: float = 0) -> list[Figure]:
     for story in measured.outcome.stories:
         print("  over quota:", story)
     print("  writes per unit:", describe(measured.writes, measured.outcome.finished))
+    print("  decisions per unit:", describe(measured.decisions, measured.outcome.finished))
     suffix = f"_qps{qps:g}" if qps else ""
     figures = [*_main_figures(measured), *_wait_figures(measured.outcome)]
     return [figure.renamed(figure.name + suffix) for figure in figures]
@@ -98,8 +101,19 @@ def measure(share: float, qps: float) -> Measured:
             empty=empty,
             scheduler=usage(scheduler.pid),
             api_server=usage(world.plane.pids["kube-apiserver"]),
+            decisions=count_decisions(scheduler.read_metrics()),
             errors=scheduler.errors(),
         )
+
+
+def count_decisions(metrics: str) -> Counter[str]:
+    """Return how often the scheduler decided, by result."""
+    counted: Counter[str] = Counter()
+    for line in metrics.splitlines():
+        if line.startswith("job_schedule_attempts_total{"):
+            result = line.partition('result="')[2].partition('"')[0]
+            counted[result] += round(float(line.rpartition(" ")[2]))
+    return counted
 
 
 def _limit_flags(qps: float) -> list[str]:

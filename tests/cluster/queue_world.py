@@ -122,14 +122,14 @@ class QueueWorld:
         self.api.request("POST", QUOTAS.format("default"), body)
 
     def create_queue(
-        self, name: str, policy: str, annotations: dict[str, str] | None = None
+        self, name: str, policy: str, annotations: dict[str, str] | None = None, **spec: Any
     ) -> None:
         """Create a Queue by hand."""
         body = {
             "apiVersion": "scheduling.x-k8s.io/v1alpha1",
             "kind": "Queue",
             "metadata": {"name": name, "annotations": annotations or {}},
-            "spec": {"queuePolicy": policy},
+            "spec": {"queuePolicy": policy, **spec},
         }
         self.api.request("POST", QUEUES, body)
 

@@ -329,12 +329,12 @@ def test_a_job_made_anew_gets_a_fresh_unit(world: QueueWorld) -> None:
     world.delete_job("anew")
     world.create_job("anew", "anew", suspend=True, run_seconds=1)
     until(lambda: world.phase_of_job("anew") == "Enqueued")
+    until(lambda: old not in [unit["metadata"]["uid"] for unit in world.units()])
     time.sleep(STILL_SECONDS)
     assert world.phase_of_job("anew") == "Enqueued"
-    assert world.unit_of("anew")["metadata"]["uid"] != old
     unpin(world, pod)
     until(lambda: world.phase_of_job("anew") == "Succeed")
-    until(lambda: len([u for u in world.units() if is_of_job(u, "anew")]) == 1)
+    assert len([unit for unit in world.units() if is_of_job(unit, "anew")]) == 1
 
 
 def test_a_name_that_a_unit_made_by_hand_has_is_no_obstacle(world: QueueWorld) -> None:

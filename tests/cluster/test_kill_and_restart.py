@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import operator
 import random
 import time
 from collections.abc import Iterator
@@ -257,10 +258,13 @@ def test_every_job_runs_once_whatever_dies(controlplane_binaries: Path) -> None:
 
 def is_error(line: str) -> bool:
     """Say whether a program's line tells of something that should not be."""
-    if not line.startswith("{"):
-        return True  # a traceback
+    try:
+        level, event = operator.itemgetter("level", "event")(json.loads(line))
+    except ValueError:
+        # Either a traceback, or a line in the middle of which the program was killed.
+        return not line.startswith("{")
     # To lose the lease is no error where the API server was away for longer than it lasts.
-    return json.loads(line)["level"] == "error" and "lost the lease" not in line
+    return level == "error" and not event.startswith("lost the lease")
 
 
 def faults(story: JobStory, scenario: Scenario, name: str) -> Iterator[str]:

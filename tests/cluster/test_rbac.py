@@ -141,10 +141,10 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     until(lambda: exists(world, f"{QUEUES}/team"))
     names = [f"job-{number}" for number in range(4)]
     for name in names:
-        world.create_job(name, "team", run_seconds=1)
-    world.create_job("huge", "team", cpu="9", run_seconds=600)
+        world.create_job(name, "team", suspend=True, run_seconds=1)
     until(lambda: all(is_complete(world, name) for name in names), PATIENCE_SECONDS)
-    until(lambda: world.unit("huge")["status"].get("conditions"))
+    world.create_job("huge", "team", cpu="9", run_seconds=600)
+    until(lambda: world.unit_of("huge").get("status", {}).get("conditions"))
     world.create_unit(
         "bad", "team", cpu=1, podSet=[{"template": {"spec": {"overhead": {"a": "b"}}}}]
     )

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QUEUES, QUOTAS, UNITS, QueueWorld, condition, debug, until
+from tests.cluster.queue_world import (
+    QUEUES,
+    QUOTAS,
+    UNITS,
+    QueueWorld,
+    condition,
+    debug,
+    refusal_of,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -53,12 +63,11 @@ def test_block_holds_back_what_stands_behind_a_unit_that_never_fits(
     """[E1] pi-1 can never fit; pi-2, of the same quota and behind it, waits with it."""
     world.create_quota("e1", cpu_max=1, labels={"koord-queue/queue-policy": "Block"})
     world.create_unit("e1-pi-1", "e1", cpu=1, count=2, priority=3)
-    until(lambda: debug(scheduler, "/debug/queueunits/default/e1-pi-1")["refusal"])
+    until(lambda: refusal_of(scheduler, "e1-pi-1"))
     world.create_unit("e1-pi-2", "e1", cpu=1)
     time.sleep(STILL_SECONDS)
     assert world.phase("e1-pi-2") == "Enqueued"
-    refusal = debug(scheduler, "/debug/queueunits/default/e1-pi-2")["refusal"]
-    assert refusal["reason"] == "BehindRefusedUnit"
+    assert refusal_of(scheduler, "e1-pi-2")["reason"] == "BehindRefusedUnit"
 
 
 @pytest.mark.usefixtures("scheduler")
@@ -120,7 +129,7 @@ def test_the_end_of_a_unit_starts_the_next_one_at_once(world: QueueWorld) -> Non
     for number in range(1, 6):
         world.create_unit(f"wake-{number}", "wake", cpu=1)
         world.finish_unit(f"wake-{number - 1}")
-        until(lambda n=number: dequeued(world, f"wake-{n}"), 5.0)
+        until(partial(dequeued, world, f"wake-{number}"), 5.0)
 
 
 @pytest.mark.usefixtures("scheduler")
@@ -237,9 +246,9 @@ def test_what_a_later_version_will_carry_out_is_held_and_named(world: QueueWorld
     until(
         lambda: condition(world.unit("held-inactive"), "QuotaReserved").get("reason") == "Inactive"
     )
-    world.create_queue("held-checks", "Priority", {"koord-queue/available-quota-in-queue": "held"})
-    body = {"spec": {"admissionChecks": [{"name": "provisioning"}]}}
-    world.api.request("PATCH", f"{QUEUES}/held-checks", body, content_type=MERGE)
+    takes = {"koord-queue/available-quota-in-queue": "held"}
+    checks = [{"name": "provisioning"}]
+    world.create_queue("held-checks", "Priority", takes, admissionChecks=checks)
     world.create_unit("held-checked", "held", cpu=1, queue="held-checks")
     until(
         lambda: (

@@ -22,6 +22,8 @@ from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of,
 
 MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
 TICK_SECONDS = 0.05
+STEPS_PER_TICK = 50
+"""Steps of one thread before the others have their turn; it ends sooner when there is a rest."""
 
 
 class SteppedThread(LoopThread):
@@ -114,9 +116,7 @@ class SchedulerWorld:
                 for _ in range(3):
                     informer.step()
             for thread in [each for each in self._host.threads if not each.is_stopped]:
-                for _ in range(50):
-                    if thread.step() != 0.0:
-                        break
+                any(thread.step() != 0.0 for _ in range(STEPS_PER_TICK))
             self.clock.advance(TICK_SECONDS)
 
     # --- what people do -----------------------------------------------------------------------

@@ -51,7 +51,7 @@ FLAGS = ProgramFlags(
     log_format="json",
     log_level="info",
 )
-FAST_LEASE = {"leader_elect": True, "lease_seconds": 3, "renew_deadline_seconds": 1.0}
+FAST_LEASE = {"leader_elect": True, "lease_seconds": 5, "renew_deadline_seconds": 1.0}
 
 
 @pytest.fixture(autouse=True)

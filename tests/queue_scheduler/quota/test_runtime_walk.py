@@ -156,8 +156,7 @@ def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
     for parent in "pr":
         books.on_quota(build_quota(parent, maximum={"x": 990}, is_parent=True))
         for name in "abc":
-            quota = build_quota(parent + name, maximum={"x": 500}, parent=parent)
-            books.on_quota(quota)
+            books.on_quota(build_quota(parent + name, maximum={"x": 500}, parent=parent))
     books.on_capacity({"x": 990})
     books.book("one", "pb", Demand({"x": 1}))
     books.book("two", "pc", Demand({"x": 2}))
@@ -169,11 +168,11 @@ def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
     # Elsewhere, while the root has plenty: nothing to ask. Until the root gets tight.
     trees = books.trees
     tree, seen_at = trees.trees[""], trees.trees[""].clock
-    for owner, quota, amount, is_settled in (
+    for owner, name, amount, is_settled in (
         ("three", "ra", 490, True),
         ("v", "rb", 495, False),
     ):
-        books.book(owner, quota, Demand({"x": amount}))
+        books.book(owner, name, Demand({"x": amount}))
         assert trees.is_settled(tree, "pa", demand, refusal, seen_at) is is_settled
         assert books.take_woken() == []
     books.release("v")

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from shared_api.client.answers import AnswerReader, Page, WatchEvent, WatchStream
+from shared_api.client.answers import (
+    AnswerReader,
+    Page,
+    WatchEvent,
+    WatchStream,
+    flattened,
+    read_json,
+)
 from shared_api.client.errors import DecodeFailure, MalformedAnswer, UndecodableObject
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitSpec
@@ -81,6 +88,53 @@ def test_beside_nulls_what_does_not_fit_is_still_told() -> None:
     with pytest.raises(UndecodableObject) as caught:
         READER.read_object(encoded(broken))
     assert caught.value.failure == WANT_FAILURE
+
+
+DEPTH = 9000
+DEEP = b"[" * DEPTH + b"1" + b"]" * DEPTH
+"""As deep as the API server lets through, and nine times as deep as Python's decoders go."""
+
+
+def deep(name: str, *, labels: str = "{}") -> bytes:
+    """A unit with an open template that has depths, and texts that look like brackets."""
+    return b"""{"metadata":{"name":"%s","namespace":"team","resourceVersion":"7"},
+        "spec":{"podSet":[{"name":"[{\\"","template":{"metadata":{"labels":%s},
+        "spec":{"x":%s,"y":{"a":"]]}}"},"nodeName":"n"}}}],"queue":"q"}}""" % (
+        name.encode(),
+        labels.encode(),
+        DEEP,
+    )
+
+
+def test_an_object_that_is_nested_without_end_is_read_without_its_depths() -> None:
+    unit = READER.read_object(deep("a"))
+    assert (unit.metadata.key, unit.spec.queue) == ("team/a", "q")
+    (pods,) = unit.spec.pod_set
+    assert (pods.name, pods.template.spec.node_name) == ('[{"', "n")
+
+
+def test_it_keeps_nobody_else_of_its_list_or_watch_from_being_read() -> None:
+    items = b",".join([encoded(GOOD), deep("a"), deep("b", labels="3"), encoded(BAD)])
+    page = READER.read_page(b'{"metadata":{"resourceVersion":"9"},"items":[%s]}' % items)
+    good, read, broken, bad = page.items
+    assert good == WANT
+    assert isinstance(read, QueueUnit)
+    assert isinstance(broken, DecodeFailure)
+    assert (broken.name, broken.resource_version) == ("b", "7")
+    assert "labels" in broken.error
+    assert bad == WANT_FAILURE
+    event = READER.read_event(b'{"type":"ADDED","object":%s}' % deep("a"))
+    assert event.object is not None
+    assert event.resource_version == "7"
+
+
+def test_what_is_nested_within_reason_is_not_touched() -> None:
+    body = b'{"a":[[1,{"b":"]["}],[]],"c":%s}' % (b"[" * 150 + b"]" * 150)
+    assert flattened(body) == body
+    assert read_json(body) == json.loads(body)
+    assert read_json(b'{"a":%s,"b":2}' % DEEP)["b"] == 2
+    with pytest.raises(MalformedAnswer):
+        read_json(b"<html>")
 
 
 @pytest.mark.parametrize(

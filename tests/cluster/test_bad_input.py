@@ -1,0 +1,271 @@
+"""Bad input on the real server: what its schema lets through, and what happens around us.
+
+The stories with more cases and virtual time are in `tests/scenarios/test_bad_input.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from tests.cluster.api_audit import CONTROLLERS_AGENT
+from tests.cluster.conftest import Cluster
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import (
+    ELASTIC_QUOTA_CRD,
+    JOBS,
+    QUOTA_LABEL,
+    UNITS,
+    QueueWorld,
+    condition,
+    unit_view,
+    until,
+)
+from tests.controlplane.api_client import ApiError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+ABSURD: Final = "9e999999999"
+DEEP: Final = 9000
+"""Lists in lists, as deep as the API server lets through, and no schema looks into a template."""
+
+Json = dict[str, Any]
+
+
+def pod_set(**spec: Any) -> Json:
+    return {"name": "main", "count": 1, "template": {"spec": spec}}
+
+
+def requesting(amount: Any) -> Json:
+    return pod_set(containers=[{"name": "c", "resources": {"requests": {"cpu": amount}}}])
+
+
+def ask_raw(world: QueueWorld, method: str, path: str, body: str = "") -> int:
+    """Send what no encoder makes, for an answer that no decoder takes; return the status."""
+    trusted = ssl.create_default_context(cafile=str(world.plane.ca_file))
+    headers = {
+        "Authorization": f"Bearer {world.plane.token}",
+        "Content-Type": "application/json",
+    }
+    with httpx.Client(verify=trusted, timeout=30.0, trust_env=False) as client:
+        url = world.plane.url + path
+        return client.request(method, url, content=body, headers=headers).status_code
+
+
+def reason(world: QueueWorld, unit: str) -> str:
+    return str(condition(world.unit(unit), "QuotaReserved").get("reason", ""))
+
+
+def is_dequeued(scheduler: ProgramProcess, unit: str) -> bool:
+    """Say whether the scheduler knows that it has admitted a unit."""
+    return unit_view(scheduler, unit).get("phase") == "Dequeued"
+
+
+def assert_all_else_goes_on(world: QueueWorld, name: str) -> None:
+    """A unit of another quota starts."""
+    world.create_quota(f"{name}-good", cpu_max=1)
+    world.create_unit(f"{name}-good", f"{name}-good", cpu=1)
+    until(lambda: world.phase(f"{name}-good") == "Dequeued")
+
+
+@pytest.mark.parametrize(
+    ("name", "pods", "want"),
+    [
+        ("text", requesting("abc"), "InvalidDemand"),
+        ("absurd", requesting(ABSURD), "InvalidDemand"),
+        ("negative", requesting("-1"), "InvalidDemand"),
+        ("label", {**pod_set(), "template": {"metadata": {"labels": {"a": 5}}}}, "Unreadable"),
+        ("shape", pod_set(containers={"name": "c"}), "Unreadable"),
+    ],
+)
+def test_what_no_schema_refuses_is_told_on_the_unit(
+    world: QueueWorld, name: str, pods: Json, want: str
+) -> None:
+    world.create_quota(f"bad-{name}", cpu_max=4)
+    world.create_unit(f"bad-{name}", f"bad-{name}", cpu=1, podSet=[pods])
+    until(lambda: reason(world, f"bad-{name}") == want)
+    until(lambda: want in world.event_notes(f"bad-{name}"))
+    assert_all_else_goes_on(world, f"bad-{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "amount"), [("large", "1e30"), ("larger", "9e99"), ("tiny", "1n")]
+)
+def test_a_job_with_an_odd_amount_holds_up_nobody(
+    world: QueueWorld, name: str, amount: str
+) -> None:
+    """What the API server takes for a Job is queued; the next Job runs.
+
+    An exponent like that of `ABSURD` keeps the API server itself busy for ever.
+    """
+    world.create_quota(f"odd-{name}", cpu_max=2)
+    world.create_job(f"odd-{name}", f"odd-{name}", cpu=amount, suspend=True)
+    until(lambda: world.unit_of(f"odd-{name}"))
+    world.create_job(f"odd-{name}-next", f"odd-{name}", suspend=True)
+    until(lambda: condition(world.job(f"odd-{name}-next"), "Complete"))
+
+
+def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
+    """The unit carries what is read of it; the rest stays with the job."""
+    world.create_quota("fat", cpu_max=1)
+    environment = [{"name": f"V{n}", "value": "x" * 1000} for n in range(200)]
+    resources = {"requests": {"cpu": "1"}}
+    container = {"name": "c", "image": "none", "env": environment, "resources": resources}
+    run_seconds = {"koord-queue.test/run-seconds": "0.5"}
+    template = {
+        "metadata": {"annotations": run_seconds},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    labels = {QUOTA_LABEL: "fat"}
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "fat", "labels": labels},
+        "spec": {"suspend": True, "template": template},
+    }
+    world.api.request("POST", JOBS.format("default"), body)
+    unit = until(lambda: world.unit_of("fat"))
+    assert len(str(unit)) < 5000
+    until(lambda: condition(world.job("fat"), "Complete"))
+    big = [pod_set(containers=[container])]
+    world.create_unit("fat-by-hand", "fat", cpu=1, podSet=big)
+    until(lambda: world.phase("fat-by-hand") == "Dequeued")
+    world.finish_unit("fat-by-hand")
+
+
+def test_two_controllers_with_the_same_flags_and_no_election_do_no_harm(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """Guarded patches and names from uids: each Job has one unit, is released once, and runs."""
+    twin = world.start_controllers("--leader-elect=false")
+    world.create_quota("twins", cpu_max=3)
+    names = [f"twin-{number}" for number in range(9)]
+    for number, name in enumerate(names):
+        world.create_job(name, "twins", suspend=number % 2 == 0)
+    until(lambda: all(condition(world.job(name), "Complete") for name in names), 60.0)
+    units = [unit for unit in world.units() if unit["metadata"]["name"].startswith("twin-")]
+    assert sorted(unit["spec"]["consumerRef"]["name"] for unit in units) == names
+    until(lambda: all(unit_view(cluster.scheduler, name)["phase"] == "Succeed" for name in names))
+    for name in names:
+        written = world.audit.requests(CONTROLLERS_AGENT, name)
+        releases = [each for each in written if each.is_release and each.status == 200]
+        assert len(releases) <= 2, name  # the second said the same, guarded by the version
+        assert len(world.pods(name)) == 1, name
+    assert twin.stop() == 0
+
+
+def test_two_controllers_with_an_election_one_works(world: QueueWorld) -> None:
+    """A third and a fourth, with a lease of their own: the follower is ready, and takes over."""
+    fast = (
+        "--leader-elect-lease-name=pair",
+        "--leader-elect-lease-duration=6",
+        "--leader-elect-renew-deadline=4",
+        "--leader-elect-retry-period=0.5",
+    )
+    first = world.start_controllers(*fast)
+    path = "/apis/coordination.k8s.io/v1/namespaces/koord-queue/leases/pair"
+    holder = until(lambda: world.api.request("GET", path)["spec"].get("holderIdentity"))
+    second = world.start_controllers(*fast)
+    assert second.get_health("/readyz") == 200
+    time.sleep(2.0)
+    assert world.api.request("GET", path)["spec"]["holderIdentity"] == holder
+    assert first.stop() == 0
+    until(lambda: world.api.request("GET", path)["spec"].get("holderIdentity") not in {"", holder})
+    assert second.stop() == 0
+
+
+# --- what is missing, or away, when a program starts ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def quiet(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """An API server of its own, to be stopped and to lose a kind."""
+    with QueueWorld(controlplane_binaries) as world:
+        yield world
+
+
+def test_the_api_server_is_down_at_the_start_and_later_for_a_while(quiet: QueueWorld) -> None:
+    quiet.create_quota("down", cpu_max=1)
+    quiet.create_unit("early", "down", cpu=1)
+    quiet.plane.kill_api_server()
+    log = quiet.folder / "early.log"
+    process = ProgramProcess(SCHEDULER, quiet.plane.kubeconfig, log, ["--leader-elect=false"])
+    process.start()
+    try:
+        until(lambda: process.get_health("/livez") == 200)
+        time.sleep(3.0)
+        assert process.get_health("/readyz") == 500
+        assert process.exit_code() is None
+        quiet.plane.restart_api_server()
+        until(lambda: process.get_health("/readyz") == 200)
+        until(lambda: quiet.phase("early") == "Dequeued")
+        quiet.plane.kill_api_server()
+        time.sleep(5.0)
+        assert process.get_health("/livez") == 200
+        quiet.plane.restart_api_server()
+        quiet.finish_unit("early")
+        quiet.create_unit("late", "down", cpu=1)
+        until(lambda: quiet.phase("late") == "Dequeued")
+    finally:
+        assert process.stop() == 0
+    assert "Traceback" not in process.log()
+
+
+def test_both_programs_are_ready_without_the_quota_crd_and_work_when_it_comes(
+    quiet: QueueWorld,
+) -> None:
+    quiet.plane.kubectl("delete", "crd", "elasticquotas.scheduling.sigs.k8s.io")
+    scheduler = quiet.start(SCHEDULER, "--leader-elect=false")
+    controllers = quiet.start(CONTROLLERS, "--enabled-extensions=job", "--leader-elect=false")
+    quiet.create_unit("orphan", "later", cpu=1)
+    until(lambda: reason(quiet, "orphan") == "NoQuota")
+    quiet.plane.apply(ELASTIC_QUOTA_CRD)
+    until(lambda: _has_created(quiet, "later"))
+    until(lambda: quiet.phase("orphan") == "Dequeued")
+    assert unit_view(scheduler, "orphan")["quota"] == "later"
+    assert (scheduler.stop(), controllers.stop()) == (0, 0)
+
+
+def _has_created(world: QueueWorld, quota: str) -> bool:
+    """Create a quota as soon as the server serves its kind."""
+    try:
+        world.create_quota(quota, cpu_max=1)
+    except ApiError as error:
+        if error.status not in {404, 503}:
+            raise
+        return False
+    return True
+
+
+def test_lists_in_lists_in_lists_stop_nobody(quiet: QueueWorld) -> None:
+    """The unit starts, and nobody else notices: what is that deep is of no interest.
+
+    Seen by a watch, and by the list of the next start.
+    """
+    quiet.create_quota("deep", cpu_max=4)
+    pods = json.dumps(requesting("1"))[:-2] + f', "x": {"[" * DEEP}{"]" * DEEP}' + "}}"
+    body = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {"name": "deep", "labels": {QUOTA_LABEL: "deep"}},
+    }
+    text = json.dumps(body)[:-1] + f', "spec": {{"podSet": [{pods}]}}' + "}"
+    units = UNITS.format("default")
+    for attempt in ("watched", "listed"):
+        scheduler = quiet.start(SCHEDULER, "--leader-elect=false")
+        controllers = quiet.start(CONTROLLERS, "--enabled-extensions=job", "--leader-elect=false")
+        if attempt == "watched":
+            assert ask_raw(quiet, "POST", units, text) == 201
+        until(partial(is_dequeued, scheduler, "deep"))
+        assert_all_else_goes_on(quiet, f"deep-{attempt}")
+        assert (scheduler.stop(), controllers.stop()) == (0, 0)
+    # The client of the tests could not read a list with it either.
+    assert ask_raw(quiet, "DELETE", f"{units}/deep") == 200
