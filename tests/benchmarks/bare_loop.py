@@ -22,6 +22,7 @@ UNITS: Final = 3000
 CONNECTIONS: Final = 16
 QUEUES: Final = 10
 WARM_UP_UNITS: Final = 200
+BOTH: Final = ("kube-apiserver", "etcd", "player")
 SETTLE_SECONDS: Final = 3.0
 """The API server digests new CRDs for some seconds."""
 
@@ -78,6 +79,13 @@ def _figures(outcome: LoadOutcome, before: LoadOutcome, after: LoadOutcome) -> l
             unit="units/s",
             control=rate,
             note=f"bare: {before.units_per_second:.0f} before, {after.units_per_second:.0f} after",
+        ),
+        Figure(
+            name="uncontended_cpu_ms_per_unit",
+            value=sum(outcome.cpu_ms_per_unit(name) for name in (*BOTH, "scheduler")),
+            unit="ms/unit",
+            control=sum(mean_of_bare(name) for name in BOTH),
+            note="API server, etcd, player and scheduler: what decides on a machine without rest",
         ),
         Figure(
             name="uncontended_api_cpu_ms_per_unit",

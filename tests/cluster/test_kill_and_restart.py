@@ -232,7 +232,7 @@ class Scenario:
 
 
 def test_every_job_runs_once_whatever_dies(controlplane_binaries: Path) -> None:
-    """Issue 11.4: two kill -9 of each program at random moments, one restart of the API server."""
+    """Two kill -9 of each program at random moments, one restart of the API server."""
     with QueueWorld(controlplane_binaries, jobs=True) as world, ExitStack() as stack:
         scenario = Scenario(world, stack)
         scenario.create_quotas()

@@ -29,15 +29,42 @@ class Interrupted(BaseException):
     """Somebody wants it to end. Not an Exception: nothing on the way may take it for an error."""
 
 
+class Interruption:
+    """The first Ctrl-C, remembered: Python drops what a handler raises inside a finalizer."""
+
+    def __init__(self) -> None:
+        self._came = False
+
+    def come(self, _number: int, _frame: object) -> NoReturn:
+        """Handle a signal."""
+        self._came = True
+        # A second Ctrl-C must not cut short the removal of what the first one ended.
+        _ignore_signals()
+        raise Interrupted
+
+    def check(self) -> None:
+        """Raise what was dropped."""
+        if self._came:
+            raise Interrupted
+
+
 def main() -> int:
     """The exit status."""
     settings = read_settings(sys.argv[1:], os.environ)
     clock = SystemClock()
     configure_logs(log_format="console", level="error", clock=clock)
     terminal = Terminal(sys.stdout)
+    interruption = Interruption()
     for number in ENDING_SIGNALS:
-        signal.signal(number, _interrupt)
-    run = DemoRun(settings, terminal, clock, make_cluster=make_cluster, on_leaving=_ignore_signals)
+        signal.signal(number, interruption.come)
+    run = DemoRun(
+        settings,
+        terminal,
+        clock,
+        make_cluster=make_cluster,
+        on_leaving=_ignore_signals,
+        check_interruption=interruption.check,
+    )
     try:
         run.run()
     except Interrupted:
@@ -64,12 +91,6 @@ def _ask(question: str) -> str:
     if not sys.stdin.isatty():
         raise DemoFailed("CLUSTER=current asks before it begins, and there is no terminal to ask")
     return input(question)
-
-
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    # A second Ctrl-C must not cut short the removal of what the first one ended.
-    _ignore_signals()
-    raise Interrupted
 
 
 def _ignore_signals() -> None:

@@ -70,6 +70,7 @@ class DemoRun:
         make_cluster: makes the cluster that was asked for, given a folder for its files.
         visitor: called once, when everything is ready.
         on_leaving: called before things are removed: from now on nothing may interrupt.
+        check_interruption: raises when the user has asked to end.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class DemoRun:
         make_cluster: MakeCluster,
         visitor: Visitor | None = None,
         on_leaving: Callable[[], object] = lambda: None,
+        check_interruption: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._terminal = terminal
@@ -88,6 +90,7 @@ class DemoRun:
         self._make_cluster = make_cluster
         self._visitor = visitor
         self._on_leaving = on_leaving
+        self._check_interruption = check_interruption
         self._sink: deque[Seen] = deque()
         self._observer = Observer()
         self._words: dict[str, QueueWords] = {}
@@ -179,6 +182,7 @@ class DemoRun:
             submitter.submit_due(now)
             self._take_events(now)
             programs.check_alive()
+            self._check_interruption()
             self._show(programs, plan, now, began_at)
             if self._picture.ended != last_ended or not submitter.is_done:
                 last_ended, last_news_at = self._picture.ended, now
@@ -188,6 +192,7 @@ class DemoRun:
         self._finish(cluster, programs, plan)
         while not self._settings.once:  # until Ctrl-C
             programs.check_alive()
+            self._check_interruption()
             self._clock.sleep(DEBUG_API_SECONDS)
 
     def _is_through(self, plan: LoadPlan) -> bool:

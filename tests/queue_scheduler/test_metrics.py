@@ -55,8 +55,9 @@ def test_states_are_read_when_a_scrape_asks(kit: ShellKit, registry: CollectorRe
     assert value("queueunits_in_active_queue", queue) == 0
     kit.add_unit("a", cpu=3)
     kit.add_unit("b", cpu=3)
+    kit.add_unit("c", cpu=3)
     kit.dequeue()
-    assert value("queueunits_in_active_queue", queue) == 1
+    assert value("queueunits_in_active_queue", queue) == 2
     assert value("koord_queue_admitted_units_current", queue) == 1
     cpu = {"quota": "team", "resource": "cpu"}
     assert value("dequeued_quota_usage_by_quota", cpu) == 3000

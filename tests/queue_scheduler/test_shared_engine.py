@@ -44,6 +44,18 @@ def test_a_decision_comes_out_and_a_question_is_answered(kit: ShellKit) -> None:
     assert record.uid == kit.unit("a")["metadata"]["uid"]
 
 
+def test_a_decision_wakes_whose_turn_it_is(kit: ShellKit) -> None:
+    takes = {"annotations": {"koord-queue/available-quota-in-queue": "team"}}
+    kit.add_queue("first", metadata=takes, priority=9)
+    kit.add_unit("behind")
+    kit.add_unit("ahead", queue="first")
+    kit.woken.clear()
+    rest = kit.decide("team")
+    assert isinstance(rest, Rest)
+    assert rest.behind == "first"
+    assert kit.woken == ["first"]
+
+
 def test_a_fork_goes_its_own_way(kit: ShellKit) -> None:
     kit.add_unit("a", cpu=4)
     fork = kit.shared.fork()

@@ -17,7 +17,7 @@ from queue_scheduler.waiting_reporter import (
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit
 
 EPSILON = 0.01
 
@@ -142,6 +142,18 @@ def test_a_follower_writes_nothing(desk: Desk) -> None:
     desk.kit.leads = True
     desk.pass_time(FIRST_REPORT_SECONDS + SWEEP_SECONDS + 0.2)
     assert desk.kit.reason("big") == "OverQuotaMax"
+
+
+def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
+    held = HeldWrites()
+    reporter = WaitingReporter(
+        kit.shared, held, kit.note_written, kit.may_write, kit.clock, kit.work_queue()
+    )
+    kit.leads = False
+    reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
+    kit.clock.advance(10.0)
+    assert reporter.step() == SWEEP_SECONDS
+    assert held.writes == []
 
 
 def test_who_has_had_no_turn_yet_has_no_reason(desk: Desk) -> None:

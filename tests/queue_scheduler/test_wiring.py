@@ -82,6 +82,9 @@ def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: SchedulerW
     assert world.scheduler is not None
     assert all(check()[0] for check in world.scheduler.ready_checks().values())
     assert world.writes() == []
+    attempts = {"queue": "team", "result": "scheduled"}
+    value = world.metrics.registry.get_sample_value
+    assert value("job_schedule_attempts_total", attempts) is None
     leadership.leads = True
     world.scheduler.on_started_leading()
     world.settle(2.0)

@@ -249,3 +249,16 @@ def test_a_fork_keeps_books_of_its_own() -> None:
     assert (view.used.get("cpu", 0), other.used["cpu"]) == (0, 4000)
     assert twin.on_quota(quota("new")) == ("quota/new",)
     assert plugin.books.names() == ("team",)
+
+
+def test_a_fork_counts_nodes_of_its_own() -> None:
+    plugin = new_plugin(quota("team", 100), mode=QuotaMode.RUNTIME)
+    plugin.on_node(node("one", allocatable={"cpu": "8"}))
+    twin = plugin.fork()
+    twin.on_node(node("two", allocatable={"cpu": "8"}))
+    plugin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False)
+    twin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False)
+    view, other = plugin.books.view("team"), twin.books.view("team")
+    assert view is not None
+    assert other is not None
+    assert (view.runtime["cpu"], other.runtime["cpu"]) == (8000, 16_000)

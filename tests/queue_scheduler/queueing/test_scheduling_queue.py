@@ -136,6 +136,21 @@ class TestBarriers:
         assert next_place(line) is None
 
 
+def test_units_that_leave_from_the_middle_change_nothing_for_the_others() -> None:
+    line = filled("Block", info(1), info(2), info(3))
+    line.refuse(info(1), NO)
+    assert line.remove(info(2)) is None
+    assert next_place(line) is None
+    assert line.refusal_of(info(3)) == NO
+
+
+def test_a_quota_whose_last_unit_leaves_offers_nothing() -> None:
+    line = filled("Priority", info(1, "a"), info(2, "b"), info(3, "c"))
+    line.remove(info(1, "a"))
+    assert next_place(line) == 2
+    assert sorted(line.quotas()) == ["b", "c"]
+
+
 def test_one_unit_at_a_time_where_pods_are_waited_for() -> None:
     line = filled("Priority", info(1))
     line.in_flight.add(Uid("other"))

@@ -51,6 +51,20 @@ def test_the_cautious_of_two_memories_is_promised() -> None:
     assert why(books, "a", x=1) == (RefusalReason.OVER_RUNTIME, "a")
 
 
+def test_a_first_pod_brings_a_min_into_force() -> None:
+    # Without a pod b has its scaled min, 4; from its first pod on it asks for 8, whatever of.
+    books = new_books()
+    books.on_quota(build_quota("a", minimum={"x": 2}, maximum={"x": 10}))
+    quota = build_quota("b", minimum={"x": 8}, maximum={"x": 10, "y": 10}, lends=False)
+    books.on_quota(quota)
+    books.on_quota(build_quota("c", minimum={"x": 10}, maximum={"x": 10}))
+    books.on_capacity({"x": 10, "y": 10})
+    books.book("one", "a", Demand({"x": 6}))
+    assert why(books, "b", y=1) == (RefusalReason.HURTS_OTHERS, "a")
+    books.book("first", "b", Demand({"y": 1}))
+    assert why(books, "b", y=1) is None
+
+
 def test_a_loan_is_not_called_back() -> None:
     books = new_books()
     for name in "ab":
