@@ -21,7 +21,7 @@ PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 OWN_STEP := tidy properties simulation contracts scenarios cluster
 TEST_STEPS := lint types contracts-imports tidy unit properties contracts scenarios cluster
 # Targets that write checked-in files from the sources.
-GENERATED := crds schema
+GENERATED := crds schema openapi
 
 .PHONY: help
 help: ## this list
@@ -146,6 +146,10 @@ crds: $(STAMP) ## write crds/ from the types
 .PHONY: schema
 schema: $(STAMP) ## write the chart's values.schema.json and the table in its README
 	@$(PY) -m tests.charts.values_reference --write
+
+.PHONY: openapi
+openapi: $(STAMP) ## write the debug API's contract
+	@$(PY) -m queue_scheduler.debug_api.openapi
 
 .PHONY: image
 image: $(STAMP) ## the container image; where no engine answers, the Dockerfile is only checked

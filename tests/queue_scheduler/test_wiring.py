@@ -12,6 +12,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.wiring import read_quota_views
 from shared_api.testing.faults import Match
+from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUOTA_CRD
 
@@ -76,6 +77,7 @@ def test_a_system_at_rest_writes_nothing_and_a_restart_neither(world: SchedulerW
 def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: SchedulerWorld) -> None:
     leadership = Follower()
     world.start(leadership=leadership)
+    world.direct.create(queue_body("team"))
     world.add_quota()
     world.add_unit("a")
     world.settle(5.0)
