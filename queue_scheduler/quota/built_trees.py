@@ -10,7 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from queue_scheduler.quota.guarantee import entitle
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    QuotaProblem,
+    QuotaRefusal,
+    RefusalReason,
+)
 from queue_scheduler.quota.quota_fit import (
     check_max,
     check_min,
@@ -20,7 +25,6 @@ from queue_scheduler.quota.quota_fit import (
     room,
 )
 from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
-from queue_scheduler.quota.quota_lookup import QuotaLookup
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, SpecialQuotas
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
@@ -39,9 +43,9 @@ class BuiltTrees:
         "_asked",
         "_counts_pending",
         "_mode",
+        "_problems",
         "books",
         "forest",
-        "lookup",
         "settings",
         "trees",
         "walks",
@@ -58,6 +62,7 @@ class BuiltTrees:
         self.settings = settings
         self._mode = settings.mode
         self._asked: tuple[Demand, str, int] | None = None
+        self._problems: dict[str, list[QuotaProblem]] | None = None
         self._counts_pending = settings.foreign_pending
         specials = _special_specs(settings, specs)
         divides_specials = (
@@ -68,7 +73,6 @@ class BuiltTrees:
             multi_quota_tree=settings.multi_quota_tree,
             specials=specials if divides_specials else (),
         )
-        self.lookup = QuotaLookup(specs)
         self.trees = {
             tree_id: TreeBooks(tree, settings, () if divides_specials or tree_id else specials)
             for tree_id, tree in self.forest.trees.items()
@@ -200,6 +204,14 @@ class BuiltTrees:
         """Return a quota's books, or the root's by its name."""
         tree = self.trees[tree_id]
         return tree.root if name == tree.root.name else tree.nodes.get(name)
+
+    def problems_of(self, quota: str) -> tuple[QuotaProblem, ...]:
+        """Return what is wrong with the quotas of one name."""
+        if self._problems is None:
+            self._problems = {}
+            for problem in self.forest.problems:
+                self._problems.setdefault(problem.quota, []).append(problem)
+        return tuple(self._problems.get(quota, ()))
 
     def room(self, tree_id: str, name: str, reason: RefusalReason, key: str) -> int | None:
         """Return what is left under a limit; None: there is no such limit."""

@@ -27,6 +27,7 @@ from queue_scheduler.quota.quota_decision import (
     QuotaView,
 )
 from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota.quota_lookup import QuotaLookup
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_views import build_view
@@ -50,6 +51,7 @@ class QuotaBooks:
         self._waiting = WaitingRoom()
         # Follows from the above; None until somebody asks.
         self._trees: BuiltTrees | None = None
+        self._lookup: QuotaLookup | None = None
 
     # --- facts: each is a level, repeating it changes nothing -----------------------------------
 
@@ -59,6 +61,7 @@ class QuotaBooks:
         key = (spec.namespace, spec.name)
         if self._specs.get(key) != spec:
             self._specs[key] = spec
+            self._lookup = None
             self._outdate()
 
     def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
@@ -69,6 +72,7 @@ class QuotaBooks:
         spec = self._specs.get((namespace, name))
         if spec is not None and (not uid or spec.uid == uid):
             del self._specs[namespace, name]
+            self._lookup = None
             self._outdate()
 
     def on_capacity(self, total: Mapping[str, int] | None) -> None:
@@ -277,11 +281,14 @@ class QuotaBooks:
         """Return one quota with its numbers, or None."""
         trees = self._trees or self._build()
         books = trees.books.get(name)
-        specs = [spec for spec in self._specs.values() if spec.name == name]
-        spec = books.spec if books is not None else min(specs, key=_age, default=None)
-        if spec is None:
-            return None
-        problems = tuple(problem for problem in trees.forest.problems if problem.quota == name)
+        if books is not None:
+            spec = books.spec
+        else:
+            specs = [spec for spec in self._specs.values() if spec.name == name]
+            if not specs:
+                return None
+            spec = min(specs, key=_age)
+        problems = trees.problems_of(name)
         account = self._ledger.accounts.get(name, Account())
         return build_view(spec, trees, account, problems)
 
@@ -298,11 +305,17 @@ class QuotaBooks:
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota koord-scheduler charges a pod to; the default quota when none."""
-        return (self._trees or self._build()).lookup.quota_of_pod(labels, namespace)
+        return self._names().quota_of_pod(labels, namespace)
 
     def quota_of_namespace(self, namespace: str) -> str:
         """Return the quota of jobs in a namespace, or "": the default quota never counts."""
-        return (self._trees or self._build()).lookup.quota_of_namespace(namespace)
+        return self._names().quota_of_namespace(namespace)
+
+    def _names(self) -> QuotaLookup:
+        # Apart from the trees: while quotas and pods arrive in turns, only names are asked for.
+        if self._lookup is None:
+            self._lookup = QuotaLookup(self._specs.values())
+        return self._lookup
 
     def problems(self) -> tuple[QuotaProblem, ...]:
         """Return what is wrong with quotas, sorted by quota and kind."""

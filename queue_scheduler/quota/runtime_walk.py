@@ -153,23 +153,19 @@ class RuntimeWalk:
         """Divide for these resources; `seeds`: J may be the first pod of q (C2).
 
         Then what q asks for by its min comes into force on resources that J does not take, too.
+        The contract asks for limits on all resources before it asks who is hurt; here the first
+        resource that fails decides, which says no to the same demands, sooner.
         """
-        ways: list[tuple[str, int, list[Level], Memory]] = []
         for key, amount in doubtful:
             for memory in self._memories:
                 levels = self._descend(books, key, amount, memory)
                 refusal = self._over_limit(levels[-1], key, amount)
+                if refusal is None:
+                    refusal = self._over_parents(levels, key, amount)
+                if refusal is None and (amount or seeds):
+                    refusal = self._hurt(levels, key, amount, memory)
                 if refusal is not None:
                     return _within(refusal, levels)
-                ways.append((key, amount, levels, memory))
-        for key, amount, levels, _ in ways:
-            refusal = self._over_parents(levels, key, amount)
-            if refusal is not None:
-                return _within(refusal, levels)
-        for key, amount, levels, memory in ways:
-            refusal = self._hurt(levels, key, amount, memory) if amount or seeds else None
-            if refusal is not None:
-                return _within(refusal, levels)
         return None
 
     def runtimes(self, books: NodeBooks) -> Amounts:

@@ -251,8 +251,8 @@ class TreeBooks:
             self.changed_keys.update(dict.fromkeys(self.root.governed_keys))
         elif books.reserve:
             self.changed_keys.update(dict.fromkeys(books.reserve))
-            if books.parent is not None:
-                books.parent.divided.clear()
+            assert books.parent is not None
+            books.parent.divided.clear()
 
     def charge_non_preemptible(self, books: NodeBooks, items: Items) -> None:
         """The same for the non-preemptible part, which is limited by min as well."""

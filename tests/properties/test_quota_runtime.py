@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.quota.built_trees import BuiltTrees
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
 from queue_scheduler.quota.runtime_quota import Claim, DivisionRules, divide
 from queue_scheduler.quota.scheduler_memory import cautious_runtimes
@@ -29,6 +29,15 @@ def random_trees(rng: random.Random, scale: int) -> BuiltTrees:
     return books.trees
 
 
+# The contract's steps in their order. The walk takes resource by resource, so that it may come to
+# a later step of one resource before an earlier step of another.
+STEPS = [
+    RefusalReason.OVER_RUNTIME,
+    RefusalReason.OVER_PARENT_RUNTIME,
+    RefusalReason.HURTS_OTHERS,
+]
+
+
 @settings(max_examples=1500, deadline=None)
 @given(SEEDS, SCALES)
 def test_walk_agrees_with_the_contract(seed: int, scale: int) -> None:
@@ -39,7 +48,9 @@ def test_walk_agrees_with_the_contract(seed: int, scale: int) -> None:
         want = check_from_scratch(books, demand)
         if not trees.settings.guarantee_usage:
             got = trees.walks[""].check(books, books.counted(demand.amounts))
-            assert (got and got.reason) == (want and want.reason), (name, demand, got, want)
+            assert (got is None) == (want is None), (name, demand, got, want)
+            if got is not None and want is not None:
+                assert STEPS.index(want.reason) <= STEPS.index(got.reason), (name, got, want)
 
 
 @settings(max_examples=500, deadline=None)

@@ -106,6 +106,16 @@ def test_a_hopeless_pod_blocks_its_quota_and_not_the_branch() -> None:
     assert refusal(books, "b", x=2) == (OVER_PARENT, "p")
 
 
+def test_what_is_pending_is_no_use_to_an_ancestor() -> None:
+    books = books_in(QuotaMode.MIN)
+    books.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 8}, parent="p"))
+    books.on_foreign("pod", "a", {"x": 50})
+    books.book("one", "a", Demand({"x": 2}))
+    assert refusal(books, "b", x=8) is None
+    books.book("one", "a", Demand({"x": 3}))
+    assert refusal(books, "b", x=8) == (OVER_PARENT, "p")
+
+
 def test_what_a_quota_has_too_much_of_blocks_all_of_it() -> None:
     books = books_in(QuotaMode.RUNTIME)
     books.on_quota(build_quota("a", maximum={"x": 8, "y": 2}, parent="p"))

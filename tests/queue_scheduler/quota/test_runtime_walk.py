@@ -60,8 +60,17 @@ def test_a_first_pod_brings_a_min_into_force() -> None:
     books.on_quota(build_quota("c", minimum={"x": 10}, maximum={"x": 10}))
     books.on_capacity({"x": 10, "y": 10})
     books.book("one", "a", Demand({"x": 6}))
-    assert why(books, "b", y=1) == (RefusalReason.HURTS_OTHERS, "a")
+    refusal = books.check("b", Demand({"y": 1}))
+    assert refusal is not None
+    assert (refusal.reason, refusal.other) == (RefusalReason.HURTS_OTHERS, "a")
+    books.wait("w", "b", Demand({"y": 1}), refusal)
+    before = books.view("a")
     books.book("first", "b", Demand({"y": 1}))
+    after = books.view("b")
+    assert before is not None
+    assert after is not None
+    assert (before.runtime["x"], after.runtime["x"]) == (4, 6)
+    assert books.take_woken() == ["w"]
     assert why(books, "b", y=1) is None
 
 
@@ -194,3 +203,23 @@ def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
     books.release("two")
     assert not trees.is_settled(tree, "pa", demand, refusal, seen_at)
     assert books.take_woken() == ["w"]
+
+
+def test_a_level_between_that_gets_tight_is_asked_about_again() -> None:
+    books = new_books(Rounding.HALF_UP)
+    books.on_quota(build_quota("o", maximum={"x": 900}, is_parent=True))
+    for parent in "pr":
+        books.on_quota(build_quota(parent, maximum={"x": 900}, parent="o", is_parent=True))
+        for name in "abc":
+            books.on_quota(build_quota(parent + name, maximum={"x": 500}, parent=parent))
+    books.on_capacity({"x": 990})
+    books.book("one", "pb", Demand({"x": 1}))
+    books.book("two", "pc", Demand({"x": 2}))
+    demand = Demand({"x": 1})
+    refusal = books.check("pa", demand)
+    assert refusal is not None
+    assert refusal.within == "p"
+    tree, seen_at = books.trees.trees[""], books.trees.trees[""].clock
+    assert books.trees.is_settled(tree, "pa", demand, refusal, seen_at)
+    books.book("three", "ra", Demand({"x": 5}))
+    assert not books.trees.is_settled(tree, "pa", demand, refusal, seen_at)
