@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import socket
 import sys
 import urllib.error
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from shared_api.process.clock import Clock
 from tests.controlplane.child_process import ChildProcess, stop_all
+from tests.controlplane.control_plane import PORTS
 from tests.demo.clusters import ROOT, Cluster, DemoFailed
 
 DEBUG_PORT: Final = 19876
@@ -144,15 +146,21 @@ def count_writes(exposition: str) -> int:
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return the preferred port if it is free, else any other that is."""
-    with socket.socket() as listener:
-        # As the server will: a port whose last connections linger is free.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((LOOPBACK, preferred))
-        except OSError:
-            return free_port()
-        port: int = listener.getsockname()[1]
+    """Return the preferred port if it is free, else any other that is.
+
+    Below the range from which the kernel takes ports for outgoing connections: one of those would
+    be given to a connection of the demo's own before the program listens on it.
+    """
+    while True:
+        port = preferred or secrets.choice(PORTS)
+        preferred = 0
+        with socket.socket() as listener:
+            # As the server will: a port whose last connections linger is free.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((LOOPBACK, port))
+            except OSError:
+                continue
         return port
 
 
