@@ -43,12 +43,10 @@ class Reason(StrEnum):
     NO_QUEUE = "NoQueue"
     INVALID_DEMAND = "InvalidDemand"
     INACTIVE = "Inactive"
-    BEING_EVICTED = "BeingEvicted"
     IN_BACKOFF = "InBackoff"
     BLOCKED_FOR_TEST = "BlockedForTest"
     CHECKS_NOT_SERVED = "AdmissionChecksNotServed"
     POLICY_NOT_SERVED = "QueuePolicyNotServed"
-    PHASE_NOT_SERVED = "PhaseNotServed"
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -43,12 +43,10 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.NO_QUEUE: "queue {other} does not exist",
     Reason.INVALID_DEMAND: "{detail}",
     Reason.INACTIVE: "is not active (spec.active is false)",
-    Reason.BEING_EVICTED: "is being evicted",
     Reason.IN_BACKOFF: "waits to be tried again",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",
     Reason.CHECKS_NOT_SERVED: "queue {other}: {detail} by this version",
     Reason.POLICY_NOT_SERVED: "queue {other}: {detail} in this version",
-    Reason.PHASE_NOT_SERVED: "{detail} is not carried out by this version",
 }
 
 
