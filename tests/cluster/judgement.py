@@ -8,6 +8,10 @@ apart from the programs that it judges:
   pods ask for and of what it was admitted with, less what it gave back;
 - living pods of a Job whose unit is in any other state, or gone, take what they ask for.
 
+Where the API could not tell what happened meanwhile (its memory is lost with a restart), an object
+is known before and after only. Such a change gives quota back as early, and takes it as late, as
+may have been, and no order is judged within that time: what is found is true whatever happened.
+
 Pure. CPU is the only resource that these histories have.
 """
 
@@ -38,6 +42,25 @@ class Seen(NamedTuple):
     plural: str
     is_gone: bool
     body: Json
+    unwatched_since: int = 0
+    """It may have changed at any moment after this resourceVersion. 0: it changed at `version`."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sorts by when it happened; among what nobody watched, what gives quota back first."""
+        is_early = self.unwatched_since and not self.takes_quota
+        return (self.unwatched_since if is_early else self.version, self.version)
+
+    @property
+    def takes_quota(self) -> bool:
+        """Say whether quota may be taken from here on."""
+        match self.plural:
+            case "queueunits":
+                return not self.is_gone and is_booked(self.body)
+            case "pods":
+                return not self.is_gone and is_living(self.body)
+            case _:
+                return not self.is_gone
 
 
 @dataclass
@@ -61,7 +84,7 @@ class JobStory:
 
 
 class History:
-    """Feed it with `tell`, in order; it collects in `violations` what should not have been."""
+    """Feed it with `tell_all`; it collects in `violations` what should not have been."""
 
     def __init__(self) -> None:
         self.stories: dict[str, JobStory] = {}
@@ -71,28 +94,40 @@ class History:
         """Milli-CPUs by quota, those below it included."""
         self.peaks: dict[str, int] = {}
         self._quotas: dict[str, Json] = {}
+        self._unwatched: list[tuple[int, int]] = []
 
     def tell_all(self, seen: Iterable[Seen]) -> None:
-        """Take in events of any order."""
-        for each in sorted(seen, key=lambda one: one.version):
-            self.tell(each)
+        """Take in a whole history, its events in any order."""
+        events = sorted(seen, key=lambda one: one.order)
+        self._unwatched = [
+            (each.unwatched_since, each.version) for each in events if each.unwatched_since
+        ]
+        for each in events:
+            self._tell(each)
 
-    def tell(self, seen: Seen) -> None:
-        """Take in the next event."""
+    def _tell(self, seen: Seen) -> None:
         match seen.plural:
             case "elasticquotas":
                 self._on_quota(seen)
             case "jobs":
-                self._note(seen, self._on_job(seen))
+                self._judge_order(seen, self._on_job(seen))
             case "queueunits":
-                self._note(seen, self._on_unit(seen))
+                story = self._story_of_unit(seen.body)
+                self._judge_order(seen, self._on_unit(seen, story))
+                self._charge(seen, story)
             case "pods":
-                self._note(seen, self._on_pod(seen))
+                owner = self._story_of_pod(seen.body)
+                if owner is not None:
+                    self._judge_order(seen, self._on_pod(seen, owner))
+                    self._charge(seen, owner)
             case _:
                 raise AssertionError(seen.plural)
 
-    def _note(self, seen: Seen, violations: Iterator[str]) -> None:
-        self.violations += [f"{each} (resourceVersion {seen.version})" for each in violations]
+    def _judge_order(self, seen: Seen, faults: Iterator[str]) -> None:
+        in_doubt = any(since < seen.version <= until for since, until in self._unwatched)
+        self.violations += [
+            f"{fault} (resourceVersion {seen.version})" for fault in faults if not in_doubt
+        ]
 
     # --- one event ----------------------------------------------------------------------------
 
@@ -123,29 +158,22 @@ class History:
             if story.completions > 1:
                 yield f"{story.name} completed a second time"
 
-    def _on_unit(self, seen: Seen) -> Iterator[str]:
+    def _on_unit(self, seen: Seen, story: JobStory) -> Iterator[str]:
         unit, uid = seen.body, seen.body["metadata"]["uid"]
-        job = unit["spec"].get("consumerRef", {}).get("uid") or uid
-        story = self._story(job, unit["metadata"]["name"])
         before = story.units.pop(uid, {})
         if not seen.is_gone:
             story.units[uid] = unit
             story.quota = story.quota or _labels(unit).get(QUOTA_LABEL, "")
-            if is_booked(unit) and not is_booked(before):
+            ran_unwatched = seen.unwatched_since and phase_of(unit) == "Succeed" != phase_of(before)
+            if (is_booked(unit) or ran_unwatched) and not is_booked(before):
                 story.admissions += 1
         elif is_booked(unit) and story.job:
             yield f"the unit of {story.name} vanished while it was {phase_of(unit)}"
         if len(story.units) > 1:
             yield f"{story.name} has {len(story.units)} units"
-        yield from self._charge(story)
 
-    def _on_pod(self, seen: Seen) -> Iterator[str]:
-        pod, meta = seen.body, seen.body["metadata"]
-        owner = next((o for o in meta.get("ownerReferences", ()) if o.get("controller")), None)
-        if owner is None:
-            return
-        story = self._story(owner["uid"], owner["name"])
-        uid = meta["uid"]
+    def _on_pod(self, seen: Seen, story: JobStory) -> Iterator[str]:
+        pod, uid = seen.body, seen.body["metadata"]["uid"]
         if uid not in story.pods_made and not seen.is_gone:
             story.pods_made.add(uid)
             if is_suspended(story.job):
@@ -158,14 +186,23 @@ class History:
             story.pods.pop(uid, None)
         else:
             story.pods[uid] = pod
-        yield from self._charge(story)
 
     # --- the books ----------------------------------------------------------------------------
 
     def _story(self, uid: str, name: str) -> JobStory:
         return self.stories.setdefault(uid, JobStory(name))
 
-    def _charge(self, story: JobStory) -> Iterator[str]:
+    def _story_of_unit(self, unit: Json) -> JobStory:
+        meta = unit["metadata"]
+        job = unit["spec"].get("consumerRef", {}).get("uid") or meta["uid"]
+        return self._story(job, meta["name"])
+
+    def _story_of_pod(self, pod: Json) -> JobStory | None:
+        owners = pod["metadata"].get("ownerReferences", ())
+        owner = next((each for each in owners if each.get("controller")), None)
+        return None if owner is None else self._story(owner["uid"], owner["name"])
+
+    def _charge(self, seen: Seen, story: JobStory) -> None:
         before, story.charge = story.charge, charge_of(story)
         more = story.charge - before
         for name in self._chain(story.quota) if more else ():
@@ -173,9 +210,9 @@ class History:
             self.peaks[name] = max(self.peaks.get(name, 0), self.used[name])
             most = cpu_milli(self._quotas[name]["spec"]["max"]["cpu"])
             if more > 0 and self.used[name] > most:
-                yield (
+                self.violations.append(
                     f"{story.name} takes quota {name} to {self.used[name]}m CPU of {most}m,"
-                    f" itself {story.charge}m"
+                    f" itself {story.charge}m (resourceVersion {seen.version})"
                 )
 
     def _chain(self, quota: str) -> Iterator[str]:

@@ -52,6 +52,7 @@ class Observer:
         """Kinds, and the resourceVersion after which the server could not tell what happened: of
         what changed twice until the next list, only the last is seen."""
         self._until = dict.fromkeys(PATHS, 0)
+        self._unwatched_since = dict.fromkeys(PATHS, 0)
         self._client = client
         self._stopping = threading.Event()
         self._threads = [
@@ -83,6 +84,7 @@ class Observer:
                 self._watch(plural, known)
             except TooOldError:
                 self.gaps.append((plural, self._until[plural]))
+                self._unwatched_since[plural] = self._until[plural]
                 self._until[plural] = 0
             except (OSError, http.client.HTTPException, ApiError, ValueError):
                 # No server, or it hung up in the middle of a line.
@@ -92,13 +94,17 @@ class Observer:
         """Write down how the list differs from what is known."""
         found = self._client.request("GET", PATHS[plural])
         version = int(found["metadata"]["resourceVersion"])
+        since = self._unwatched_since[plural]
         items = {item["metadata"]["uid"]: item for item in found["items"]}
         gone = [body for uid, body in known.items() if uid not in items]
         for body in gone:
-            self._note(Seen(version, plural, is_gone=True, body=body), known)
+            self._note(Seen(version, plural, is_gone=True, body=body, unwatched_since=since), known)
         for uid, item in items.items():
             if uid not in known or version_of(known[uid]) != version_of(item):
-                self._note(Seen(version_of(item), plural, is_gone=False, body=item), known)
+                news = Seen(
+                    version_of(item), plural, is_gone=False, body=item, unwatched_since=since
+                )
+                self._note(news, known)
         self._until[plural] = version
 
     def _watch(self, plural: str, known: dict[str, Json]) -> None:

@@ -147,6 +147,61 @@ def test_faults_are_found(things: list[tuple[str, Json]], want: str) -> None:
     assert any(want in each for each in found), found
 
 
+def unwatched(version: int, thing: tuple[str, Json], since: int) -> Seen:
+    plural, _, is_gone = thing[0].partition(" ")
+    return Seen(version, plural, bool(is_gone), thing[1], unwatched_since=since)
+
+
+BEFORE = [*GOOD, job("y", suspend=True), unit("y", "Enqueued", cpu=2)]
+"""Quota a has room for two CPUs, and x has one of them."""
+
+
+def judge_after(*unseen: tuple[tuple[str, Json], int]) -> list[str]:
+    """Judge what follows BEFORE: things with their versions, all within one unwatched time."""
+    watched = [
+        Seen(number, thing[0], is_gone=False, body=thing[1])
+        for number, thing in enumerate(BEFORE, start=1)
+    ]
+    history = History()
+    history.tell_all([*watched, *(unwatched(version, thing, 50) for thing, version in unseen)])
+    return history.violations
+
+
+def test_what_ended_unwatched_may_have_ended_before_anything_else() -> None:
+    ended = [pod("x", "Succeeded"), job("x", suspend=False, complete=True), unit("x", "Succeed")]
+    begun = (unit("y", "Dequeued", cpu=2), 60)
+    assert judge_after(begun, *((thing, 70) for thing in ended)) == []
+    assert judge_after(begun, *((gone(thing), 70) for thing in ended)) == []
+    faults = judge_after(begun, (ended[2], 70))  # the pod lives on
+    assert faults[0].startswith("y takes quota a to 3000m")
+
+
+def test_no_order_is_judged_where_nobody_watched() -> None:
+    released = job("y", suspend=False)
+    assert judge_after((released, 60), (pod("y", "Pending", cpu="0"), 61)) == []
+    outside = Seen(200, *released[:1], is_gone=False, body=released[1])
+    history = History()
+    history.tell_all(
+        [
+            *(Seen(n, thing[0], is_gone=False, body=thing[1]) for n, thing in enumerate(BEFORE, 1)),
+            unwatched(60, unit("y", "Enqueued", cpu=1), 50),
+            outside,
+        ]
+    )
+    [fault] = history.violations
+    assert fault.startswith("y was released without being admitted")
+
+
+def test_a_job_that_ran_unwatched_was_admitted_once() -> None:
+    history = History()
+    watched = [Seen(n, thing[0], is_gone=False, body=thing[1]) for n, thing in enumerate(BEFORE, 1)]
+    ended = [pod("y", "Succeeded"), job("y", suspend=False, complete=True), unit("y", "Succeed")]
+    history.tell_all([*watched, *(unwatched(60 + n, thing, 50) for n, thing in enumerate(ended))])
+    story = history.stories["job-y"]
+    assert history.violations == []
+    assert (story.admissions, story.releases, story.completions) == (1, 1, 1)
+
+
 def test_what_was_given_back_is_not_charged() -> None:
     back = [{"name": "x", "count": 1}]
     things = [pod("x", "Succeeded"), unit("x", "Running", reclaimablePods=back)]
