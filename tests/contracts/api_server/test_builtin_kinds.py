@@ -16,7 +16,13 @@ def pod_spec(**spec: Json) -> Json:
 
 def job(name: str, **spec: Json) -> Json:
     template = {"spec": pod_spec(restartPolicy="Never")}
-    whole = {"suspend": True, "template": template, **spec}
+    # Of nobody: the real Job controller would write a status of its own over the one played here.
+    whole = {
+        "suspend": True,
+        "managedBy": "conformance.example.com/nobody",
+        "template": template,
+        **spec,
+    }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": whole}
 
 
