@@ -14,12 +14,18 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 # Processes for the steps that can use several; the others need the machine's cores themselves.
 JOBS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
 PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
+# The same where the tests of a file share what is slow to start.
+PARALLEL_FILES = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=loadfile)
 
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 # The folders that a step of their own runs. `unit` is whatever is left, so that no test is lost.
 OWN_STEP := tidy properties simulation contracts scenarios cluster
-TEST_STEPS := lint types contracts-imports tidy unit properties contracts scenarios cluster
+# Cluster tests elsewhere are an error (tests/conftest.py).
+CLUSTER_FOLDERS := tests/cluster tests/contracts
+# With a plus: beside each other. The first of them shows its output as it comes; the others take
+# what it leaves of the machine.
+TEST_STEPS := lint+types+contracts-imports+tidy unit+contracts scenarios cluster+properties
 # Targets that write checked-in files from the sources.
 GENERATED := crds schema openapi
 
@@ -95,21 +101,21 @@ tidy: $(STAMP) ## rules of this house that no linter knows
 unit: $(STAMP) ## unit tests, one file per module
 	@$(PYTEST) $(PARALLEL) -m "not cluster" $(OWN_STEP:%=--ignore=tests/%) tests
 
-.PHONY: properties
-properties: $(STAMP) ## invariants under generated facts, and whole runs in virtual time
-	@$(PYTEST) $(PARALLEL) -m "not cluster" $(wildcard tests/properties tests/simulation)
-
 .PHONY: contracts
 contracts: $(STAMP) ## recorded and published behaviour of others, replayed
 	@$(PYTEST) -m "not cluster" tests/contracts
 
 .PHONY: scenarios
 scenarios: $(STAMP) ## stories in several acts over the fake API server
-	@$(PYTEST) -m "not cluster" tests/scenarios
+	@$(PYTEST) $(PARALLEL_FILES) -m "not cluster" tests/scenarios
 
 .PHONY: cluster
 cluster: $(STAMP) ## everything that needs the real control plane (built the first time: 6 minutes)
-	@$(PYTEST) -m cluster tests
+	@$(PYTEST) $(PARALLEL_FILES) --no-loadscope-reorder -m cluster $(CLUSTER_FOLDERS)
+
+.PHONY: properties
+properties: $(STAMP) ## invariants under generated facts, and whole runs in virtual time
+	@$(PYTEST) $(PARALLEL) -m "not cluster" $(wildcard tests/properties tests/simulation)
 
 .PHONY: verify
 verify: $(STAMP) ## generated files are current, all checks pass, and nothing changed on the way

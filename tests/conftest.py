@@ -12,6 +12,9 @@ from hypothesis import settings
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.tool_cache import BinariesUnavailable
 
+CLUSTER_FOLDERS = [Path(__file__).with_name(name) for name in ("cluster", "contracts")]
+"""Where the step `cluster` looks for its tests: collecting all others takes longer."""
+
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 # deadline: two cores shared by several processes say nothing about the code's speed; benchmarks
@@ -25,15 +28,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "h
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that asks for the binaries, before ``-m`` selects by marks."""
+    """Mark every test that asks for the binaries, before ``-m`` selects by marks.
+
+    Raises:
+        pytest.UsageError: such a test is where no step would run it.
+    """
     for item in items:
         if isinstance(item, pytest.Function) and "controlplane_binaries" in item.fixturenames:
             item.add_marker("cluster")
+        elsewhere = not any(folder in item.path.parents for folder in CLUSTER_FOLDERS)
+        if elsewhere and item.get_closest_marker("cluster"):
+            names = " and ".join(folder.name for folder in CLUSTER_FOLDERS)
+            raise pytest.UsageError(f"{item.nodeid}: cluster tests are in {names}")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Find or build the binaries before the first test: no test's time limit should pay for it."""
-    if session.config.option.collectonly or hasattr(session.config, "workerinput"):
+    """Find or build the binaries before the first test: no test's time limit should pay for it.
+
+    Of several workers one builds, and the others wait for it.
+    """
+    if session.config.option.collectonly:
         return
     if not any(item.get_closest_marker("cluster") for item in session.items):
         return

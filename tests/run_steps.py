@@ -1,24 +1,39 @@
-"""Runs make targets one after another: ``python -m tests.run_steps lint types unit``.
+"""Runs make targets one after another: ``python -m tests.run_steps lint types+unit cluster``.
 
 Says what each is and how long it took, goes on after a failure so that one run shows them all, and
 closes with one line of counts. A step of pytest counts its tests, from the JUnit file that it
 leaves in build/tests; any other step counts as one.
+
+Steps with a plus between them run side by side. The first one's output is shown as it comes. The
+others get what it leaves of the processors, and their output is shown, whole, when it is through.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
+from types import TracebackType
+from typing import IO, Final, Self
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "tests"
 INTERRUPTED = 130
+INTERRUPTED_SECONDS = 20.0
+"""For a step to clean up after Ctrl-C."""
+LOOK_SECONDS = 0.1
+# Everywhere where there is make. Beside a step whose tests wait for real programs, a step that
+# only computes must not take time from them.
+GIVING_WAY: Final = ("nice", "-n", "19")
 SECONDS_PER_MINUTE = 60
 
 
@@ -42,23 +57,31 @@ class Outcome:
         return f"{self.passed} passed, {self.failed} failed{skipped}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A make target: its name, and what is printed above it."""
+
+    name: str
+    title: str
+    meaning: str
+
+    @property
+    def result(self) -> Path:
+        """Where its tests leave their counts, if it has any."""
+        return RESULTS / f"{self.name}.xml"
+
+
 def main() -> int:
     """The exit status: 1 when a step failed."""
-    steps = sys.argv[1:]
-    meanings = step_meanings((ROOT / "Makefile").read_text(encoding="utf-8"))
     started = monotonic()
     total = Outcome()
     failed: list[str] = []
-    for number, step in enumerate(steps, start=1):
-        title = f"[{number}/{len(steps)}] {step}"
-        print(f"\n{title}: {meanings.get(step, '')}", flush=True)
-        step_started = monotonic()
-        outcome, succeeded = _run(step)
-        total += outcome
-        if not succeeded:
-            failed.append(step)
-        verdict = "passed" if succeeded else "FAILED"
-        print(f"{title}: {verdict} in {in_words(monotonic() - step_started)}", flush=True)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for group in plan(sys.argv[1:], step_meanings(makefile)):
+        for step, outcome, succeeded in _run_side_by_side(group):
+            total += outcome
+            if not succeeded:
+                failed.append(step.name)
     print()
     if failed:
         print(f"failed: {' '.join(failed)} (each can be run alone: make {failed[0]})")
@@ -66,15 +89,92 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _run(step: str) -> tuple[Outcome, bool]:
-    result = RESULTS / f"{step}.xml"
-    result.unlink(missing_ok=True)
-    # The targets below are to see this run's settings, but not its job server.
-    environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
-    command = [os.environ.get("MAKE", "make"), "--no-print-directory", step]
-    status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-    xml = result.read_text(encoding="utf-8") if result.exists() else ""
-    return outcome_of(status, xml), status == 0
+def plan(arguments: Sequence[str], meanings: Mapping[str, str]) -> list[list[Step]]:
+    """Groups of steps that run side by side, from what the command line names."""
+    groups = [argument.split("+") for argument in arguments]
+    count = sum(map(len, groups))
+    numbers = itertools.count(1)
+    return [
+        [
+            Step(
+                name=name,
+                title=f"[{next(numbers)}/{count}] {name}",
+                meaning=meanings.get(name, ""),
+            )
+            for name in group
+        ]
+        for group in groups
+    ]
+
+
+def _run_side_by_side(group: Sequence[Step]) -> Iterator[tuple[Step, Outcome, bool]]:
+    first, *others = group
+    with ExitStack() as stack:
+        print(f"\n{first.title}: {first.meaning}", flush=True)
+        runs = [stack.enter_context(_Run(first, None))]
+        for step in others:
+            output = stack.enter_context(tempfile.TemporaryFile())
+            runs.append(stack.enter_context(_Run(step, output)))
+        for run in runs:
+            while not run.has_ended():
+                # All of them, so that each is timed by its own end.
+                [each.has_ended() for each in runs]
+                sleep(LOOK_SECONDS)
+            yield run.step, *run.tell()
+
+
+class _Run:
+    """A step at work. With `output` it writes there, and gives way to whatever else runs."""
+
+    def __init__(self, step: Step, output: IO[bytes] | None) -> None:
+        self.step = step
+        self._output = output
+        self._started = self._ended = monotonic()
+        step.result.unlink(missing_ok=True)
+        # The targets below are to see this run's settings, but not its job server.
+        environment = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
+        command = [os.environ.get("MAKE", "make"), "--no-print-directory", step.name]
+        if output is not None:
+            command[:0] = GIVING_WAY
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Interrupted, it has been told by the terminal, as this process was."""
+        try:
+            self._process.wait(INTERRUPTED_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()  # make passes it on
+            self._process.wait()
+
+    def has_ended(self) -> bool:
+        """Whether it is through; to be asked often, since it notes when."""
+        if self._process.returncode is None:
+            self._ended = monotonic()
+        return self._process.poll() is not None
+
+    def tell(self) -> tuple[Outcome, bool]:
+        """Show what has not been shown yet, and how it ended."""
+        if self._output is not None:
+            print(f"\n{self.step.title}: {self.step.meaning}", flush=True)
+            self._output.seek(0)
+            sys.stdout.buffer.write(self._output.read())
+        succeeded = self._process.returncode == 0
+        verdict = "passed" if succeeded else "FAILED"
+        seconds = in_words(self._ended - self._started)
+        print(f"{self.step.title}: {verdict} in {seconds}", flush=True)
+        result = self.step.result
+        xml = result.read_text(encoding="utf-8") if result.exists() else ""
+        return outcome_of(self._process.returncode, xml), succeeded
 
 
 def outcome_of(status: int, junit_xml: str) -> Outcome:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.run_steps import Outcome, in_words, outcome_of, step_meanings
+from tests.run_steps import Outcome, in_words, outcome_of, plan, step_meanings
 
 JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 
@@ -39,3 +44,47 @@ def test_durations_in_words(seconds: float, want: str) -> None:
 def test_meanings_are_those_of_make_help() -> None:
     makefile = "lint: $(STAMP) ## ruff: rules\n\t@ruff # no ## here\nverify: lint ## all\n"
     assert step_meanings(makefile) == {"lint": "ruff: rules", "verify": "all"}
+
+
+def test_steps_are_counted_through_all_groups() -> None:
+    groups = plan(["lint", "unit+types", "cluster"], {"types": "mypy"})
+    assert [[step.title for step in group] for group in groups] == [
+        ["[1/4] lint"],
+        ["[2/4] unit", "[3/4] types"],
+        ["[4/4] cluster"],
+    ]
+    assert groups[1][1].meaning == "mypy"
+
+
+STAND_IN_FOR_MAKE = """#!/bin/sh
+for step; do :; done
+echo "$step says this"
+[ "$step" != bad-example ]
+"""
+
+
+def test_steps_beside_each_other_are_told_one_after_the_other(tmp_path: Path) -> None:
+    make = tmp_path / "make"
+    make.write_text(STAND_IN_FOR_MAKE)
+    make.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.run_steps", "an-example+bad-example", "last-example"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "MAKE": str(make)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if "says" in line or " in " in line]
+    assert [line.partition(" in ")[0] for line in said] == [
+        "an-example says this",
+        "[1/3] an-example: passed",
+        "bad-example says this",
+        "[2/3] bad-example: FAILED",
+        "last-example says this",
+        "[3/3] last-example: passed",
+        "2 passed, 1 failed",
+    ]
+    assert "failed: bad-example (each can be run alone: make bad-example)" in done.stdout
+    assert done.returncode == 1

@@ -144,20 +144,25 @@ def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
 def test_two_controllers_with_the_same_flags_and_no_election_do_no_harm(
     cluster: Cluster, world: QueueWorld
 ) -> None:
-    """Guarded patches and names from uids: each Job has one unit, is released once, and runs."""
+    """Guarded patches and names from uids: each Job has one unit, and runs once."""
     twin = world.start_controllers("--leader-elect=false")
     world.create_quota("twins", cpu_max=3)
     names = [f"twin-{number}" for number in range(9)]
     for number, name in enumerate(names):
         world.create_job(name, "twins", suspend=number % 2 == 0)
-    until(lambda: all(condition(world.job(name), "Complete") for name in names), 60.0)
+    # One may release a Job, and the other suspend it again before it hears of the admission. Has
+    # the Job controller seen neither, it confirms nothing, and is given a minute before it goes on.
+    until(lambda: all(condition(world.job(name), "Complete") for name in names), 150.0)
     units = [unit for unit in world.units() if unit["metadata"]["name"].startswith("twin-")]
     assert sorted(unit["spec"]["consumerRef"]["name"] for unit in units) == names
     until(lambda: all(unit_view(cluster.scheduler, name)["phase"] == "Succeed" for name in names))
     for name in names:
         written = world.audit.requests(CONTROLLERS_AGENT, name)
-        releases = [each for each in written if each.is_release and each.status == 200]
-        assert len(releases) <= 2, name  # the second said the same, guarded by the version
+        done = [each for each in written if each.resource == "jobs" and each.status == 200]
+        releases = [number for number, each in enumerate(done) if each.is_release]
+        later = [each.body.get("spec", {}).get("suspend") for each in done[releases[0] :]]
+        # Of two, the second said the same, guarded by the version.
+        assert len(releases) <= 2 * (1 + later.count(True)), name
         assert len(world.pods(name)) == 1, name
     assert twin.stop() == 0
 
@@ -175,7 +180,7 @@ def test_two_controllers_with_an_election_one_works(world: QueueWorld) -> None:
     holder = until(lambda: world.api.request("GET", path)["spec"].get("holderIdentity"))
     second = world.start_controllers(*fast)
     assert second.get_health("/readyz") == 200
-    time.sleep(2.0)
+    time.sleep(1.0)  # two retry periods
     assert world.api.request("GET", path)["spec"]["holderIdentity"] == holder
     assert first.stop() == 0
     until(lambda: world.api.request("GET", path)["spec"].get("holderIdentity") not in {"", holder})
@@ -201,14 +206,14 @@ def test_the_api_server_is_down_at_the_start_and_later_for_a_while(quiet: QueueW
     process.start()
     try:
         until(lambda: process.get_health("/livez") == 200)
-        time.sleep(3.0)
+        time.sleep(1.5)
         assert process.get_health("/readyz") == 500
         assert process.exit_code() is None
         quiet.plane.restart_api_server()
         until(lambda: process.get_health("/readyz") == 200)
         until(lambda: quiet.phase("early") == "Dequeued")
         quiet.plane.kill_api_server()
-        time.sleep(5.0)
+        time.sleep(2.5)
         assert process.get_health("/livez") == 200
         quiet.plane.restart_api_server()
         quiet.finish_unit("early")

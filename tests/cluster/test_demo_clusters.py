@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,20 +22,61 @@ from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where
 from tests.demo.terminal import Terminal
 
+pytestmark = pytest.mark.timeout(300)
+
 ROOT = Path(__file__).parents[2]
-SHORT = ("--jobs", "40", "--submit-seconds", "8")
+SHORT = ("--jobs", "40", "--submit-seconds", "4")
+READY_SECONDS = 90.0
+RUN_SECONDS = 240.0
+GONE_SECONDS = 60.0
 
 
-def start_local(folder: Path, *flags: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.demo", *SHORT, *flags],
-        cwd=ROOT,
-        env={**os.environ, "CLUSTER": "local", "DEMO": "", "TMPDIR": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+class LocalDemo:
+    """The demo as a process, with a folder for temporary files of its own."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        self._output = folder / "output.txt"
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.demo", *SHORT, *flags],
+                cwd=ROOT,
+                env={**os.environ, "CLUSTER": "local", "DEMO": "", "TMPDIR": str(self.temporary)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def wait_for_output(self, text: str) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while text not in self.output:
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.05)
+
+    def leaves_nothing(self) -> bool:
+        return not processes_with(str(self.temporary)) and not list(self.temporary.iterdir())
+
+
+@pytest.fixture
+def start(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Callable[..., LocalDemo]]:
+    """Start one; whatever becomes of the test, it ends."""
+    assert controlplane_binaries.is_dir()
+    started: list[LocalDemo] = []
+
+    def start_one(*flags: str) -> LocalDemo:
+        started.append(LocalDemo(tmp_path, *flags))
+        return started[-1]
+
+    yield start_one
+    for demo in started:
+        demo.process.kill()
+        demo.process.wait()
 
 
 def processes_with(text: str) -> list[int]:
@@ -48,26 +90,22 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
-@pytest.mark.usefixtures("controlplane_binaries")
-def test_a_short_run_on_a_control_plane_of_its_own(tmp_path: Path) -> None:
-    demo = start_local(tmp_path, "--once")
-    output, _ = demo.communicate(timeout=110)
-    assert demo.returncode == 0, output
-    assert "40 of 40 jobs completed" in output
-    assert "no quota exceeded" in output
-    assert list(tmp_path.iterdir()) == []
+def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., LocalDemo]) -> None:
+    demo = start("--once")
+    assert demo.process.wait(RUN_SECONDS) == 0, demo.output
+    assert "40 of 40 jobs completed" in demo.output
+    assert "no quota exceeded" in demo.output
+    assert demo.leaves_nothing()
 
 
-@pytest.mark.usefixtures("controlplane_binaries")
-@pytest.mark.parametrize("seconds", [1.5, 12.0], ids=["while it starts", "while it runs"])
-def test_an_interrupt_leaves_nothing(tmp_path: Path, seconds: float) -> None:
-    demo = start_local(tmp_path)
-    time.sleep(seconds)
-    demo.send_signal(signal.SIGINT)
-    output, _ = demo.communicate(timeout=60)
-    assert demo.returncode == 130, output
-    assert list(tmp_path.iterdir()) == []
-    assert processes_with(str(tmp_path)) == []
+@pytest.mark.parametrize("sign", ["starting", "ready after"], ids=["while it starts", "in the run"])
+def test_an_interrupt_leaves_nothing(start: Callable[..., LocalDemo], sign: str) -> None:
+    demo = start()
+    demo.wait_for_output(sign)
+    time.sleep(1.0)  # not in the first moment of it
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(GONE_SECONDS) == 130, demo.output
+    assert demo.leaves_nothing()
 
 
 def test_a_cluster_that_was_there_is_as_before(
@@ -81,7 +119,7 @@ def test_a_cluster_that_was_there_is_as_before(
         monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig))
         text = io.StringIO()
         run = DemoRun(
-            Settings(where=Where.CURRENT, once=True, jobs=40, submit_seconds=8.0),
+            Settings(where=Where.CURRENT, once=True, jobs=40, submit_seconds=4.0),
             Terminal(text),
             SystemClock(),
             make_cluster=lambda _settings, _folder, clock: CurrentCluster(clock, lambda _: "y"),

@@ -136,12 +136,9 @@ class ControlPlane:
 
     def stop(self) -> None:
         """Ends the processes that it started and removes its folder; may be called twice."""
-        children = dict(self._children)
-        etcd = children.pop("etcd", None)
-        # etcd last: the others would spend their grace on retrying, and fill their logs.
-        stop_all(children.values())
-        if etcd is not None:
-            stop_all([etcd])
+        # Nothing of it is kept. Asked to end, the API server would wait for its watchers first.
+        for child in reversed(self._children.values()):
+            child.kill()
         if self._guardian is not None:
             self._guardian.dismiss()
         if self._folder is not None:

@@ -38,7 +38,7 @@ def test_steps_are_targets() -> None:
     steps = re.search(r"^TEST_STEPS := (.*)$", _text("Makefile"), re.MULTILINE)
     assert steps is not None
     targets = set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.MULTILINE))
-    assert set(steps.group(1).split()) - targets == set()
+    assert set(re.split(r"[ +]", steps.group(1))) - targets == set()
 
 
 def test_ci_runs_the_tests_and_nothing_else() -> None:
