@@ -13,7 +13,7 @@ from queue_controllers.jobframework.managed import Surroundings
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.priority_class import PriorityClass
-from shared_api.quota_names import QuotaNames, build_quota_names
+from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
 from shared_api.well_known_labels import MANAGED_NAMESPACE, QUOTA_NAMESPACES, read_annotation
 
 ObjectT_co = TypeVar("ObjectT_co", covariant=True)
@@ -102,7 +102,8 @@ class SurroundingsReader:
     def _current_names(self) -> QuotaNames:
         changes = self._quota_changes
         if self._names[0] != changes:
-            self._names = (changes, build_quota_names(self._quotas.list()))
+            names = build_quota_names(map(read_named_quota, self._quotas.list()))
+            self._names = (changes, names)
         return self._names[1]
 
     def _current_classes(self) -> tuple[int, Mapping[str, int], int | None]:

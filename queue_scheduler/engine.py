@@ -35,15 +35,15 @@ from queue_scheduler.decision import (
     Rest,
     WriteFailure,
 )
-from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.extension_points import Plugin, WakingInTurn
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES, PRIORITY, QueuePolicy
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_demand import build_grants
 from queue_scheduler.unit_record import Standing, UnitRecord, version_of
-from queue_scheduler.unit_registry import UnitRegistry, unit_key
+from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
@@ -74,7 +74,10 @@ class Engine:
         if line is None or _places_differently(line, queue, policy):
             waiting = self._units.pull_out(line) if line is not None else []
             again = [*waiting, *self._units.held_for(f"queue/{name}")]
-        line = self._units.queues.put(queue, policy, self._plugins.rank(queue))
+        rank = self._plugins.rank(queue)
+        if line is not None and self._units.queues.rank(name) != rank:
+            self._wake_all(line)  # they wait in their queue's place
+        line = self._units.queues.put(queue, policy, rank)
         annotations = queue.metadata.annotations
         line.max_depth = _read_depth(read_annotation(annotations, MAX_DEPTH), line.max_depth)
         waits = read_annotation(annotations, WAIT_FOR_PODS_RUNNING) == "true"
@@ -190,11 +193,12 @@ class Engine:
         record = self._units.records[unit_key(key)]
         info = record.info
         assert info is not None, f"{record.key} is in line without a demand"
-        self._units.queues.served(line)
         self._units.changed_lines[line.name] = None
         refusal = self._plugins.check(info) or self._plugins.reserve(info)
         if refusal is not None:
             return self._refuse(line, info, *refusal)
+        # Who is asked in vain keeps his turn.
+        self._units.queues.served(line)
         return self._start(record, info)
 
     def _refuse(
@@ -352,7 +356,29 @@ class Engine:
                 if line is not None:
                     queues.refresh(line, self._plugins.domains)
             units.changed_lines.clear()
+        for plugin, domain in self._plugins.stirred():
+            self._offer(plugin, domain)
         return queues.take_wakes()
+
+    def _offer(self, plugin: WakingInTurn, domain: str) -> None:
+        """Wake classes of a domain in turn, until a queue that comes before the next can move.
+
+        One that is woken is not always movable: its queue may be backing off, or wait for pods, or
+        somebody stands before it. So it is not enough to wake the first.
+        """
+        queues = self._units.queues
+        ahead = queues.first_place(domain)
+        while (first := plugin.first_woken(domain, queues.place_of, ahead)) is not None:
+            place, waiter = first
+            if ahead is not None and ahead < place:
+                return
+            plugin.stop_waiting(waiter)
+            line = queues.line(waiter[0])
+            if line is not None and line.wake(waiter[1]):
+                queues.refresh(line, self._plugins.domains)
+                ahead = queues.first_place(domain)
+                if ahead is not None and ahead <= place:
+                    return  # nobody who is offered next comes before
 
     def _protect_first_units(self) -> None:
         """Tell who keeps guarantees which unit of each quota waits first."""
@@ -370,11 +396,14 @@ class Engine:
     def _forget_refusals(self) -> None:
         """A copy without some plugins: what they refused is asked again."""
         for line in self._units.queues:
-            for number in line.wake_all():
-                self._plugins.stop_waiting((line.name, number))
-            self._units.changed_lines[line.name] = None
+            self._wake_all(line)
         self._units.queues.on_limits_changed(self._plugins.domains)
         self._settle()
+
+    def _wake_all(self, line: SchedulingQueue) -> None:
+        for number in line.wake_all():
+            self._plugins.stop_waiting((line.name, number))
+        self._units.changed_lines[line.name] = None
 
     def _decided(self, decision: Dequeue) -> UnitRecord | None:
         record = self._units.records.get(decision.unit)

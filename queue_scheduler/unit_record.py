@@ -12,7 +12,7 @@ from enum import Enum
 import msgspec
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
 from queue_scheduler.unit_demand import admitted_amounts
 from shared_api.objects.meta import Uid
@@ -143,6 +143,13 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
         and old.labels == new.labels
         and old.annotations == new.annotations
     )
+
+
+def find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand | None:
+    """Return the demand that was read before, if the unit still asks for the same."""
+    if before is None or before.info is None or before.info.demand is NO_DEMAND:
+        return None
+    return before.info.demand if before.unit.spec == unit.spec else None
 
 
 def judge_place(unit: QueueUnit, queue: Queue | None, name: str) -> Refusal | None:

@@ -20,7 +20,13 @@ from queue_scheduler.bookings import Bookings
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, UnitDemand
+from queue_scheduler.framework.queue_unit_info import (
+    NO_DEMAND,
+    OrderKey,
+    QueueUnitInfo,
+    UnitDemand,
+    unit_key,
+)
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -28,6 +34,7 @@ from queue_scheduler.unit_demand import InvalidDemandError, admitted_amounts, bu
 from queue_scheduler.unit_record import (
     Standing,
     UnitRecord,
+    find_known_demand,
     is_in_flight,
     is_same_claim,
     judge,
@@ -49,7 +56,6 @@ _STAYS_IN = {
     Standing.DECIDED: Standing.BOOKED,
     Standing.BOOKED: Standing.BOOKED,
 }
-_NO_DEMAND = UnitDemand(pod_sets=(), total={})
 
 
 class UnitRegistry:
@@ -126,9 +132,9 @@ class UnitRegistry:
             self.charge_living(record)
             return
         try:
-            demand = _find_known_demand(unit, before) or build_demand(unit)
+            demand = find_known_demand(unit, before) or build_demand(unit)
         except InvalidDemandError as error:
-            demand = _NO_DEMAND
+            demand = NO_DEMAND
             if verdict is not Standing.BOOKED:
                 verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
                 if before is None or before.hold != verdict:
@@ -317,7 +323,9 @@ class UnitRegistry:
         if info is None:
             return
         if standing is Standing.WAITING:
-            self.queues.enqueue(info)
+            woken = self.queues.enqueue(info)
+            if woken is not None:
+                self._plugins.stop_waiting((info.queue, woken))
             self.changed_lines[info.queue] = None
         elif standing is Standing.BOOKED or standing is Standing.DECIDED:
             self._admitted[info.queue] += 1
@@ -486,15 +494,3 @@ class UnitRegistry:
                 assert pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
                 assert charge is not None
                 assert charge.amounts == pods.living(uid), f"{uid} is charged {charge}"
-
-
-def unit_key(order_key: OrderKey) -> str:
-    """Return the unit of a place in line: every order key ends in namespace and name."""
-    return f"{order_key[-2]}/{order_key[-1]}"
-
-
-def _find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand | None:
-    """Return the demand that was read before, if the unit still asks for the same."""
-    if before is None or before.info is None or before.info.demand is _NO_DEMAND:
-        return None
-    return before.info.demand if before.unit.spec == unit.spec else None

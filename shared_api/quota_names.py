@@ -1,18 +1,37 @@
 """Which quota a job, unit or pod belongs to, when only names count. Pure.
 
-Source: koord-scheduler's rule for pods (elasticquota reference 2.3): the label, else a quota in
-the object's namespace that is named like it, else the quota whose `namespaces` annotation lists
-the namespace. Its last resort, the default quota, never counts here: nobody chose it.
+koord-scheduler's rule for pods: the label, else a quota in the object's namespace that is named
+like it, else the quota whose `namespaces` annotation lists the namespace, else the default quota.
+For jobs and units that last resort does not count: nobody chose it.
+
+Source: koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.well_known_labels import QUOTA_NAMESPACES, SPECIAL_QUOTAS, read_quota_name
+from shared_api.well_known_labels import (
+    DEFAULT_QUOTA,
+    QUOTA_NAME,
+    QUOTA_NAMESPACES,
+    SPECIAL_QUOTAS,
+    read_quota_name,
+)
+
+
+class NamedQuota(NamedTuple):
+    """What counts of a quota here; the oldest sorts first."""
+
+    created: str
+    namespace: str
+    name: str
+    listed: tuple[str, ...]
+    """Namespaces that its annotation lists."""
 
 
 class QuotaNames(msgspec.Struct, frozen=True):
@@ -26,25 +45,38 @@ class QuotaNames(msgspec.Struct, frozen=True):
         return self.of_namespaces.get(namespace, "")
 
     def quota_of(self, labels: Mapping[str, str], namespace: str) -> str:
-        """Return the quota that the labels name, else the namespace's, or ""."""
+        """Return the quota that a job's or unit's labels name, else the namespace's, or ""."""
         return read_quota_name(labels) or self.quota_of_namespace(namespace)
 
+    def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
+        """Return the quota that koord-scheduler charges a pod to.
 
-def build_quota_names(quotas: Iterable[ElasticQuota]) -> QuotaNames:
+        A label that names no known quota leads to the default quota, whatever the namespace.
+        """
+        name = labels.get(QUOTA_NAME) or self.quota_of_namespace(namespace)
+        return name if name in self.known or name in SPECIAL_QUOTAS else DEFAULT_QUOTA
+
+
+def build_quota_names(quotas: Iterable[NamedQuota]) -> QuotaNames:
     """Return the names of these quotas; where two claim a namespace, the oldest has it."""
     named: dict[str, str] = {}
     listed: dict[str, str] = {}
     known: set[str] = set()
-    for quota in sorted(quotas, key=_age):
-        meta = quota.metadata
-        known.add(meta.name)
-        if meta.name in SPECIAL_QUOTAS:
+    for quota in sorted(quotas):
+        known.add(quota.name)
+        if quota.name in SPECIAL_QUOTAS:
             continue
-        if meta.name == meta.namespace:
-            named.setdefault(meta.namespace, meta.name)
-        for namespace in read_namespaces(quota):
-            listed.setdefault(namespace, meta.name)
+        if quota.name == quota.namespace:
+            named[quota.namespace] = quota.name
+        for namespace in quota.listed:
+            listed.setdefault(namespace, quota.name)
     return QuotaNames(known=frozenset(known), of_namespaces={**listed, **named})
+
+
+def read_named_quota(quota: ElasticQuota) -> NamedQuota:
+    """Return what counts of an ElasticQuota."""
+    meta = quota.metadata
+    return NamedQuota(meta.creation_timestamp, meta.namespace, meta.name, read_namespaces(quota))
 
 
 def read_namespaces(quota: ElasticQuota) -> tuple[str, ...]:
@@ -59,8 +91,3 @@ def read_namespaces(quota: ElasticQuota) -> tuple[str, ...]:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except msgspec.MsgspecError:
         return ()
-
-
-def _age(quota: ElasticQuota) -> tuple[str, str, str]:
-    meta = quota.metadata
-    return (meta.creation_timestamp, meta.namespace, meta.name)

@@ -25,8 +25,8 @@ plugin's, the object a callable `(arguments: Mapping, handle: Handle) -> plugin`
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Protocol, Self, runtime_checkable
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -188,6 +188,44 @@ class Waking(Protocol):
 
     def take_woken(self) -> list[Waiter]:
         """Return, once and in a fixed order, the classes that may start now; they are forgotten."""
+        ...
+
+
+Place = tuple[Any, ...]
+"""Sorts classes by whose turn it is; that of a class grows only."""
+
+
+@runtime_checkable
+class WakingInTurn(Protocol):
+    """Tells which refused class comes first of those that a change may have enabled.
+
+    Better than `Waking` where many wait for the same limit: room for one is offered to the first,
+    and when he has taken it, the others need not be asked. Whoever has a domain
+    (`Contention.domains`) is offered it in turn with all others there; the domain "" is of those
+    who compete with nobody.
+    """
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        """Remember a class that this plugin's Filter refused."""
+        ...
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """Forget a class, which was woken or left; it may be unknown."""
+        ...
+
+    def stirred_domains(self) -> list[str]:
+        """Return the domains in which some class may start now, in a fixed order."""
+        ...
+
+    def first_woken(
+        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
+    ) -> tuple[Place, Waiter] | None:
+        """Return the first class of a domain that may start now, with its place, or None.
+
+        Of the facts before the last call of `stirred_domains`. It goes on waiting. None means that
+        every class that waits would be refused again. What comes after `before` will not be offered
+        now, so it need not be looked at closely.
+        """
         ...
 
 

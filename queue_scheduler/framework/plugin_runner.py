@@ -36,8 +36,13 @@ class PluginRunner:
         self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
         self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
         self._waking = [p for p in plugins if isinstance(p, points.Waking)]
+        self._waking_in_turn = [p for p in plugins if isinstance(p, points.WakingInTurn)]
+        self._all_waking: tuple[points.Waking | points.WakingInTurn, ...] = (
+            *self._waking,
+            *self._waking_in_turn,
+        )
         # By identity: asking a runtime protocol is too slow for every refusal.
-        self._waking_by_id = {id(p): p for p in self._waking}
+        self._waking_by_id = {id(p): p for p in self._all_waking}
         self._contention = [p for p in plugins if isinstance(p, points.Contention)]
         self._guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
         self.has_guarantees = bool(self._guarantees)
@@ -122,11 +127,11 @@ class PluginRunner:
     def stop_waiting(self, waiter: points.Waiter) -> None:
         """Forget a class."""
         self._wait_for_anything.pop(waiter, None)
-        for plugin in self._waking:
+        for plugin in self._all_waking:
             plugin.stop_waiting(waiter)
 
     def take_woken(self, *, anything_changed: bool) -> list[points.Waiter]:
-        """Return the classes that may start now."""
+        """Return the classes that may start now, but those that are offered in turn."""
         woken: list[points.Waiter] = []
         if anything_changed and self._wait_for_anything:
             woken.extend(self._wait_for_anything)
@@ -134,6 +139,14 @@ class PluginRunner:
         for plugin in self._waking:
             woken.extend(plugin.take_woken())
         return woken
+
+    def stirred(self) -> list[tuple[points.WakingInTurn, str]]:
+        """Return plugins with the domains in which they may offer something."""
+        return [
+            (plugin, domain)
+            for plugin in self._waking_in_turn
+            for domain in plugin.stirred_domains()
+        ]
 
     def domains(self, quota: str) -> frozenset[str]:
         """Return the limits that units of the quota compete for."""

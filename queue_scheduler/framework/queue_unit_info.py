@@ -7,7 +7,7 @@ fork of the engine shares records with the original, and plugins may keep them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -43,6 +43,10 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     total: Amounts
 
 
+NO_DEMAND: Final = UnitDemand(pod_sets=(), total={})
+"""Of a unit whose demand can not be read."""
+
+
 class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
     """A unit with a valid demand that is mapped to a queue and a quota.
 
@@ -72,3 +76,8 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
     def priority(self) -> int:
         """`spec.priority`; absent is 0."""
         return self.unit.spec.priority or 0
+
+
+def unit_key(order_key: OrderKey) -> str:
+    """Return the unit of a place in line: every order key ends in namespace and name."""
+    return f"{order_key[-2]}/{order_key[-1]}"

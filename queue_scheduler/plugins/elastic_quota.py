@@ -11,13 +11,14 @@ named like the quota. A queue other than that one must list the quota in its ann
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, cast
 
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
+    Place,
     QueueDirectory,
     Unmapped,
     Waiter,
@@ -132,15 +133,23 @@ class ElasticQuotaPlugin:
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Leave a refused class with the books."""
-        self.books.wait(waiter, info.quota, _demand(info), _translate_back(refusal))
+        domain = next(iter(self.domains(info.quota)), "")
+        self.books.wait(waiter, info.quota, _demand(info), _translate_back(refusal), domain=domain)
 
     def stop_waiting(self, waiter: Waiter) -> None:
         """Forget a class."""
         self.books.stop_waiting(waiter)
 
-    def take_woken(self) -> list[Waiter]:
-        """Return the classes that changes may have enabled."""
-        return cast("list[Waiter]", self.books.take_woken())
+    def stirred_domains(self) -> list[str]:
+        """Return the domains in which changes may have enabled somebody."""
+        return self.books.stirred_domains()
+
+    def first_woken(
+        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
+    ) -> tuple[Place, Waiter] | None:
+        """Return the first class that changes may have enabled, with its place."""
+        found = self.books.first_woken(domain, place_of, before)
+        return None if found is None else (found[0], cast("Waiter", found[2]))
 
     def domains(self, quota: str) -> frozenset[str]:
         """Return what units of the quota compete for.

@@ -20,6 +20,9 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.turn_order import Rank, TurnOrder
 from shared_api.objects.queue import Queue
 
+Place = tuple[Rank, int, str, OrderKey | None]
+"""Sorts units of all queues: by their queue's turn, then by their place in its line."""
+
 Domains = Callable[[str], frozenset[str]]
 """From the name of a quota to the limits its units compete for."""
 
@@ -49,6 +52,10 @@ class QueueSet:
         """Return the Queue object of that name, or None (`QueueDirectory`)."""
         line = self._queues.get(name)
         return line.queue if line is not None else None
+
+    def rank(self, name: str) -> Rank | None:
+        """Return the rank of a queue, or None."""
+        return self._ranks.get(name)
 
     def line(self, name: str) -> SchedulingQueue | None:
         """Return the line of a queue, or None."""
@@ -80,14 +87,15 @@ class QueueSet:
 
     # --- units come and go --------------------------------------------------------------------
 
-    def enqueue(self, info: QueueUnitInfo) -> None:
-        """Put a unit in its queue's line."""
-        self._queues[info.queue].add(info)
+    def enqueue(self, info: QueueUnitInfo) -> int | None:
+        """Put a unit in its queue's line; return the number of its class if that wakes by it."""
+        woken = self._queues[info.queue].add(info)
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
             queues[info.queue] = None
             self._competes.pop(info.queue, None)
         self._changed_heads[info.quota] = None
+        return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
         """Take a unit out of line; return the number of its class if that is empty now."""
@@ -156,6 +164,17 @@ class QueueSet:
     def queue_ahead_of(self, name: str) -> str:
         """Return the queue whose turn comes before this movable one's, or ""."""
         return self._turns.queue_ahead_of(name)
+
+    def place_of(self, waiter: tuple[str, int]) -> Place:
+        """Return the place of a class (queue, number): its queue's turn, and its first unit's."""
+        name, number = waiter
+        line = self._queues[name]
+        return (self._ranks[name], line.turn, name, line.head_of(number))
+
+    def first_place(self, domain: str) -> Place | None:
+        """Return the place of the unit that is decided next in a domain, or None."""
+        entry = self._turns.first_entry(domain)
+        return None if entry is None else (*entry, self._queues[entry[2]].next_key())
 
     def served(self, line: SchedulingQueue) -> None:
         """Note that the queue had its turn."""

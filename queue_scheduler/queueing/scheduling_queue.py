@@ -181,15 +181,22 @@ class SchedulingQueue:
 
     # --- who waits ----------------------------------------------------------------------------
 
-    def add(self, info: QueueUnitInfo) -> None:
-        """Put a unit in line."""
+    def add(self, info: QueueUnitInfo) -> int | None:
+        """Put a unit in line; return the number of its class if that slept and wakes by it.
+
+        A class sleeps in the place of its first unit. One that comes before it has to be asked.
+        """
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
         self.length += 1
         head = unit_class.order.first()
-        if head is not unit_class.head:
-            unit_class.head = head
-            self._note(unit_class)
+        if head is unit_class.head:
+            return None
+        unit_class.head = head
+        is_woken = unit_class.refusal is not None
+        unit_class.refusal = None
+        self._note(unit_class)
+        return unit_class.number if is_woken else None
 
     def remove(self, info: QueueUnitInfo) -> int | None:
         """Take a unit out; return the number of its class if that is empty now."""
@@ -216,6 +223,11 @@ class SchedulingQueue:
     def class_number(self, info: QueueUnitInfo) -> int:
         """Return the number of a waiting unit's class: a name for it that survives a fork."""
         return self._classes[info.class_key].number
+
+    def head_of(self, number: int) -> OrderKey | None:
+        """Return the place of the first unit of the class of that number, or None."""
+        unit_class = self._numbered.get(number)
+        return unit_class.head if unit_class is not None else None
 
     def is_asleep(self, number: int) -> bool:
         """Say whether the class of that number exists and is refused."""

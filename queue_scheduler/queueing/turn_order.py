@@ -3,7 +3,8 @@
 Queues compete when they share a *domain*: a limit that both are charged to (the top of a quota
 chain, or in `runtime` mode the whole tree, whose division every start changes). Within a
 domain the movable queue of the highest rank goes first, and of equal rank the one that was
-served longest ago. The others rest until it is refused, starts its last unit, or backs off.
+served longest ago; to be refused is not to be served. The others rest until it has started one, or
+has nothing more to ask for, or backs off.
 
 The order (rank, turn, name) is total, so the first movable queue of all never waits for
 another: some queue can always go on.
@@ -61,17 +62,22 @@ class TurnOrder:
         known = self._movable.get(name)
         return known[1] if known is not None else None
 
-    def first_of(self, domain: str) -> str:
-        """Return the queue whose turn it is in a domain, or ""."""
+    def first_entry(self, domain: str) -> Entry | None:
+        """Return the entry of the queue whose turn it is in a domain, or None."""
         heap = self._heaps.get(domain)
         while heap:
             entry = heap[0]
             known = self._movable.get(entry[2])
             if known is not None and known[0] == entry and domain in known[1]:
-                return entry[2]
+                return entry
             heappop(heap)
         self._heaps.pop(domain, None)
-        return ""
+        return None
+
+    def first_of(self, domain: str) -> str:
+        """Return the queue whose turn it is in a domain, or ""."""
+        entry = self.first_entry(domain)
+        return "" if entry is None else entry[2]
 
     def queue_ahead_of(self, name: str) -> str:
         """Return a queue that must go before this movable one, or ""."""

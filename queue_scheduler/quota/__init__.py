@@ -6,8 +6,7 @@ Read in this order:
    what can be set, and what goes together.
 2. ``quota_books``: the one door. Facts in, bookings, the question, who to wake.
 3. ``quota_spec``: one ElasticQuota in exact amounts; ``quota_tree``: its parents and children, and
-   what is wrong with a broken chain (``quota_rules``); ``quota_lookup``: which quota a pod or
-   namespace belongs to; ``capacity``: what the nodes have; ``terminating_pods``: which pods count.
+   what is wrong with a broken chain (``quota_rules``); ``capacity``: what the nodes have.
 4. ``runtime_quota``: how much of a parent's amount each child gets, as koord-scheduler divides it;
    ``runtime_contract``: what a queue may promise ahead of it; ``scheduler_memory``: what a queue
    can not know about it. All three from scratch: the yardstick.
@@ -19,5 +18,5 @@ Read in this order:
 7. ``waiting_room``: who waits for which limit. ``quota_views``: numbers for people.
 
 Not here: ElasticQuota objects as they come over the wire (``shared_api.objects.elastic_quota``),
-and pods: their demand arrives as a fact.
+pods: their demand arrives as a fact; and which quota they belong to (``shared_api.quota_names``).
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from queue_scheduler.quota.guarantee import entitle
+from queue_scheduler.quota.guarantee import entitle, room_beside
 from queue_scheduler.quota.quota_decision import (
     Demand,
     QuotaProblem,
@@ -61,7 +61,7 @@ class BuiltTrees:
         specs = list(specs)
         self.settings = settings
         self._mode = settings.mode
-        self._asked: tuple[Demand, str, int] | None = None
+        self._asked: tuple[Mapping[str, int], bool, str, int] | None = None
         self._problems: dict[str, list[QuotaProblem]] | None = None
         self._counts_pending = settings.foreign_pending
         specials = _special_specs(settings, specs)
@@ -115,7 +115,11 @@ class BuiltTrees:
         books = self.books_of_unit(quota)
         tree = books.tree
         asked = self._asked
-        is_foreseen = asked is not None and asked[0] is demand and asked[1:] == (quota, tree.clock)
+        is_foreseen = (
+            asked is not None
+            and asked[0] is demand.amounts
+            and asked[1:] == (demand.non_preemptible, quota, tree.clock)
+        )
         _charge(books, demand, sign, commits=True)
         if is_foreseen and sign > 0:
             self.walks[tree.tree.tree_id].come_true()
@@ -160,7 +164,7 @@ class BuiltTrees:
         if self.settings.guarantee_usage:
             return check_from_scratch(books, demand)
         # Whoever asks books next, as a rule.
-        self._asked = (demand, books.name, tree.clock)
+        self._asked = (demand.amounts, demand.non_preemptible, books.name, tree.clock)
         return self.walks[tree.tree.tree_id].check(books, items)
 
     def _check_sums(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
@@ -216,7 +220,11 @@ class BuiltTrees:
     def room(self, tree_id: str, name: str, reason: RefusalReason, key: str) -> int | None:
         """Return what is left under a limit; None: there is no such limit."""
         books = self.node(tree_id, name)
-        return None if books is None else room(self.trees[tree_id], books, reason, key)
+        if books is None:
+            return None
+        if reason is RefusalReason.GUARANTEE_OF_OTHERS:
+            return room_beside(books.tree, books, key)
+        return room(books.tree, books, reason, key)
 
     def is_settled(
         self, tree: TreeBooks, quota: str, demand: Demand, refusal: QuotaRefusal, seen_at: int

@@ -5,7 +5,7 @@ annotation `node.koordinator.sh/reservation` takes off: its `resources`, with cp
 number of `reservedCPUs` where those are given, floored at 0, and only for the apply policies ""
 and "Default".
 
-Source: elasticquota.md 7.5.
+Source: koordinator, pkg/util/transformer/node_transformer.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The owner's guarantee: what is within min can start, without evicting anybody (decisions C 2).
+"""The owner's guarantee: what is within min can start, without eviction (DECISIONS.md 16).
 
 A quota may borrow what others do not use. When an owner comes back while all of his min is lent, he
 waits until borrowers finish; and he would wait for ever if each time room came free another
@@ -151,6 +151,10 @@ class ProtectedDemands:
             self._counted[quota] = (books, wanted)
         return had is not None
 
+    def is_counted(self, quota: str) -> bool:
+        """Say whether the quota has a demand that counts."""
+        return quota in self._counted
+
     def own(self, quota: str) -> Mapping[str, int]:
         """Return what is counted for the quota itself."""
         counted = self._counted.get(quota)
@@ -187,7 +191,23 @@ def _protect(books: NodeBooks, items: Items, *, sign: int) -> None:
     for node in (*books.chain, books.tree.root):
         for key, amount in items:
             node.protected[key] = node.protected.get(key, 0) + sign * amount
+        if sign < 0 and node.watchers:
+            books.tree.touched[node.name] = node
     books.tree.protected_count += sign
+
+
+def room_beside(tree: TreeBooks, node: NodeBooks, key: str) -> int | None:
+    """Return what a borrower without a protected demand of his own may take at a node.
+
+    None: nothing is kept for anybody there.
+    """
+    others = node.protected.get(key, 0)
+    if others <= 0:
+        return None
+    if node is tree.root:
+        return tree.left(key) - _total_used(node, key) - others
+    limit = node.limits.get(key)
+    return None if limit is None else limit - node.taken(key) - others
 
 
 def check_guarantee(
@@ -232,13 +252,17 @@ def _check_total_kept(
     root = tree.root
     for key, amount in items:
         others = root.protected.get(key, 0) - own.get(key, 0)
-        # What will be used is no more than either: `asked` has mins that are only reserved,
-        # `used` has pods that are over some max.
-        used = min(root.asked.get(key, 0), root.used.get(key, 0))
+        used = _total_used(root, key)
         limit = tree.left(key)
         if others > 0 and limit - used - amount < others:
             return _refusal(root, books, key, limit - others, used, amount, protected)
     return None
+
+
+def _total_used(root: NodeBooks, key: str) -> int:
+    # What will be used is no more than either: `asked` has mins that are only reserved, `used` has
+    # pods that are over some max.
+    return min(root.asked.get(key, 0), root.used.get(key, 0))
 
 
 def _borrows(books: NodeBooks, items: Items) -> bool:

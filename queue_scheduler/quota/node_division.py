@@ -7,7 +7,7 @@ is kept until a child asks for another amount (`tree_books.ask_for` drops it).
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,18 +20,22 @@ Grants: TypeAlias = dict[str, int]
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """A state of the scheduler's memory: which of C2 and C3 to assume (`scheduler_memory`)."""
+    """A state of the scheduler's memory: are those that may be so unseeded, unrefreshed?"""
 
     unseeded: bool = False
     unrefreshed: bool = False
 
+
+MOST_KNOWN: Final = 256
+"""Divisions that are remembered per node and resource until somebody there asks for more or less:
+of a hundred who wait, many ask the same question about the levels above them."""
 
 Row: TypeAlias = tuple[NodeBooks, str, Amounts, int, int, bool]
 """child, its name, what it asks for (running), its min, its weight, whether it lends."""
 
 
 class NodeDivision:
-    """Divides in one tree; `unrefreshed` are the quotas whose min may never be scaled (C3)."""
+    """Divides in one tree; `unrefreshed` are the quotas that may be so (`scheduler_memory`)."""
 
     __slots__ = ("_rounding", "_rows", "_scales", "_tree", "_unrefreshed")
 
@@ -44,19 +48,14 @@ class NodeDivision:
 
     def divide(self, parent: NodeBooks, key: str, total: int | None, memory: Memory) -> Grants:
         """Return what the children get now. A total of None: nobody divides among the parents."""
-        kept = parent.divided.setdefault(key, {})
-        place = (memory.unseeded, memory.unrefreshed)
-        known = kept.get(place)
-        if known is None or known[0] != total:
-            known = kept[place] = (total, self.divide_as_if(parent, key, total, memory))
-        return known[1]
+        return self.divide_as_if(parent, key, total, memory)
 
     def keep(
         self, parent: NodeBooks, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
         """Note a division that `divide_as_if` foresaw: it has come true."""
-        place = (memory.unseeded, memory.unrefreshed)
-        parent.divided.setdefault(key, {})[place] = (total, grants)
+        question = (total, memory.unseeded, memory.unrefreshed, None, 0)
+        parent.divided.setdefault(key, {})[question] = grants
 
     def divide_as_if(
         self,
@@ -68,6 +67,24 @@ class NodeDivision:
         request: int = 0,
     ) -> Grants:
         """Return what they would get of another total, or if `changed` asked for `request`."""
+        known = parent.divided.setdefault(key, {})
+        question = (total, memory.unseeded, memory.unrefreshed, changed, request)
+        grants = known.get(question)
+        if grants is None:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            grants = known[question] = self._divide(parent, key, total, memory, changed, request)
+        return grants
+
+    def _divide(
+        self,
+        parent: NodeBooks,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        changed: NodeBooks | None,
+        request: int,
+    ) -> Grants:
         available = total or 0
         min_sum = parent.min_sums.get(key, 0)
         # Whose min is not scaled; everybody's, where the mins fit.
@@ -123,5 +140,5 @@ class NodeDivision:
 
 
 def may_be_unseeded(books: NodeBooks) -> bool:
-    """Say whether a quota may have had no pod yet (C2)."""
+    """Say whether a quota may have had no pod yet (`scheduler_memory`)."""
     return bool(books.reserve) and not books.children and not has_demand(books)

@@ -5,7 +5,7 @@ The one door of this package. Facts and bookings are kept as they came (the spec
 A change of a quota only throws the trees away: the next question builds them anew, so that many
 changes in a row cost one build.
 
-A question goes through the rules of the mode, the cheap ones first (decisions C 1):
+A question goes through the rules of the mode, the cheap ones first:
 
     max      max x rate at the quota and every ancestor                        quota_fit
     min      min at the quota, max at every ancestor                           quota_fit
@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
+import msgspec
+
 from queue_scheduler.quota.built_trees import BuiltTrees
 from queue_scheduler.quota.guarantee import ProtectedDemands, check_guarantee, entitle
 from queue_scheduler.quota.quota_decision import (
@@ -25,16 +27,25 @@ from queue_scheduler.quota.quota_decision import (
     QuotaProblem,
     QuotaRefusal,
     QuotaView,
+    RefusalReason,
 )
 from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
-from queue_scheduler.quota.quota_lookup import QuotaLookup
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_views import build_view
 from queue_scheduler.quota.tree_books import NodeBooks, TreeBooks
-from queue_scheduler.quota.waiting_room import CONTRACT_REASONS, Rank, Waiting, WaitingRoom
+from queue_scheduler.quota.waiting_room import (
+    AT_ONCE,
+    CONTRACT_REASONS,
+    Entry,
+    Rank,
+    RankOf,
+    Waiting,
+    WaitingRoom,
+)
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
+from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import SPECIAL_QUOTAS
 
@@ -49,9 +60,12 @@ class QuotaBooks:
         self._ledger = QuotaLedger()
         self._protected = ProtectedDemands()
         self._waiting = WaitingRoom()
+        # What `check` let through last. Whoever is woken was asked for just before.
+        self._changes = 0
+        self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
         # Follows from the above; None until somebody asks.
         self._trees: BuiltTrees | None = None
-        self._lookup: QuotaLookup | None = None
+        self._lookup: QuotaNames | None = None
 
     # --- facts: each is a level, repeating it changes nothing -----------------------------------
 
@@ -81,7 +95,8 @@ class QuotaBooks:
             return
         self._nodes_total = None if total is None else dict(total)
         if self._settings.mode is QuotaMode.RUNTIME:
-            self._outdate()
+            self._drop_trees()
+            self._waiting.wake_all()
 
     def on_foreign(
         self,
@@ -117,10 +132,15 @@ class QuotaBooks:
         books = trees.books.get(quota)
         if books is None:
             return trees.why_unusable(quota)
+        fitting = (demand.amounts, demand.non_preemptible, quota, self._changes)
+        if self._fitted == fitting:
+            return None
         items = books.counted(demand.amounts)
         refusal = trees.check(books, items, demand)
         if refusal is None and books.tree.protected_count:
-            return check_guarantee(books, items, self._protected)
+            refusal = check_guarantee(books, items, self._protected)
+        if refusal is None:
+            self._fitted = fitting
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
@@ -145,12 +165,14 @@ class QuotaBooks:
         return self._ledger.owners.get(owner)
 
     def _count_unit(self, quota: str, demand: Demand, sign: int) -> None:
+        self._changes += 1
         self._build_for_waiters()
         self._ledger.account(quota).add_unit(demand, sign)
         if self._trees is not None:
             self._follow(self._trees.charge_unit(quota, demand, sign))
 
     def _count_pod(self, pod: ForeignPod, sign: int) -> None:
+        self._changes += 1
         self._build_for_waiters()
         self._ledger.account(pod.quota).add_pod(pod, sign)
         if self._trees is not None:
@@ -163,6 +185,7 @@ class QuotaBooks:
         if books.is_special and books.tree.divides:
             # What is divided among all others has changed.
             entitle(books.tree)
+            books.tree.is_entitled_anew = True
             for name in self._protected.quotas():
                 self._refresh_protected(name)
         elif not self._protected.is_empty():
@@ -173,9 +196,10 @@ class QuotaBooks:
     # --- the waiting side -----------------------------------------------------------------------
 
     def protect(self, quota: str, demand: Demand | None) -> None:
-        """Say which waiting demand comes first in `quota` (decisions C 2), or that none does."""
+        """Say which waiting demand comes first in `quota`, or that none does."""
         if self._protected.demand_of(quota) != demand:
             self._build_for_waiters()
+            self._changes += 1
             self._protected.put(quota, demand)
             self._refresh_protected(quota)
 
@@ -183,8 +207,15 @@ class QuotaBooks:
         if self._trees is None:
             return
         books = self._trees.books.get(quota)
-        if self._protected.refresh(quota, books) and books is not None:
+        if books is None:
+            self._protected.refresh(quota, None)
+            return
+        had = self._protected.own(quota)
+        if self._protected.refresh(quota, books):
             books.tree.is_room_freed = True
+        if self._protected.own(quota) != had:
+            for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
+                self._waiting.doubt(waiting)
 
     def wait(
         self,
@@ -193,83 +224,122 @@ class QuotaBooks:
         demand: Demand,
         refusal: QuotaRefusal,
         rank: Rank = (),
+        domain: str = AT_ONCE,
     ) -> None:
         """Let `waiter` be woken once the refusal that `check` just gave may no longer hold.
 
-        Smaller ranks are woken first; of equal ranks, who has waited longer.
+        In his domain, smaller ranks are woken first; of equal ranks, who has waited longer.
         """
         trees = self._trees or self._build()
         tree = trees.books_of_unit(quota).tree
-        tree_id = tree.tree.tree_id
-        self._waiting.add(Waiting(0, waiter, rank, quota, tree_id, demand, refusal, tree.clock))
-        self._watch(tree, refusal.quota)
+        waiting = Waiting(
+            number=0,
+            waiter=waiter,
+            rank=rank,
+            quota=quota,
+            tree_id=tree.tree.tree_id,
+            demand=demand,
+            refusal=refusal,
+            seen_at=tree.clock,
+            domain=domain,
+            is_owner=self._protected.is_counted(quota),
+        )
+        self._waiting.add(waiting)
+        self._watch(tree, waiting)
 
     def stop_waiting(self, waiter: Hashable) -> None:
-        """Forget a waiter, if it is one: it started, or does not want to any more."""
+        """Forget a waiter, if it is one: it is taken, has started, or does not want to any more."""
         self._waiting.remove(waiter)
 
-    def take_woken(self, most: int | None = None) -> list[Hashable]:
-        """Return whom changes may have enabled, in the order of ranks; they no longer wait.
+    def stirred_domains(self) -> list[str]:
+        """Return the domains in which changes may have enabled somebody, in a fixed order."""
+        if self._trees is not None:
+            self._note_changes(self._trees)
+        # Else nothing was charged since everybody was woken, or since this is a fork.
+        return self._waiting.stirred()
 
-        With `most`, no more than that; the others stay, and the next call looks again at the room
-        that there is then: ask until the answer is empty. Whoever is not returned then would still
-        be refused.
+    def first_woken(
+        self, domain: str, rank_of: RankOf | None = None, before: Rank | None = None
+    ) -> Entry | None:
+        """Return (rank, number, waiter) of the first whom changes may have enabled, or None.
+
+        Of the changes before the last call of `stirred_domains`. He goes on waiting;
+        `stop_waiting` takes him. When all are taken that are returned, whoever still waits would be
+        refused.
+
+        Args:
+            domain: Of whom.
+            rank_of: Says what a rank is by now; without it, it is what it was.
+            before: Who comes after this rank is returned without being asked again.
         """
-        trees = self._trees or self._build()
-        self._note_changes(trees)
-        return self._waiting.take(most, trees.room)
+        return self._waiting.first(
+            domain, self._room, self._is_enabled, rank_of=rank_of, before=before
+        )
+
+    def _room(self, tree_id: str, name: str, reason: RefusalReason, key: str) -> int | None:
+        return (self._trees or self._build()).room(tree_id, name, reason, key)
 
     def _note_changes(self, trees: BuiltTrees) -> None:
         """Find out whom the changes since the last call may concern."""
         for tree_id, tree in trees.trees.items():
             if not (tree.touched or tree.changed_keys or tree.is_room_freed):
                 continue
+            doubtful: list[Waiting] = []
             for node in tree.touched:
                 self._waiting.mark_due(tree_id, node)
-            doubtful = [
-                waiting
-                for key in tree.changed_keys
-                for waiting in self._waiting.refused_by_contract(tree_id, key)
-                if not trees.is_settled(
-                    tree, waiting.quota, waiting.demand, waiting.refusal, waiting.seen_at
+                doubtful += self._waiting.borrowers(tree_id, node)
+            for key in tree.changed_keys:
+                doubtful += (
+                    waiting
+                    for waiting in self._waiting.refused_by_contract(tree_id, key)
+                    if not trees.is_settled(
+                        tree, waiting.quota, waiting.demand, waiting.refusal, waiting.seen_at
+                    )
                 )
-            ]
-            if tree.is_room_freed:
-                doubtful += self._waiting.refused_by_guarantee(tree_id)
+            if tree.is_entitled_anew:
+                doubtful += self._waiting.all_borrowers(tree_id)
+            elif tree.is_room_freed:
+                doubtful += self._waiting.owners(tree_id)
+            for waiting in doubtful:
+                self._waiting.doubt(waiting)
             tree.settle()
-            if doubtful:
-                self._ask_again(tree, doubtful)
 
-    def _ask_again(self, tree: TreeBooks, doubtful: list[Waiting]) -> None:
-        """Wake those who are no longer refused; the others wait for what refuses them now."""
-        answers: dict[tuple[object, ...], QuotaRefusal | None] = {}
-        for waiting in doubtful:
-            demand = waiting.demand
-            # Those of one class get one answer.
-            question = (waiting.quota, demand.non_preemptible, *sorted(demand.amounts.items()))
-            if question not in answers:
-                answers[question] = self._refuse_again(waiting)
-            refusal = answers[question]
-            if refusal is None:
-                self._waiting.wake(waiting)
-            else:
-                self._waiting.keep(waiting, refusal, tree.clock)
-                self._watch(tree, refusal.quota)
+    def _is_enabled(self, waiting: Waiting) -> bool:
+        """Ask again for a waiter; if he is refused, he waits for what refuses him now."""
+        refusal = self._refuse_again(waiting)
+        if refusal is None:
+            return True
+        trees = self._trees or self._build()
+        tree = trees.books_of_unit(waiting.quota).tree
+        waiting = msgspec.structs.replace(
+            waiting,
+            refusal=refusal,
+            seen_at=tree.clock,
+            is_owner=self._protected.is_counted(waiting.quota),
+        )
+        self._waiting.keep(waiting)
+        self._watch(tree, waiting)
+        return False
 
     def _refuse_again(self, waiting: Waiting) -> QuotaRefusal | None:
         """Return what refuses a waiter now, looking first at what did before."""
         trees = self._trees or self._build()
         books = trees.books.get(waiting.quota)
         refusal: QuotaRefusal | None = None
-        if books is not None and waiting.refusal.reason in CONTRACT_REASONS:
+        if books is not None:
             items = books.counted(waiting.demand.amounts)
-            refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
+            if waiting.refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+                refusal = check_guarantee(books, items, self._protected)
+            elif waiting.refusal.reason in CONTRACT_REASONS:
+                refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)
 
-    def _watch(self, tree: TreeBooks, name: str) -> None:
-        books = tree.root if name == tree.root.name else tree.nodes.get(name)
-        if books is not None:
-            books.watchers = 1
+    def _watch(self, tree: TreeBooks, waiting: Waiting) -> None:
+        """Have releases noted where they concern him: where he is refused, and his own quota."""
+        for name in {waiting.refusal.quota, waiting.quota}:
+            books = tree.root if name == tree.root.name else tree.nodes.get(name)
+            if books is not None:
+                books.watchers = 1
 
     # --- views ----------------------------------------------------------------------------------
 
@@ -311,10 +381,13 @@ class QuotaBooks:
         """Return the quota of jobs in a namespace, or "": the default quota never counts."""
         return self._names().quota_of_namespace(namespace)
 
-    def _names(self) -> QuotaLookup:
+    def _names(self) -> QuotaNames:
         # Apart from the trees: while quotas and pods arrive in turns, only names are asked for.
         if self._lookup is None:
-            self._lookup = QuotaLookup(self._specs.values())
+            self._lookup = build_quota_names(
+                NamedQuota(spec.created, spec.namespace, spec.name, spec.namespaces)
+                for spec in self._specs.values()
+            )
         return self._lookup
 
     def problems(self) -> tuple[QuotaProblem, ...]:
@@ -352,10 +425,14 @@ class QuotaBooks:
         for tree_id, tree in self._trees.trees.items():
             tree.validate(fresh.trees[tree_id])
 
-    def _outdate(self) -> None:
+    def _drop_trees(self) -> None:
         self._trees = None
-        # Whatever they wait for may be another thing now.
-        self._waiting.wake_all()
+        self._changes += 1
+
+    def _outdate(self) -> None:
+        self._drop_trees()
+        # Whatever they wait and compete for may be another thing now.
+        self._waiting.wake_all(domains_differ=True)
 
     def _build_for_waiters(self) -> None:
         """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
@@ -372,8 +449,8 @@ class QuotaBooks:
         for tree in trees.trees.values():
             # Changes from now on are later than what anybody saw in the trees before.
             tree.start(self._waiting.latest_seen_at())
-        for tree_id, node in self._waiting.watched_nodes():
-            self._watch(trees.trees[tree_id], node)
+        for waiting in self._waiting.waiting():
+            self._watch(trees.trees[waiting.tree_id], waiting)
         return trees
 
 

@@ -4,7 +4,7 @@ Every rule here compares one sum with one limit on one resource, so its "no" sta
 sum goes down or that limit up: `waiting_room` relies on it. The reasons of these rules are
 `SUM_REASONS`.
 
-Which rule applies in which mode: decisions C 1.
+Which rule applies in which mode: see `quota_books`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_max(books: NodeBooks, items: Items) -> QuotaRefusal | None:
 def check_overused(books: NodeBooks, items: Items) -> QuotaRefusal | None:
     """Refuse where the quota is over its max on a resource that is not even asked for.
 
-    koord-scheduler does (elasticquota.md 4.1: the leaf check covers all keys of used).
+    koord-scheduler does: its check of a pod's own quota covers all resources in use.
     """
     limits = books.limits
     asked = None
@@ -73,10 +73,7 @@ def check_min(books: NodeBooks, items: Items) -> QuotaRefusal | None:
 
 
 def check_non_preemptible(books: NodeBooks, items: Items) -> QuotaRefusal | None:
-    """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
-
-    Source: elasticquota.md 4.1 and 7.3, step 2.
-    """
+    """Compare the non-preemptible part with min, never scaled; a missing key is unlimited."""
     minimum = books.spec.min
     for key, amount in items:
         limit = minimum.get(key)

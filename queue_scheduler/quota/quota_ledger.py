@@ -3,8 +3,6 @@
 Bookings and foreign pods are kept under the *name* of their quota, unmasked, whether that quota
 exists or not: a quota that is deleted and made again, edited or moved to another parent finds them.
 The sums per name make it cheap to build the trees anew after an edit.
-
-Source: decisions A 6, C 7, C 8.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The settings describe the koord-scheduler that will judge the pods later on: whi
 release uses, which of its arguments and feature gates are on. None of it can be read from the
 cluster, so it is configuration.
 
-Source: elasticquota.md 1.5, 3, 4, 11; decisions C 1.
+Source: koordinator, pkg/scheduler/apis/config/types.go (`ElasticQuotaArgs`) and pkg/features.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ SPECIAL_QUOTA_MAX: Final = MAX_INT64 // 5
 
 
 class QuotaMode(StrEnum):
-    """What a quota is compared with (decisions C 1)."""
+    """What a quota is compared with, besides max at every ancestor."""
 
     RUNTIME = "runtime"
+    """What koord-scheduler would grant with the demand added; pods of no unit count, too."""
     MAX = "max"
+    """max x oversell rate; only units count."""
     MIN = "min"
+    """min, where a key that max has and min lacks is 0; pods of no unit count, too."""
 
 
 class Rounding(StrEnum):
@@ -39,16 +42,8 @@ class SpecialQuotas(StrEnum):
     """Whether default and system quota take part in the root's division."""
 
     OBSERVED = "observed"
-    """As the real scheduler does: weight = their max (elasticquota.md 11 C1)."""
+    """As the real scheduler does: weight = their max."""
     IGNORED = "ignored"
-
-
-class TerminatingPods(StrEnum):
-    """When a pod with a deletionTimestamp stops to count (elasticquota.md 4.3)."""
-
-    COUNT = "count"
-    GRACE = "grace"
-    IMMEDIATE = "immediate"
 
 
 class QuotaSettingsError(ValueError):
@@ -85,7 +80,7 @@ def rounding_of(koordinator_version: str) -> Rounding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaSettings:
-    """The settings of the quota plugin; the defaults are decisions C 1.
+    """The settings of the quota plugin, with their defaults.
 
     `oversell_numerator / oversell_denominator` is the rate by which `max` may be exceeded in
     `max` mode; in the other modes it must be 1.
@@ -103,7 +98,6 @@ class QuotaSettings:
     oversell_numerator: int = 1
     oversell_denominator: int = 1
     guarantee_usage: bool = False
-    terminating_pods: TerminatingPods = TerminatingPods.COUNT
     multi_quota_tree: bool = False
     cap_by_total: bool = True
 

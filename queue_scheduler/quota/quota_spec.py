@@ -2,8 +2,6 @@
 
 Objects are user input and read defensively. What cannot be used becomes a `QuotaProblem` on the
 quota, fatal where no amount of it can be trusted; nothing here raises for what an object holds.
-
-Source: elasticquota.md 1 and 5.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def age(self) -> tuple[str, str, str]:
-        """Sorts the oldest first; of one age, by namespace and name (decisions C 7)."""
+        """Sorts the oldest first; of one age, by namespace and name."""
         return (self.created, self.namespace, self.name)
 
 
@@ -101,7 +99,7 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
 def effective_weight(annotated: Amounts | None, maximum: Amounts) -> Amounts:
     """Return the weight in force, as the 64-bit integers that koord-scheduler divides with.
 
-    Source: elasticquota.md 1.3 (absent, unreadable or all zero: max), 11 C1 (overflow).
+    They overflow as there: the default max of a special quota becomes a weight of -600 cpu milli.
     """
     weight = annotated if annotated and any(annotated.values()) else maximum
     return {resource: wrap_int64(amount) for resource, amount in weight.items()}

@@ -5,9 +5,7 @@ tree) or for the total that a profile gives (other trees). Quotas hang below it 
 `parent`. A quota whose chain is broken (a cycle, a parent that does not exist, an amount nobody
 can read) is in no tree: it admits nothing, and takes no part in the division, until repaired.
 
-Where two objects have one name the oldest counts: names are global.
-
-Source: elasticquota.md 1, 2 and 6; decisions C 7.
+Where two objects have one name the oldest counts: names are global (DECISIONS.md 17).
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ def build_forest(
 def tree_totals(forest: QuotaForest, nodes_total: Mapping[str, int]) -> dict[str, Amounts]:
     """Return the total of each tree: the default tree has what the others leave.
 
-    Source: elasticquota.md 6.
+    A tree whose root says that it ignores the default tree takes nothing from it.
     """
     totals: dict[str, Amounts] = {}
     taken: Amounts = {}

@@ -1,8 +1,8 @@
 """The promise a queue may make ahead of koord-scheduler, from scratch.
 
-koord-scheduler computes runtimes from the requests of pods that exist; a job held back has none.
-So the queue adds the job's demand J to the demand D of everything expected, divides again, and
-admits the job when nothing it promised before breaks. In this order:
+koord-scheduler computes runtimes from the requests of pods that exist; a job held back has none
+(DECISIONS.md 15). So the queue adds the job's demand J to the demand D of everything expected,
+divides again, and admits the job when nothing it promised before breaks. In this order:
 
 1. limit: the whole demand of the job's quota is within its new runtime, on every key of it.
 2. min: a non-preemptible job fits its quota's min.
@@ -14,8 +14,6 @@ When every demand is covered at once, any part of the pods in any order of sched
 
 This form divides the whole tree twice for one answer. The books use it where koord-scheduler's
 gate ElasticQuotaGuaranteeUsage is on, and are tested against it everywhere else.
-
-Source: elasticquota.md 7.2 and 7.3.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class ContractRules(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that the contract depends on; `admission` and `reclaim` are for vectors.
 
     `by_resource` protects each covered resource of a quota on its own. Without it a quota that
-    lacks one resource may be hurt on all others, as section 7.3 words it; with it less is promised.
+    lacks one resource may be hurt on all others, as step 5 has it; with it less is promised.
     """
 
     division: DivisionRules

@@ -10,10 +10,11 @@ that use float64 (`scaled_min`, `half_up`) do so because koord-scheduler does: t
 expressions, and are the only inexact arithmetic here.
 
 `divide` is the heart, and everything that decides uses it. `compute_division` is the whole tree
-from scratch: slow, and written to be compared with section 3 of the reference line by line. The
-books keep the same numbers incrementally and are tested against it.
+from scratch: slow, and written to be compared with koord-scheduler's code. The books keep the same
+numbers incrementally and are tested against it.
 
-Source: elasticquota.md 3 and 11.
+Source: koordinator, runtime_quota_calculator.go and scale_minquota_when_over_root_res.go in
+pkg/scheduler/plugins/elasticquota/core.
 """
 
 from __future__ import annotations
@@ -45,10 +46,9 @@ class DivisionRules(msgspec.Struct, frozen=True):
 
 
 class DivisionState(msgspec.Struct, frozen=True):
-    """Memories of a running koord-scheduler that change a division (elasticquota.md 11).
+    """What is assumed of a koord-scheduler's memory: see `scheduler_memory`.
 
-    `unseeded` (C2): quotas that have had no pod since they were created, and do not lend; they
-    count as asking for nothing. `unrefreshed` (C3): quotas whose min is never scaled.
+    `unseeded` quotas count as asking for nothing; the min of `unrefreshed` ones is never scaled.
     """
 
     unseeded: frozenset[str] = NO_QUOTAS
@@ -83,10 +83,7 @@ class Claim(NamedTuple):
 
 
 def divide(total: int, claims: Sequence[Claim | ClaimTuple], rounding: Rounding) -> list[int]:
-    """Return what each child gets; claims come sorted by the children's names, which break ties.
-
-    Source: elasticquota.md 3.3.
-    """
+    """Return what each child gets; claims come sorted by the children's names, which break ties."""
     granted: list[int] = []
     hungry: list[Hungry] = []
     rest = total
@@ -129,8 +126,8 @@ def _hand_out(shares: list[int], hungry: list[Hungry]) -> tuple[int, list[Hungry
 def largest_remainder(total: int, weights: Sequence[int], weight_sum: int) -> list[int]:
     """Return shares that add up to `total`; a weight of 0 or less gets nothing.
 
-    `weight_sum` may be less than the sum of the positive weights (elasticquota.md 11 C1): then
-    the shares add up to more, as they do in koord-scheduler.
+    `weight_sum` may be less than the sum of the positive weights, where one of the hungry has a
+    negative one: then the shares add up to more, as they do in koord-scheduler.
     """
     shares: list[int] = []
     remainders: list[tuple[int, int]] = []
@@ -174,7 +171,7 @@ def scale_mins(
 ) -> dict[str, Amounts]:
     """Return the mins of a parent's children, scaled down on the keys that are over-promised.
 
-    Those named in `fixed` keep their min and have it first. Source: elasticquota.md 3.4.
+    Those named in `fixed` keep their min and have it first.
     """
     scaled = {name: dict(minimum) for name, minimum in mins.items()}
     for key, amount in total.items():
@@ -248,7 +245,7 @@ def _sum_up(
 
 
 def _guarantee(node: QuotaNode, own_used: Mapping[str, int], division: Division) -> None:
-    """Source: elasticquota.md 3.8."""
+    """Sum up what the gate keeps for a quota: what is used in it, and no less than its min."""
     allocated = dict(own_used)
     for child in node.children:
         allocated = add(allocated, division.guaranteed[child.name])

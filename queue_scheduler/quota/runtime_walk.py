@@ -15,7 +15,7 @@ It takes care where
 
   * a weight is 0 or less: such a child gets no more than its floor, so what it asks for must be
     within its (scaled) min;
-  * default or system quota have a negative weight (overflow, C1): they get nothing, and W must stay
+  * default or system quota have a negative weight (overflow): they get nothing, and W must stay
     positive whoever of the others is hungry: every other weight is larger than they are negative;
   * shares are rounded half up: a round with n hungry may lose n/2 units, so T must exceed the sum
     by n(n+1)/4 (n(n+1) is asked for: float64 may be off by one); one hungry child loses nothing.
@@ -24,13 +24,11 @@ It takes care where
 
 Where p is plain with J and without it, its other children get what they got, nothing below them
 changes, and the walk goes on to the next quota of the chain with T = what that asks for. Plain is
-plain in every state of the scheduler's memory (C2, C3): it does not depend on floors.
+plain in every state of the scheduler's memory: it does not depend on floors.
 
 **Else** p is divided with J, in every possible state of memory. A leaf that is covered then is not
 hurt, whatever it had. Where another child's amount matters p is divided without J as well; if the
 amount changed, that child's whole subtree is compared, quota by quota. That is exact, and slower.
-
-Source: elasticquota.md 3.3, 3.4, 7.3, 11.
 """
 
 from __future__ import annotations
@@ -150,7 +148,7 @@ class RuntimeWalk:
     def _check_doubtful(
         self, books: NodeBooks, doubtful: Items, *, seeds: bool
     ) -> QuotaRefusal | None:
-        """Divide for these resources; `seeds`: J may be the first pod of q (C2).
+        """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
         Then what q asks for by its min comes into force on resources that J does not take, too.
         The contract asks for limits on all resources before it asks who is hurt; here the first

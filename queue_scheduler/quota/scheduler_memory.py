@@ -1,9 +1,14 @@
 """What a running koord-scheduler may remember, that a queue cannot see.
 
-Two of its states depend on history (elasticquota.md 11). A quota that does not lend and has had
-no pod since it was created counts as asking for nothing (C2); after its first pod, or a restart
-of the scheduler, it asks for its min. And the min of a quota is only scaled down once something
-below it has been refreshed, which never happens below a parent without a leaf (C3).
+Two of its states depend on history (observed: os-008 to os-011 in
+tests/data/elasticquota-observed.json.gz).
+
+**Unseeded** is a childless quota that does not lend and has had no pod since it was created: it
+counts as asking for nothing. After its first pod, or a restart of the scheduler, it asks for its
+min.
+
+**Unrefreshed** is a quota below which nothing has been refreshed yet: its min is not scaled down.
+A refresh starts at a leaf, so a parent without a leaf below it stays so.
 
 A promise must hold in every state that fits what is seen. The states in which each such quota
 takes more, and those in which it takes less, are all divided; the least runtime is promised.
@@ -42,7 +47,7 @@ def possible_states(
 
 
 def may_be_unseeded(node: QuotaNode, own_requests: Mapping[str, Mapping[str, int]]) -> bool:
-    """Say whether a quota may have had no pod yet (C2)."""
+    """Say whether a quota may have had no pod yet."""
     return (
         not node.spec.lends
         and not node.children
@@ -52,7 +57,7 @@ def may_be_unseeded(node: QuotaNode, own_requests: Mapping[str, Mapping[str, int
 
 
 def unrefreshed_quotas(tree: QuotaTree) -> frozenset[str]:
-    """Return the quotas with a min that nothing refreshes: parents without a leaf below (C3)."""
+    """Return the quotas that nothing refreshes: parents without a leaf below."""
     names: set[str] = set()
     for node in reversed(tree.top_down()):
         if node.spec.is_parent and all(child.name in names for child in node.children):

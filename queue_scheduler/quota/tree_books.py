@@ -4,7 +4,7 @@ The life of an amount: it is charged to one quota (`own`), and from there
 
     used       counts in the quota and in every ancestor, unlimited;
     pending    the part of it that is foreign pods without a node
-    asked      own + what the children ask for after their limits   (childRequest of the reference)
+    asked      own + what the children ask for after their limits   (koord-scheduler's childRequest)
     limited    asked, raised to min where the quota does not lend, and cut at max
     committed  at the root: units, and pods that are bound; what takes room on nodes now
 
@@ -17,13 +17,13 @@ built.
 A unit charged to a quota that is not in any tree (deleted, or its chain is broken) is charged to
 the `orphans`: it holds room on nodes, and no quota.
 
-Source: elasticquota.md 3.2; decisions C 1, C 7.
+Source: koordinator, pkg/scheduler/plugins/elasticquota/core/group_quota_manager.go.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
@@ -88,7 +88,7 @@ class NodeBooks:
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
         self.active: Amounts = defaultdict(int)
-        self.divided: dict[str, dict[tuple[bool, bool], tuple[int | None, Amounts]]] = {}
+        self.divided: dict[str, dict[Hashable, Amounts]] = {}
         self.changed_at = 0
         self.min_sums: Amounts = {}
         self.weak: dict[str, list[NodeBooks]] = {}
@@ -125,7 +125,8 @@ class TreeBooks:
     """
 
     __slots__ = (
-        "changed_keys", "clock", "committed", "divides", "is_room_freed", "nodes", "orphans",
+        "changed_keys", "clock", "committed", "divides", "is_entitled_anew", "is_room_freed",
+        "nodes", "orphans",
         "protected_count", "remaining", "root", "settings", "special", "total", "touched", "tree",
     )  # fmt: skip
 
@@ -149,6 +150,7 @@ class TreeBooks:
         self.touched: dict[str, NodeBooks] = {}
         self.changed_keys: dict[str, None] = {}
         self.is_room_freed = False
+        self.is_entitled_anew = False
         for spec in ignored_specials:
             self.special[spec.name] = self.nodes[spec.name] = self._beside(spec)
         for node in tree.top_down():
@@ -180,7 +182,7 @@ class TreeBooks:
     def left(self, key: str) -> int:
         """Return what is divided among the quotas: the total without the special quotas' demand.
 
-        Source: elasticquota.md 2.2 and 7.2 (demand of special quotas counts as used).
+        koord-scheduler takes off what their pods use; what is demanded will be used.
         """
         return self.remaining.get(key, 0)
 
@@ -196,6 +198,7 @@ class TreeBooks:
         self.touched.clear()
         self.changed_keys.clear()
         self.is_room_freed = False
+        self.is_entitled_anew = False
 
     def charge(self, books: NodeBooks, items: Items, *, frees: bool, commits: bool) -> None:
         """Add to an own amount of a quota; where it `frees`, the amounts are negative."""
@@ -244,8 +247,8 @@ class TreeBooks:
     def _note_side_effects(self, books: NodeBooks) -> None:
         """Whether a quota has demand at all matters on all its resources.
 
-        One that does not lend may be remembered from now on (C2); a parent with pods of its own
-        must be covered for them.
+        One that does not lend is unseeded no more (`scheduler_memory`); a parent with pods of its
+        own must be covered for them.
         """
         if books.children:
             self.changed_keys.update(dict.fromkeys(self.root.governed_keys))

@@ -5,24 +5,27 @@ A refusal is kept until what refuted it may have changed:
 * **sums** (max, min, the nodes' total): used + need > limit stays true until that very sum falls or
   that limit rises. Kept by node, rule, resource and need, each need in the order of ranks: so who
   comes first of those whose need is within the room is found by one look per distinct need.
+* **guarantee**: a sum, too: what is left at a node beside what is protected there. Besides, it
+  falls for those of a quota that no longer borrows. An owner's own protected demand is no reason to
+  refuse him, so his room is not that of the others: he is in doubt whenever room is freed.
 * **contract** (runtimes): resources are divided independently, so an answer depends on nothing but
   demands and total of one resource in one tree. Kept by (tree, resource).
-* **guarantee**: falls when room is freed, or something protected goes, in the same tree.
 * the rest (no such quota, broken chain, no node): falls with a change of the quotas or nodes.
 
 A change of the quotas themselves wakes everybody. This module is an index and decides nothing:
 the books, which know the numbers, ask it.
 
-A release of one GPU may enable a hundred waiters, one at a time. So they are not woken until they
-are taken, in the order of their ranks: when the first has started, the others are no longer due.
-
-Source: decisions C 6.
+A release of one GPU may enable a hundred waiters, one at a time. So nobody is woken at once:
+`first` says who is first of those that may be enabled now, and when he has started, the others
+are no longer due. Waiters are told apart by *domain*: who comes first matters only among those
+who compete for the same limits.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -34,8 +37,14 @@ Rank: TypeAlias = tuple[Any, ...]
 """Sorts waiters, smallest first; only compared with other ranks of the same caller."""
 
 Entry: TypeAlias = tuple[Rank, int, Hashable]
+Verify: TypeAlias = Callable[["Waiting"], bool]
+"""Says whether somebody is enabled; if not, it has told `keep` what refuses him now."""
+
 Room: TypeAlias = Callable[[str, str, RefusalReason, str], int | None]
 """(tree, node, rule, resource) -> what is left; None: there is no such limit any more."""
+
+AT_ONCE: Final = ""
+"""The domain of those who compete with nobody."""
 
 CONTRACT_REASONS: Final = frozenset(
     (
@@ -44,6 +53,10 @@ CONTRACT_REASONS: Final = frozenset(
         RefusalReason.HURTS_OTHERS,
     )
 )
+
+
+RankOf: TypeAlias = Callable[[Any], Rank]
+"""The rank of a waiter as it is now: never smaller than it was."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -57,6 +70,9 @@ class Waiting(msgspec.Struct, frozen=True):
     demand: Demand
     refusal: QuotaRefusal
     seen_at: int = 0
+    domain: str = AT_ONCE
+    is_owner: bool = False
+    """His quota has a protected demand itself: what is kept for others is not one sum for all."""
 
 
 Node: TypeAlias = tuple[str, str]
@@ -67,7 +83,8 @@ class WaitingRoom:
     """All waiters, by what they wait for, and those that are woken and not yet taken."""
 
     __slots__ = (
-        "_by_contract", "_by_guarantee", "_by_sum", "_due", "_next", "_queue", "_waiting", "_woken",
+        "_borrowers", "_by_contract", "_by_sum", "_domains", "_doubtful", "_due", "_next",
+        "_owners", "_queues", "_waiting", "_woken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,11 +92,17 @@ class WaitingRoom:
         self._waiting: dict[Hashable, Waiting] = {}
         self._by_sum: dict[Node, dict[tuple[RefusalReason, str], Needs]] = {}
         self._by_contract: dict[tuple[str, str], dict[Hashable, None]] = {}
-        self._by_guarantee: dict[str, dict[Hashable, None]] = {}
-        self._due: dict[Node, None] = {}
-        # The woken with their numbers, and their order; who left is still in the order.
+        # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
+        self._borrowers: dict[Node, dict[Hashable, None]] = {}
+        self._owners: dict[str, dict[Hashable, None]] = {}
+        # Who waits for one node competes for it, so all of them are of one domain.
+        self._domains: dict[Node, str] = {}
+        self._due: dict[str, dict[Node, None]] = {}
+        # The woken and those in doubt with their numbers, and the order of both; who left is still
+        # in the order.
         self._woken: dict[Hashable, int] = {}
-        self._queue: list[Entry] = []
+        self._doubtful: dict[Hashable, int] = {}
+        self._queues: dict[str, list[Entry]] = {}
 
     def fork(self) -> WaitingRoom:
         """Return an independent copy."""
@@ -94,10 +117,13 @@ class WaitingRoom:
             for node, rules in self._by_sum.items()
         }
         copy._by_contract = {key: dict(waiters) for key, waiters in self._by_contract.items()}
-        copy._by_guarantee = {key: dict(waiters) for key, waiters in self._by_guarantee.items()}
-        copy._due = dict(self._due)
+        copy._borrowers = {key: dict(waiters) for key, waiters in self._borrowers.items()}
+        copy._owners = {key: dict(waiters) for key, waiters in self._owners.items()}
+        copy._domains = dict(self._domains)
+        copy._due = {domain: dict(nodes) for domain, nodes in self._due.items()}
         copy._woken = dict(self._woken)
-        copy._queue = list(self._queue)
+        copy._doubtful = dict(self._doubtful)
+        copy._queues = {domain: list(entries) for domain, entries in self._queues.items()}
         return copy
 
     # --- coming and going -----------------------------------------------------------------------
@@ -108,38 +134,48 @@ class WaitingRoom:
         self._next += 1
         self._put(msgspec.structs.replace(waiting, number=self._next))
 
-    def keep(self, waiting: Waiting, refusal: QuotaRefusal, seen_at: int) -> None:
-        """Keep somebody waiting, at his place in the order, for what refuses him now."""
-        self._drop_from_index(waiting)
-        self._put(msgspec.structs.replace(waiting, refusal=refusal, seen_at=seen_at))
+    def keep(self, waiting: Waiting) -> None:
+        """Let somebody who waits, wait for something else, at his place in the order."""
+        self._doubtful.pop(waiting.waiter, None)
+        self._drop_from_index(self._waiting[waiting.waiter])
+        self._put(waiting)
 
     def remove(self, waiter: Hashable) -> None:
         """Forget somebody, waiting or woken. His place among sums goes when it comes up."""
         self._woken.pop(waiter, None)
+        self._doubtful.pop(waiter, None)
         waiting = self._waiting.pop(waiter, None)
         if waiting is not None:
             self._drop_from_index(waiting)
 
     def _put(self, waiting: Waiting) -> None:
-        self._waiting[waiting.waiter] = waiting
-        refusal = waiting.refusal
-        if refusal.reason in SUM_REASONS and refusal.resource:
-            rules = self._by_sum.setdefault((waiting.tree_id, refusal.quota), {})
-            needs = rules.setdefault((refusal.reason, refusal.resource), {})
-            entry = (waiting.rank, waiting.number, waiting.waiter)
-            heapq.heappush(needs.setdefault(refusal.requested, []), entry)
-        elif refusal.reason in CONTRACT_REASONS:
+        waiter, refusal = waiting.waiter, waiting.refusal
+        self._waiting[waiter] = waiting
+        is_sum = refusal.reason in SUM_REASONS and bool(refusal.resource)
+        if refusal.reason in CONTRACT_REASONS:
             key = (waiting.tree_id, refusal.resource)
-            self._by_contract.setdefault(key, {})[waiting.waiter] = None
+            self._by_contract.setdefault(key, {})[waiter] = None
         elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
-            self._by_guarantee.setdefault(waiting.tree_id, {})[waiting.waiter] = None
+            self._borrowers.setdefault((waiting.tree_id, waiting.quota), {})[waiter] = None
+            if waiting.is_owner:
+                self._owners.setdefault(waiting.tree_id, {})[waiter] = None
+            is_sum = not waiting.is_owner
+        if is_sum:
+            node = (waiting.tree_id, refusal.quota)
+            rules = self._by_sum.setdefault(node, {})
+            self._domains[node] = waiting.domain
+            needs = rules.setdefault((refusal.reason, refusal.resource), {})
+            entry = (waiting.rank, waiting.number, waiter)
+            heapq.heappush(needs.setdefault(refusal.requested, []), entry)
 
     def _drop_from_index(self, waiting: Waiting) -> None:
         refusal = waiting.refusal
         if refusal.reason in CONTRACT_REASONS:
             self._by_contract[waiting.tree_id, refusal.resource].pop(waiting.waiter, None)
         elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
-            self._by_guarantee[waiting.tree_id].pop(waiting.waiter, None)
+            self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)
+            if waiting.is_owner:
+                self._owners[waiting.tree_id].pop(waiting.waiter, None)
 
     # --- who waits ------------------------------------------------------------------------------
 
@@ -160,66 +196,107 @@ class WaitingRoom:
         waiters = self._by_contract.get((tree_id, resource), {})
         return [self._waiting[waiter] for waiter in waiters]
 
-    def refused_by_guarantee(self, tree_id: str) -> list[Waiting]:
-        """Return who waits for room that is kept for owners."""
-        return [self._waiting[waiter] for waiter in self._by_guarantee.get(tree_id, {})]
+    def borrowers(self, tree_id: str, quota: str) -> list[Waiting]:
+        """Return who of a quota waits for room that is kept for others."""
+        waiters = self._borrowers.get((tree_id, quota), {})
+        return [self._waiting[waiter] for waiter in waiters]
 
-    def watched_nodes(self) -> list[Node]:
-        """Return (tree, quota) of every node whose sums somebody waits for."""
-        return list(self._by_sum)
+    def all_borrowers(self, tree_id: str) -> list[Waiting]:
+        """Return who of a tree waits for room that is kept for others."""
+        return [
+            self._waiting[waiter]
+            for node, waiters in self._borrowers.items()
+            if node[0] == tree_id
+            for waiter in waiters
+        ]
+
+    def owners(self, tree_id: str) -> list[Waiting]:
+        """Return those of them whose quota has a protected demand itself."""
+        return [self._waiting[waiter] for waiter in self._owners.get(tree_id, {})]
 
     # --- waking ---------------------------------------------------------------------------------
 
-    def mark_due(self, tree_id: str, node: str) -> None:
+    def mark_due(self, tree_id: str, name: str) -> None:
         """Note that there may be more room under the limits of a node."""
-        if (tree_id, node) in self._by_sum:
-            self._due[tree_id, node] = None
+        node = (tree_id, name)
+        if node in self._by_sum:
+            self._due.setdefault(self._domains[node], {})[node] = None
 
-    def wake(self, waiting: Waiting) -> None:
-        """Move somebody from the waiting to the woken, whatever room there is."""
-        del self._waiting[waiting.waiter]
-        self._drop_from_index(waiting)
-        self._woken[waiting.waiter] = waiting.number
-        heapq.heappush(self._queue, (waiting.rank, waiting.number, waiting.waiter))
+    def doubt(self, waiting: Waiting) -> None:
+        """Note that somebody may be enabled; he is verified when it is his turn."""
+        if waiting.waiter not in self._doubtful:
+            self._doubtful[waiting.waiter] = waiting.number
+            self._line_up(waiting, waiting.domain)
 
-    def wake_all(self) -> None:
-        """Wake everybody."""
+    def wake_all(self, *, domains_differ: bool = False) -> None:
+        """Wake everybody; regardless of turns where the domains may be others now."""
         for waiting in list(self._waiting.values()):
-            self.wake(waiting)
+            self.remove(waiting.waiter)
+            self._woken[waiting.waiter] = waiting.number
+            self._line_up(waiting, AT_ONCE if domains_differ else waiting.domain)
         self._by_sum.clear()
+        self._domains.clear()
         self._due.clear()
 
-    def take(self, most: int | None, room: Room) -> list[Hashable]:
-        """Return those who may start, in the order of ranks, `most` of them; they leave."""
-        if most is None:
-            for node in list(self._due):
-                for entry in self._due_at(node, room, only_first=False):
-                    self.wake(self._waiting[entry[2]])
-            self._due.clear()
-        taken: list[Hashable] = []
-        while most is None or len(taken) < most:
-            first = self._first(room)
-            if first is None:
-                break
-            taken.append(first[2])
-            self.remove(first[2])
-        return taken
+    def _line_up(self, waiting: Waiting, domain: str) -> None:
+        entry = (waiting.rank, waiting.number, waiting.waiter)
+        heapq.heappush(self._queues.setdefault(domain, []), entry)
 
-    def _first(self, room: Room) -> Entry | None:
-        """Return the first of the woken and of those for whom there is room."""
-        queue = self._queue
-        while queue and self._woken.get(queue[0][2]) != queue[0][1]:
-            heapq.heappop(queue)
-        candidates = queue[:1]
-        for node in list(self._due):
-            found = self._due_at(node, room, only_first=True)
+    def stirred(self) -> list[str]:
+        """Return the domains in which somebody may be enabled, in a fixed order."""
+        if not self._due and not self._queues:
+            return []
+        return list(dict.fromkeys((*self._queues, *self._due)))
+
+    def first(
+        self,
+        domain: str,
+        room: Room,
+        verify: Verify,
+        *,
+        rank_of: RankOf | None = None,
+        before: Rank | None = None,
+    ) -> Entry | None:
+        """Return the first of a domain who is enabled, if anybody is; he stays.
+
+        Who comes after `before` is not worth the question: he is returned in doubt.
+        """
+        while True:
+            candidates = self._first_due(domain, room, rank_of)
+            queue = self._queues.get(domain)
+            if queue is not None:
+                lined_up = _first(queue, self._is_lined_up, rank_of)
+                if lined_up is None:
+                    del self._queues[domain]
+                else:
+                    candidates.append(lined_up)
+            first = min(candidates, default=None)
+            if first is None or (before is not None and before < first[0]):
+                return first
+            if first[2] in self._woken or verify(self._waiting[first[2]]):
+                return first
+
+    def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
+        """Return the first of each need at each node that is due, as far as there is room."""
+        firsts: list[Entry] = []
+        for node in list(self._due.get(domain, ())):
+            found = self._due_at(node, room, rank_of)
             if not found:
-                del self._due[node]
-            candidates += found
-        return min(candidates, default=None)
+                self._settle(domain, node)
+            firsts += found
+        return firsts
 
-    def _due_at(self, node: Node, room: Room, *, only_first: bool) -> list[Entry]:
-        """Return those at a node for whose need there is room; only the first of each need."""
+    def _is_lined_up(self, entry: Entry) -> bool:
+        return entry[1] in {self._woken.get(entry[2]), self._doubtful.get(entry[2])}
+
+    def _settle(self, domain: str, node: Node) -> None:
+        due = self._due[domain]
+        del due[node]
+        if not due:
+            del self._due[domain]
+
+    def _due_at(self, node: Node, room: Room, rank_of: RankOf | None) -> list[Entry]:
+        """Return the first of each need at a node for which there is room."""
         rules = self._by_sum.get(node, {})
         found: list[Entry] = []
         for rule, needs in list(rules.items()):
@@ -227,21 +304,19 @@ class WaitingRoom:
             for need, entries in list(needs.items()):
                 if left is not None and need > left:
                     continue
-                while entries and not self._is_current(entries[0], node, rule):
-                    heapq.heappop(entries)
-                if not entries:
+                first = _first(entries, partial(self._is_current, node, rule), rank_of)
+                if first is None:
                     del needs[need]
-                elif only_first:
-                    found.append(entries[0])
                 else:
-                    found += [entry for entry in entries if self._is_current(entry, node, rule)]
+                    found.append(first)
             if not needs:
                 del rules[rule]
-        if not rules:
-            self._by_sum.pop(node, None)
+        if not rules and node in self._by_sum:
+            del self._by_sum[node]
+            del self._domains[node]
         return found
 
-    def _is_current(self, entry: Entry, node: Node, rule: tuple[RefusalReason, str]) -> bool:
+    def _is_current(self, node: Node, rule: tuple[RefusalReason, str], entry: Entry) -> bool:
         waiting = self._waiting.get(entry[2])
         if waiting is None or waiting.number != entry[1]:
             return False
@@ -254,3 +329,19 @@ class WaitingRoom:
 
 def _number(waiting: Waiting) -> int:
     return waiting.number
+
+
+def _first(
+    heap: list[Entry], is_current: Callable[[Entry], bool], rank_of: RankOf | None
+) -> Entry | None:
+    """Return the first entry that counts, at its place of today; what does not count is dropped."""
+    while heap:
+        rank, number, waiter = heap[0]
+        if not is_current(heap[0]):
+            heapq.heappop(heap)
+            continue
+        now = rank if rank_of is None else rank_of(waiter)
+        if now == rank:
+            return heap[0]
+        heapq.heapreplace(heap, (now, number, waiter))
+    return None

@@ -1,7 +1,9 @@
 """How fast the engine decides, in memory, and what a fork of it costs.
 
-Times are CPU times of this process, of the engine's calls alone. The control is the same number of
-lives over a heap and a dict per queue, without objects, rules or reasons: what Python allows here.
+A decision is one unit decided, booked and released; a life has the API server's confirmation of the
+write, too. Times are CPU times of this process, without what builds the objects. The control is the
+same number of lives over a heap and a dict per queue, without objects, rules or reasons: what
+Python allows here.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from statistics import median
 from types import TracebackType
 from typing import Final
 
+from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.shared_engine import SharedEngine
 from tests.benchmarks.engine_load import EngineLoad, deep_load, flat_load
 from tests.benchmarks.figures import Figure
@@ -51,14 +54,23 @@ def run(*, quick: bool = False) -> list[Figure]:
         ),
         *forks,
     ]
+    flat.is_confirmed = True
+    flat.forget_figures()
+    flat.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
+    figures.append(_decisions("lives_per_second", flat, many))
     del few, flat
     one_tree = flat_load(many, QUEUES, under_one_parent=True)
     one_tree.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
     figures.append(_decisions("decisions_per_second_one_tree", one_tree, many))
     del one_tree
-    deep = deep_load(many)
-    deep.run(DEEP_LIVES, at_most_seconds=AT_MOST_SECONDS)
-    figures.append(_decisions("runtime_decisions_per_second", deep, many))
+    for rounding, name in (
+        (Rounding.LARGEST_REMAINDER, "runtime_decisions_per_second"),
+        (Rounding.HALF_UP, "runtime_decisions_per_second_half_up"),
+    ):
+        deep = deep_load(many, QuotaSettings(rounding_override=rounding))
+        deep.run(DEEP_LIVES, at_most_seconds=AT_MOST_SECONDS)
+        figures.append(_decisions(name, deep, many))
+        del deep
     return figures
 
 

@@ -25,6 +25,7 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Round
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import ObjectMeta
 from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_PARENT
+from tests.properties.quota_cases import take_woken
 
 Figure = dict[str, float | str]
 
@@ -99,7 +100,7 @@ def run_flat(books: QuotaBooks, names: list[str], count: int) -> float:
         running.append(owner)
         if len(running) > 2000:
             books.release(running.popleft())
-            books.take_woken()
+            books.stirred_domains()
     return (time.process_time() - started) / count
 
 
@@ -156,7 +157,7 @@ class Contention:
         self.books.release(self.running.popleft())
 
     def _take_woken(self) -> None:
-        woken = self.books.take_woken(1)
+        woken = take_woken(self.books, 1)
         self.woken += len(woken)
         self.ready.extend(woken)
 

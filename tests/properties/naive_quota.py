@@ -23,7 +23,7 @@ from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.quota_names import build_quota_names
+from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
 from shared_api.resource_list import Amounts, add, parse_amounts
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
@@ -80,7 +80,10 @@ class NaiveQuota:
         return read_quota_name(labels) or self._quota_of_namespace(namespace)
 
     def _quota_of_namespace(self, namespace: str) -> str:
-        return build_quota_names(self._quotas.values()).quota_of_namespace(namespace)
+        return self._names().quota_of_namespace(namespace)
+
+    def _names(self) -> QuotaNames:
+        return build_quota_names(map(read_named_quota, self._quotas.values()))
 
     # --- deciding -----------------------------------------------------------------------------
 
@@ -179,7 +182,7 @@ class NaiveQuota:
         return self._change({n: q for n, q in self._quotas.items() if n != name})
 
     def _change(self, quotas: Mapping[str, ElasticQuota]) -> tuple[str, ...]:
-        before, old = build_quota_names(self._quotas.values()), set(self._quotas)
+        before, old = self._names(), set(self._quotas)
         waiters = dict(self._quota_of_waiter)
         for waiter in waiters:
             self.stop_waiting(waiter)
@@ -196,7 +199,7 @@ class NaiveQuota:
             for level in self._chains.get(quota, (quota,)):
                 self._waiters.setdefault(level, {})[waiter] = None
         self._eased.update(dict.fromkeys(self._waiters))
-        after = build_quota_names(self._quotas.values())
+        after = self._names()
         spaces = {*before.of_namespaces, *after.of_namespaces}
         moved = [
             f"namespace/{space}"

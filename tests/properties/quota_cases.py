@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
@@ -32,6 +32,19 @@ KEYS = ("x", "y")
 NAMES = tuple("abcdefgh")
 # Weights of default and system quota: negative after overflow, positive, none.
 SPECIAL_MAXIMA = ({"x": 2**64 - 2, "y": 4}, {"x": 5, "y": 100}, {"x": 0})
+
+
+def take_woken(books: QuotaBooks, most: int | None = None) -> list[Hashable]:
+    """Return those whom changes may have enabled, `most` of them, in order; they leave."""
+    taken: list[Hashable] = []
+    for domain in books.stirred_domains():
+        while most is None or len(taken) < most:
+            first = books.first_woken(domain)
+            if first is None:
+                break
+            taken.append(first[2])
+            books.stop_waiting(first[2])
+    return taken
 
 
 def build_quota(

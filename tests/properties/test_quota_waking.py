@@ -18,6 +18,7 @@ from tests.properties.quota_cases import (
     random_amounts,
     random_quota,
     random_settings,
+    take_woken,
 )
 
 pytestmark = pytest.mark.properties
@@ -109,7 +110,7 @@ class Story:
     def wake(self) -> None:
         """Take everybody who is woken, one, two or all at a time, and let him try."""
         most = self.rng.choice([None, 1, 2])
-        while woken := self.books.take_woken(most):
+        while woken := take_woken(self.books, most):
             for waiter in woken:
                 quota, demand = self.waiting.pop(waiter)
                 if self.rng.random() < 0.8:
@@ -138,7 +139,7 @@ def test_forks_are_independent_and_equal(seed: int) -> None:
     fork = story.books.fork()
     for name in story.names:
         assert fork.view(name) == story.books.view(name)
-    assert sorted(map(str, fork.take_woken())) == sorted(map(str, story.books.take_woken()))
+    assert sorted(map(str, take_woken(fork))) == sorted(map(str, take_woken(story.books)))
     before = [story.books.view(name) for name in story.names]
     fork.on_capacity({"x": 1})
     fork.book("new", story.names[0], Demand({"x": 1}))

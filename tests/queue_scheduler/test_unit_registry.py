@@ -6,9 +6,10 @@ import pytest
 
 from queue_scheduler import unit_registry
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_policies import PRIORITY
 from queue_scheduler.unit_record import Standing, UnitRecord
-from queue_scheduler.unit_registry import UnitRegistry, unit_key
+from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.engine_kit import (

@@ -1,4 +1,4 @@
-"""Which quota a namespace has, by koord-scheduler's own rule."""
+"""Which quota a namespace and a pod have, by koord-scheduler's own rule."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import pytest
 
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta, Timestamp
-from shared_api.quota_names import build_quota_names
-from shared_api.well_known_labels import DEFAULT_QUOTA, QUOTA_NAME, QUOTA_NAMESPACES
+from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
+from shared_api.well_known_labels import (
+    DEFAULT_QUOTA,
+    QUOTA_NAME,
+    QUOTA_NAMESPACES,
+    SYSTEM_QUOTA,
+)
 
 
 def quota(
@@ -22,6 +27,10 @@ def quota(
             creation_timestamp=Timestamp(created),
         )
     )
+
+
+def names_of(*quotas: ElasticQuota) -> QuotaNames:
+    return build_quota_names(map(read_named_quota, quotas))
 
 
 @pytest.mark.parametrize(
@@ -51,12 +60,35 @@ def quota(
     ],
 )
 def test_quota_of_namespace(quotas: list[ElasticQuota], want: str) -> None:
-    assert build_quota_names(quotas).quota_of_namespace("team") == want
+    assert names_of(*quotas).quota_of_namespace("team") == want
 
 
 def test_a_label_comes_before_the_namespace() -> None:
-    names = build_quota_names([quota("team", "team")])
+    names = names_of(quota("team", "team"))
     assert names.quota_of({QUOTA_NAME: "gold"}, "team") == "gold"
     assert names.quota_of({"alibabacloud.com/quota-name": "silver"}, "team") == "silver"
     assert names.quota_of({}, "team") == "team"
     assert names.known == {"team"}
+
+
+@pytest.mark.parametrize(
+    ("label", "namespace", "want"),
+    [
+        pytest.param("team", "ns2", "team", id="the label first"),
+        pytest.param("gone", "ns1", DEFAULT_QUOTA, id="a label that names no quota"),
+        pytest.param(SYSTEM_QUOTA, "ns1", SYSTEM_QUOTA, id="a special quota by label"),
+        pytest.param("", "team-ns", "team-ns", id="named like the namespace, before any list"),
+        pytest.param("", "ns1", "team", id="listed twice: the oldest"),
+        pytest.param("", "ns2", "young", id="listed"),
+        pytest.param("", "ns3", DEFAULT_QUOTA, id="what the default quota lists is nothing"),
+        pytest.param("", "somewhere", DEFAULT_QUOTA, id="the quota's own namespace is nothing"),
+    ],
+)
+def test_quota_of_pod(label: str, namespace: str, want: str) -> None:
+    names = names_of(
+        quota("young", "sys", '["ns1", "ns2"]', "2026-02"),
+        quota("team", "somewhere", '["ns1", "team-ns"]'),
+        quota("team-ns", "team-ns"),
+        quota(DEFAULT_QUOTA, "sys", '["ns3"]'),
+    )
+    assert names.quota_of_pod({QUOTA_NAME: label}, namespace) == want

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
+    Place,
     QueueDirectory,
     Unmapped,
     Waiter,
@@ -99,6 +100,30 @@ class Waker(Gate):
         return woken
 
 
+class InTurn(Gate):
+    """A Filter that knows who comes first of those whom a fact helps."""
+
+    def __init__(self, name: str, stirred: list[str]) -> None:
+        super().__init__(name, NO)
+        self.stirred = stirred
+        self.waiting: list[Waiter] = []
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        self.waiting.append(waiter)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        if waiter in self.waiting:
+            self.waiting.remove(waiter)
+
+    def stirred_domains(self) -> list[str]:
+        return self.stirred
+
+    def first_woken(
+        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
+    ) -> tuple[Place, Waiter] | None:
+        return min(((place_of(waiter), waiter) for waiter in self.waiting), default=None)
+
+
 class TestDeciding:
     def test_the_first_refusal_counts_and_names_its_plugin(self) -> None:
         other = Refusal(reason=Reason.OVER_MIN)
@@ -150,6 +175,16 @@ class TestWaiting:
         assert runner.take_woken(anything_changed=True) == []
         waker.woken = [WAITER]
         assert runner.take_woken(anything_changed=False) == [WAITER]
+
+    def test_who_offers_in_turn_is_asked_by_domain(self) -> None:
+        first, second = InTurn("f", ["a", "b"]), InTurn("s", ["b"])
+        runner = PluginRunner([first, Waker("w"), second])
+        runner.wait(WAITER, INFO, NO, second)
+        assert (first.waiting, second.waiting) == ([], [WAITER])
+        assert runner.stirred() == [(first, "a"), (first, "b"), (second, "b")]
+        assert runner.take_woken(anything_changed=True) == []
+        runner.stop_waiting(WAITER)
+        assert second.waiting == []
 
     def test_who_does_not_know_waits_for_anything(self) -> None:
         gate = Gate("g", NO)

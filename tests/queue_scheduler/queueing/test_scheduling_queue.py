@@ -112,8 +112,11 @@ class TestBarriers:
         line = filled(policy, info(5), info(3, shape="x"))
         line.refuse(info(5), NO)
         assert next_place(line) == 3
-        line.add(info(2))
+        assert line.add(info(2)) == line.class_number(info(5)), "its class is asked again"
+        assert next_place(line) == 2
+        line.refuse(info(2), NO)
         assert next_place(line) is None
+        assert line.add(info(4)) is None
 
     def test_the_barrier_wakes(self, policy: str) -> None:
         line = filled(policy, info(1), info(2, shape="x"))
@@ -311,8 +314,12 @@ def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
     unit = info(n, f"q{n % 3}", f"shape{n % 4}")
     is_there = any(u.order_key == unit.order_key for u in model.units)
     if act == "add" and not is_there:
-        line.add(unit)
+        same = [u.order_key for u in model.units if u.class_key == unit.class_key]
+        is_woken = unit.class_key in model.asleep and unit.order_key < min(same)
+        assert (line.add(unit) is not None) == is_woken
         model.units.append(unit)
+        if is_woken:  # somebody who comes before them is to be asked
+            model.asleep.discard(unit.class_key)
     elif act == "remove" and is_there:
         emptied = line.remove(unit)
         model.units = [u for u in model.units if u.order_key != unit.order_key]

@@ -6,7 +6,7 @@ from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
 from shared_api.well_known_labels import ROOT_QUOTA
-from tests.properties.quota_cases import build_quota
+from tests.properties.quota_cases import build_quota, take_woken
 
 GUARANTEE = RefusalReason.GUARANTEE_OF_OTHERS
 
@@ -128,7 +128,7 @@ def test_who_waits_for_the_guarantee_is_woken(change: str, *, is_woken: bool) ->
             books.release("one")
         case _:
             books.book("more", "far", Demand({"x": 1}))
-    assert books.take_woken() == (["w"] if is_woken else [])
+    assert take_woken(books) == (["w"] if is_woken else [])
 
 
 def test_default_quota_use_changes_what_owners_are_entitled_to() -> None:

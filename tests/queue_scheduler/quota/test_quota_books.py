@@ -16,7 +16,7 @@ from shared_api.well_known_labels import (
     QUOTA_TOTAL_RESOURCE,
     QUOTA_TREE_ID,
 )
-from tests.properties.quota_cases import build_quota
+from tests.properties.quota_cases import build_quota, take_woken
 
 
 def new_books(mode: QuotaMode = QuotaMode.MAX) -> QuotaBooks:
@@ -217,10 +217,10 @@ def test_waking(change: Callable[[QuotaBooks], None], *, is_woken: bool) -> None
     refusal = books.check("a", demand)
     assert refusal is not None
     books.wait("w", "a", demand, refusal)
-    assert books.take_woken() == []
+    assert take_woken(books) == []
     change(books)
-    assert books.take_woken() == (["w"] if is_woken else [])
-    assert books.take_woken() == []
+    assert take_woken(books) == (["w"] if is_woken else [])
+    assert take_woken(books) == []
 
 
 def test_waking_one_by_one_looks_again_at_the_room() -> None:
@@ -232,11 +232,11 @@ def test_waking_one_by_one_looks_again_at_the_room() -> None:
         assert refusal is not None
         books.wait(waiter, "a", demand, refusal, rank)
     books.release("u")
-    assert books.take_woken(1) == ["first"]
+    assert take_woken(books, 1) == ["first"]
     books.book("first", "a", demand)
-    assert books.take_woken(1) == []
+    assert take_woken(books, 1) == []
     books.release("first")
-    assert books.take_woken() == ["second", "third"]
+    assert take_woken(books) == ["second", "third"]
 
 
 def test_a_fork_wakes_on_its_own() -> None:
@@ -248,8 +248,8 @@ def test_a_fork_wakes_on_its_own() -> None:
     books.wait("w", "a", demand, refusal)
     fork = books.fork()
     fork.release("u")
-    assert fork.take_woken() == ["w"]
-    assert books.take_woken() == []
+    assert take_woken(fork) == ["w"]
+    assert take_woken(books) == []
     assert books.booking("u") is not None
 
 
@@ -272,6 +272,6 @@ def test_waiting_with_the_gate_for_used_amounts() -> None:
         assert refusal is not None
         books.wait(waiter, "b", Demand({"x": 5}), refusal)
     books.book("two", "a", Demand({"x": 1}))
-    assert books.take_woken() == []
+    assert take_woken(books) == []
     books.release("one")
-    assert books.take_woken() == ["w", "twin"]
+    assert take_woken(books) == ["w", "twin"]

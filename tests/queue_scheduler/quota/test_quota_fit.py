@@ -1,4 +1,4 @@
-"""The table of modes (decisions C 1), row by row, through the books."""
+"""What each mode compares with which limit, through the books."""
 
 from __future__ import annotations
 

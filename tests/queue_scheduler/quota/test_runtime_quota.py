@@ -66,7 +66,7 @@ def test_half_up_repeats_float64() -> None:
 
 
 def test_a_negative_weight_is_in_the_sum_and_gets_nothing() -> None:
-    # elasticquota.md 11 C1: one core each with 9 cores left are promised 6428m each.
+    # Observed (os-005): one core each with 9 cores left are promised 6428m each.
     assert largest_remainder(9000, [1000, 1000, -600], 1400) == [6428, 6428, 0]
     claims = [Claim(weight, 10**6, 0, lends=True) for weight in (300, 300, -600)]
     assert divide(9000, claims, Rounding.LARGEST_REMAINDER) == [0, 0, 0]
@@ -100,7 +100,7 @@ def test_scaled_min_truncates() -> None:
     [
         pytest.param(DivisionState(), {"a": 2, "b": 8}, id="after its first pod or a restart"),
         pytest.param(
-            DivisionState(unseeded=frozenset("b")), {"a": 5, "b": 5}, id="never had a pod (C2)"
+            DivisionState(unseeded=frozenset("b")), {"a": 5, "b": 5}, id="never had a pod"
         ),
     ],
 )

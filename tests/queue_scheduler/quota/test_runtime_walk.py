@@ -8,7 +8,7 @@ from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
-from tests.properties.quota_cases import build_quota
+from tests.properties.quota_cases import build_quota, take_woken
 
 
 def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) -> QuotaBooks:
@@ -70,7 +70,7 @@ def test_a_first_pod_brings_a_min_into_force() -> None:
     assert before is not None
     assert after is not None
     assert (before.runtime["x"], after.runtime["x"]) == (4, 6)
-    assert books.take_woken() == ["w"]
+    assert take_woken(books) == ["w"]
     assert why(books, "b", y=1) is None
 
 
@@ -106,7 +106,7 @@ def test_a_lost_unit_below_the_first_level(
 
 
 def test_demand_of_the_default_quota_counts_twice() -> None:
-    # elasticquota.md 11 C1: total 1000, 100 used outside, a and b hungry: 400 each.
+    # Observed (os-004): total 1000, 100 used outside, a and b hungry: 400 each.
     books = QuotaBooks(QuotaSettings(default_quota_max={"x": 10**6}))
     for name in "ab":
         books.on_quota(build_quota(name, maximum={"x": 1000}, weight={"x": 1}))
@@ -197,12 +197,12 @@ def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
     ):
         books.book(owner, name, Demand({"x": amount}))
         assert trees.is_settled(tree, "pa", demand, refusal, seen_at) is is_settled
-        assert books.take_woken() == []
+        assert take_woken(books) == []
     books.release("v")
     assert trees.is_settled(tree, "pa", demand, refusal, seen_at)
     books.release("two")
     assert not trees.is_settled(tree, "pa", demand, refusal, seen_at)
-    assert books.take_woken() == ["w"]
+    assert take_woken(books) == ["w"]
 
 
 def test_a_level_between_that_gets_tight_is_asked_about_again() -> None:

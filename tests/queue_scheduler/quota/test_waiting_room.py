@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.waiting_room import Waiting, WaitingRoom
@@ -14,8 +15,21 @@ def waiting(waiter: str, need: int, *rank: int, reason: RefusalReason | None = N
 
 
 def take(room: WaitingRoom, left: int | None, most: int | None = None) -> list[object]:
+    """Take those who are enabled while so much is left at the node "q" of the one domain."""
     room.mark_due("", "q")
-    return list(room.take(most, lambda *_: left))
+    return take_due(room, left, most)
+
+
+def take_due(room: WaitingRoom, left: int | None, most: int | None = None) -> list[object]:
+    taken: list[object] = []
+    for domain in room.stirred():
+        while most is None or len(taken) < most:
+            first = room.first(domain, lambda *_: left, lambda _: True)
+            if first is None:
+                break
+            taken.append(first[2])
+            room.remove(first[2])
+    return taken
 
 
 def room_of(*all_waiting: Waiting) -> WaitingRoom:
@@ -47,9 +61,9 @@ def test_equal_ranks_go_by_arrival() -> None:
 
 def test_nodes_that_are_not_due_are_not_looked_at() -> None:
     room = room_of(waiting("a", 1))
-    assert room.take(None, lambda *_: 100) == []
+    assert take_due(room, 100) == []
     room.mark_due("", "another")
-    assert room.take(None, lambda *_: 100) == []
+    assert take_due(room, 100) == []
 
 
 def test_who_waits_again_or_leaves_is_not_woken_for_before() -> None:
@@ -63,23 +77,77 @@ def test_who_waits_again_or_leaves_is_not_woken_for_before() -> None:
 
 
 def test_kept_for_another_reason() -> None:
-    contract = waiting("a", 1, reason=RefusalReason.HURTS_OTHERS)
-    room = room_of(contract)
+    room = room_of(waiting("a", 1, reason=RefusalReason.HURTS_OTHERS))
     assert [one.waiter for one in room.refused_by_contract("", "x")] == ["a"]
-    assert room.refused_by_guarantee("") == []
-    now = QuotaRefusal(reason=RefusalReason.GUARANTEE_OF_OTHERS, quota="q", resource="x")
-    room.keep(room.waiting()[0], now, seen_at=7)
+    assert room.borrowers("", "q") == []
+    now = QuotaRefusal(
+        reason=RefusalReason.GUARANTEE_OF_OTHERS, quota="p", resource="x", requested=1
+    )
+    room.keep(replace(room.waiting()[0], refusal=now, seen_at=7))
     assert room.refused_by_contract("", "x") == []
-    assert [one.waiter for one in room.refused_by_guarantee("")] == ["a"]
+    assert [one.waiter for one in room.borrowers("", "q")] == ["a"]
+    assert [one.waiter for one in room.all_borrowers("")] == ["a"]
+    assert room.owners("") == []
     assert room.latest_seen_at() == 7
+    room.mark_due("", "p")
+    assert take_due(room, 1) == ["a"]
+
+
+def test_an_owner_is_not_measured_by_the_room_of_others() -> None:
+    refused = waiting("a", 1, reason=RefusalReason.GUARANTEE_OF_OTHERS)
+    room = room_of(replace(refused, is_owner=True))
+    assert take(room, 100) == []
+    assert [one.waiter for one in room.owners("")] == ["a"]
+    room.doubt(room.owners("")[0])
+    assert take_due(room, 0) == ["a"]
+
+
+def test_whoever_is_in_doubt_is_verified_in_turn_and_no_further_than_needed() -> None:
+    room = room_of(*(waiting(name, 1, rank) for rank, name in enumerate("abcd")))
+    for one in room.waiting():
+        room.doubt(one)
+    asked: list[object] = []
+
+    def verify(one: Waiting) -> bool:
+        asked.append(one.waiter)
+        if one.waiter == "a":
+            room.keep(one)
+        return one.waiter != "a"
+
+    assert room.first("", lambda *_: 0, verify, before=(2,)) == ((1,), 2, "b")
+    assert asked == ["a", "b"]
+    room.remove("b")
+    assert room.first("", lambda *_: 0, verify, before=(0,)) == ((2,), 3, "c")
+    assert asked == ["a", "b"], "who comes too late is not asked"
+
+
+def test_ranks_are_those_of_today() -> None:
+    room = room_of(waiting("a", 1, 1), waiting("b", 1, 2), waiting("c", 1, 3))
+    today = {"a": (9,), "b": (4,), "c": (3,)}
+    room.mark_due("", "q")
+    order = []
+    while first := room.first("", lambda *_: 1, lambda _: True, rank_of=today.__getitem__):
+        order.append(first[2])
+        room.remove(first[2])
+    assert order == ["c", "b", "a"]
+
+
+def test_domains_do_not_wait_for_each_other() -> None:
+    room = room_of(
+        replace(waiting("a", 1, 1), domain="one"),
+        replace(waiting("b", 1, 2), domain="two", quota="p"),
+    )
+    room.wake_all()
+    assert room.stirred() == ["one", "two"]
+    assert room.first("two", lambda *_: 0, lambda _: True) == ((2,), 2, "b")
 
 
 def test_waking_all_keeps_the_order() -> None:
     rest = QuotaRefusal(reason=RefusalReason.UNKNOWN_QUOTA, quota="gone")
     room = room_of(waiting("b", 1, 2), waiting("a", 9, 1))
     room.add(Waiting(0, "c", (0,), "gone", "", Demand({}), rest))
-    room.wake_all()
-    assert room.watched_nodes() == []
+    room.wake_all(domains_differ=True)
+    assert not room.is_anybody_there()
     assert [take(room, 0, most=2), take(room, 0)] == [["c", "a"], ["b"]]
 
 
