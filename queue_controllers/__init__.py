@@ -4,9 +4,10 @@ Read in this order:
 
 1. ``jobframework``: what is the same for every kind of job.
 2. ``extensions``: the adapters, one per kind.
-3. ``extension_server``: one per kind: its informers, its keys, its threads.
+3. ``extension_server``: one per kind: its informers, its keys, its threads; ``job_news``: which
+   changes are worth a look.
 4. ``pod_usage``: whose pods are whose; ``surroundings``: quotas, namespaces, priority classes.
-5. ``job_events``: what people are told.
+5. ``job_events``: what people are told of objects that can not be read.
 6. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
 
 Not here: who may start (``queue_scheduler``). The two meet only in Kubernetes objects.

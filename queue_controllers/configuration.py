@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from queue_controllers.jobframework.job_settings import (
     BACKOFF_BASE_SECONDS,
@@ -32,11 +30,13 @@ from queue_controllers.jobframework.job_settings import (
 )
 from shared_api.backoff import Backoff
 from shared_api.program_flags import (
+    ConfigurationError,
     FlagError,
     ProgramFlags,
     add_program_flags,
     parse_bool,
     parse_duration,
+    read_config_file,
     read_program_flags,
     with_two_dashes,
 )
@@ -51,10 +51,6 @@ IGNORED_FLAGS: Final = (
     "--enable-network-aware",
 )
 """Upstream's flags for what is done otherwise here, or not at all: taken, and told in the log."""
-
-
-class ConfigurationError(FlagError):
-    """What is wrong with the configuration, in one line."""
 
 
 class ExtensionOptions(
@@ -183,15 +179,9 @@ def load_configuration(path: str | None, known: Collection[str]) -> Configuratio
     """
     if not path:
         return Configuration()
+    document = read_config_file(path)
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"--config {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigurationError(f"--config {path}: not valid YAML: {text}") from error
-    try:
-        return read_configuration({} if document is None else document, known)
+        return read_configuration(document, known)
     except ConfigurationError as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
 

@@ -14,6 +14,7 @@ from typing import Final, Generic
 
 import structlog
 
+from queue_controllers.job_news import pause_of_job, pause_of_unit
 from queue_controllers.jobframework.generic_job import GenericJob, JobT
 from queue_controllers.jobframework.job_lookup import consumer_group, key_of_consumer
 from queue_controllers.jobframework.reconciler import JobReconciler
@@ -166,7 +167,10 @@ class ExtensionServer(Generic[JobT]):
         self._open = False
 
     def step(self) -> float:
-        """Look whether the kind is served and this process decides; return how long to rest."""
+        """Look whether the kind is served and this process decides; return how long to rest.
+
+        Keys whose delay is over come into line here, so that the workers need not wake for that.
+        """
         rest = self.watch.step()
         informer = self.watch.informer
         synced = informer is not None and informer.has_synced()
@@ -175,6 +179,8 @@ class ExtensionServer(Generic[JobT]):
             # Keys that came up until now were dropped.
             log.info("deciding about jobs", extension=self.name, jobs=len(self._jobs))
             self.look_at_all()
+        due = self.queue.start_due()
+        rest = rest if due is None else min(rest, due)
         return rest if self._open or informer is None else min(rest, OPENING_SECONDS)
 
     def is_open(self) -> bool:
@@ -192,21 +198,29 @@ class ExtensionServer(Generic[JobT]):
         """Take in a change of a job."""
         if new is None:
             if old is not None:
-                self.reconciler.on_gone(old.metadata.uid)
+                self.reconciler.on_gone(old.metadata)
                 self.queue.add(old.metadata.key)
             return
         informer = self.watch.informer
         if old is None and informer is not None and informer.has_synced():
             self.reconciler.on_arrival(new.metadata.uid)
-        self.queue.add(new.metadata.key)
+        pause = pause_of_job(self.adapter, old, new)
+        if pause is None or (old is not new and self.reconciler.has_looked_at_job(new.metadata)):
+            return
+        self.queue.add_after(new.metadata.key, pause)
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Take in a change of a unit: its job must be looked at."""
         if new is None and old is not None:
             self.reconciler.on_unit_gone(old.metadata.uid)
         unit = new if new is not None else old
-        if unit is not None and (key := self._key_of_unit(unit)):
-            self.queue.add(key)
+        if unit is None or not (key := self._key_of_unit(unit)):
+            return
+        pause = pause_of_unit(old, new)
+        was_seen = new is not None and self.reconciler.has_looked_at_unit(key, new.metadata)
+        if pause is None or (old is not new and was_seen):
+            return
+        self.queue.add_after(key, pause)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod; those that come together are looked at together."""

@@ -17,13 +17,14 @@ import structlog
 from queue_controllers.configuration import PROGRAM, Configuration, Flags, settings_of
 from queue_controllers.extension_server import ExtensionServer, KindWatch
 from queue_controllers.extensions.batch_job import BatchJobAdapter
-from queue_controllers.job_events import JobEvents
+from queue_controllers.job_events import tell_of_unreadable
+from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
 from queue_controllers.jobframework.job_lookup import unit_indexes
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.metrics import ControllersMetrics
-from queue_controllers.pod_usage import pod_indexes, pods_of_job, slim_pod
+from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slim_pod
 from queue_controllers.surroundings import SurroundingsReader
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import is_served
@@ -58,6 +59,9 @@ ENTRY_POINT_GROUP: Final = "koord_queue.job_extensions"
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
 """Between looks at a job that could not be acted on."""
+
+GATHER_SECONDS: Final = 0.05
+"""How long caches gather changes: no job is quicker than this, and most changes make no work."""
 
 EVENT_WRITERS: Final = 1
 """Connections for events: they have a fifth of the budget, and nobody waits for them."""
@@ -191,11 +195,11 @@ class Controllers:
         self._threads: list[LoopThread] = []
         self._steps: list[Step] = []
         self._runs_threads = False
-        self._informer_settings = InformerSettings(wait_seconds=informer_wait_seconds)
+        self._informer_wait_seconds = informer_wait_seconds
         self._metrics = ControllersMetrics(host.metrics.registry)
         self._units = self._informer(QUEUE_UNITS, IndexedStore(indexes=unit_indexes()))
         pods: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes(), transform=slim_pod)
-        self._pods = self._informer(PODS, pods)
+        self._pods = self._informer(PODS, pods, gather_seconds=PAUSE_SECONDS)
         self._namespaces = self._informer(NAMESPACES, IndexedStore())
         self._classes = self._informer(PRIORITY_CLASSES, IndexedStore())
         self._events = self._build_events()
@@ -224,7 +228,11 @@ class Controllers:
     # --- parts --------------------------------------------------------------------------------
 
     def _informer(
-        self, resource_type: ResourceType[ObjectT], store: IndexedStore[ObjectT]
+        self,
+        resource_type: ResourceType[ObjectT],
+        store: IndexedStore[ObjectT],
+        *,
+        gather_seconds: float = GATHER_SECONDS,
     ) -> SharedInformer[ObjectT]:
         host = self._host
         return SharedInformer(
@@ -232,7 +240,9 @@ class Controllers:
             resource_type,
             clock=host.clock,
             rng=host.rng,
-            settings=self._informer_settings,
+            settings=InformerSettings(
+                wait_seconds=self._informer_wait_seconds, gather_seconds=gather_seconds
+            ),
             store=store,
             observer=host.metrics.informers.of_resource(resource_type.plural),
         )
@@ -271,7 +281,7 @@ class Controllers:
         if self._runs_threads:
             informer.start(self._host.metrics.process.on_loop_error)
 
-    def _build_events(self) -> JobEvents:
+    def _build_events(self) -> EventRecorder:
         host = self._host
         dispatcher = WriteDispatcher(
             host.client,
@@ -290,7 +300,7 @@ class Controllers:
             reporting_instance=host.identity,
         )
         recorder.wake = self._run("event-recorder", recorder.step).wake
-        return JobEvents(recorder)
+        return recorder
 
     def _build_server(
         self, adapter: GenericJob[JobT], flags: Flags, configuration: Configuration
@@ -313,6 +323,8 @@ class Controllers:
             backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
             observer=host.metrics.work_queues.of_queue(kind.key),
             on_ready=lambda: _wake_resting(workers),
+            on_delay=lambda: keeper.wake(),  # noqa: PLW0108 - the thread is made below
+            delay_step_seconds=STEP_SECONDS,
         )
         reconciler = JobReconciler(
             adapter,
@@ -339,7 +351,7 @@ class Controllers:
             queue=queue,
             has_taken_over=self._takeover.is_open,
         )
-        self._run(f"extension-{kind.key}", server.step)
+        keeper = self._run(f"extension-{kind.key}", server.step)
         workers += [
             self._run(f"{kind.key}-worker-{number}", reconciler.step)
             for number in range(flags.workers)
@@ -351,7 +363,9 @@ class Controllers:
         """Let a server hear of the jobs of a fresh informer."""
         kind = server.adapter.kind
         informer.add_handler(server.on_job)
-        informer.add_undecodable_handler(self._events.on_undecodable(kind.api_version, kind.kind))
+        informer.add_undecodable_handler(
+            tell_of_unreadable(self._events, kind.api_version, kind.kind)
+        )
 
     def _pods_of(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
         return pods_of_job(self._pods.store, kind, job, unit_key)
@@ -362,7 +376,7 @@ class Controllers:
         for server in self.servers:
             self._units.add_handler(server.on_unit)
             self._pods.add_handler(server.on_pod)
-        tell = self._events.on_undecodable(QUEUE_UNITS.api_version, QUEUE_UNITS.kind)
+        tell = tell_of_unreadable(self._events, QUEUE_UNITS.api_version, QUEUE_UNITS.kind)
         self._units.add_undecodable_handler(tell)
 
     def _run(self, name: str, step: Step) -> LoopThread:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from shared_api.program_flags import (
+    ConfigurationError,
     FlagError,
     ProgramFlags,
     add_program_flags,
     parse_duration,
+    read_config_file,
     read_program_flags,
     with_two_dashes,
 )
@@ -30,10 +30,6 @@ KIND: Final = "KoordQueueConfiguration"
 
 DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 """Upstream's default."""
-
-
-class ConfigurationError(FlagError):
-    """What is wrong with the configuration file, in one line."""
 
 
 class PluginEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,16 +68,9 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
     """
     if not path:
         return KoordQueueConfiguration()
+    document = read_config_file(path)
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"--config {path}: {error.strerror or error}"
-        raise ConfigurationError(msg) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        msg = f"--config {path}: not valid YAML: {' '.join(str(error).split())}"
-        raise ConfigurationError(msg) from error
-    try:
-        configuration = msgspec.convert(document or {}, KoordQueueConfiguration)
+        configuration = msgspec.convert(document, KoordQueueConfiguration)
         _check_kind(configuration)
         _check_duration(configuration.default_reclaim_protect_time)
     except (msgspec.ValidationError, FlagError) as error:

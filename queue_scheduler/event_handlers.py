@@ -22,15 +22,15 @@ _PAST_WAITING: Final = BOOKED_PHASES | FINAL_PHASES
 """Phases are texts: a phase that is unknown here is looked at."""
 
 
-class Threads(Protocol):
-    """Who runs a thread per queue."""
+class Workers(Protocol):
+    """Who asks for the decisions of each queue."""
 
     def run_for(self, queue: str) -> None:
-        """Make sure that the queue has its thread."""
+        """Make sure that the queue has its worker."""
         ...
 
     def end_for(self, queue: str) -> None:
-        """End the thread of a queue that is gone."""
+        """End the worker of a queue that is gone."""
         ...
 
 
@@ -39,26 +39,26 @@ class EventHandlers:
 
     Args:
         shared: Told of every change.
-        threads: Started and ended with the queues.
+        workers: Started and ended with the queues.
         on_unit_seen: Told the key of every unit that came or changed and may wait
             (`waiting_reporter`).
     """
 
     def __init__(
-        self, shared: SharedEngine, threads: Threads, on_unit_seen: Callable[[str], None]
+        self, shared: SharedEngine, workers: Workers, on_unit_seen: Callable[[str], None]
     ) -> None:
         self._shared = shared
-        self._threads = threads
+        self._workers = workers
         self._on_unit_seen = on_unit_seen
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """Tell of a queue, and give it its thread."""
+        """Tell of a queue, and give it its worker."""
         if new is not None:
             self._shared.tell(Engine.on_queue, new)
-            self._threads.run_for(new.metadata.name)
+            self._workers.run_for(new.metadata.name)
         elif old is not None:
             self._shared.tell(Engine.on_queue_gone, old.metadata.name)
-            self._threads.end_for(old.metadata.name)
+            self._workers.end_for(old.metadata.name)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Tell of a unit."""

@@ -14,7 +14,7 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.notice_events import EventSink
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.resource_types import QUEUES
-from shared_api.client.write_dispatcher import Lane, Outcome, Write
+from shared_api.client.writes import Outcome, status_report
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -91,17 +91,12 @@ class PluginHandle:
 
     def update_queue_status(self, queue: Queue, status: Mapping[str, Any]) -> None:
         """Merge fields into a queue's status, at some time."""
-        write = Write(
-            resource_type=QUEUES,
-            namespace=queue.metadata.namespace,
-            name=queue.metadata.name,
-            body={
-                "metadata": {"resourceVersion": queue.metadata.resource_version},
-                "status": dict(status),
-            },
-            subresource="status",
-            lane=Lane.LOW,
-        )
+        meta = queue.metadata
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": dict(status),
+        }
+        write = status_report(QUEUES, meta.namespace, meta.name, body)
         self._writes.submit(write, _ignore)
 
     def debug_group(self, plugin: str) -> RouterGroup:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from queue_scheduler.configuration import ConfigurationError, KoordQueueConfiguration
+from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
@@ -15,6 +15,7 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.elastic_quota_arguments import read_arguments
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
+from shared_api.program_flags import ConfigurationError
 
 PLUGIN_GROUP: Final = "koord_queue.scheduler_plugins"
 POLICY_GROUP: Final = "koord_queue.queue_policies"

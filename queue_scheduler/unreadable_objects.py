@@ -19,7 +19,7 @@ from shared_api.client.answers import read_json
 from shared_api.client.errors import ApiFailure, DecodeFailure, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS, QUEUES
-from shared_api.client.write_dispatcher import Dropped, Lane, Outcome, Unknown, Write
+from shared_api.client.writes import Dropped, Outcome, Unknown, status_report
 from shared_api.objects.meta import Timestamp
 from shared_api.process.clock import Clock, rfc3339
 from shared_api.queue_unit_phases import QUOTA_RESERVED, Phase
@@ -124,14 +124,7 @@ class UnreadableObjects:
         body = build_unreadable_patch(found, condition_type, failure.error, now)
         if body is None:
             return
-        write = Write(
-            resource_type=resource_type,
-            namespace=failure.namespace,
-            name=failure.name,
-            body=body,
-            subresource="status",
-            lane=Lane.LOW,
-        )
+        write = status_report(resource_type, failure.namespace, failure.name, body)
         self._writes.submit(write, lambda outcome: self._on_outcome((kind, key), outcome))
 
     def _on_outcome(self, place: tuple[str, str], outcome: Outcome[Any]) -> None:

@@ -21,7 +21,7 @@ from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.write_dispatcher import Lane, Outcome, Rejected, Write, Written
+from shared_api.client.writes import Outcome, Rejected, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock, rfc3339
@@ -34,8 +34,16 @@ FIRST_REPORT_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 5.0
 """How often lines whose reasons changed are gone through."""
 
+LEAST_REST_SECONDS: Final = 0.25
+"""Between two steps: one thread wakes for all units whose two seconds end within it."""
+
 UNITS_PER_STEP: Final = 200
 """Bounds the time between two looks at newer news."""
+
+MAX_UNDER_WAY: Final = 500
+"""Reports that are handed over and not written. Those that wait for their turn in the low lane, a
+hundred a second as shipped, are keys here; as writes they would be some kilobytes each, and old
+when their turn comes."""
 
 log = structlog.get_logger("waiting_reporter")
 
@@ -65,6 +73,8 @@ class WaitingReporter:
         self._may_write = may_write
         self._clock = clock
         self._due = due
+        # Added to by the step, taken from by writers.
+        self._under_way: set[str] = set()
         self._swept: dict[str, int] = {}
         self._sweep_at = 0.0
 
@@ -83,11 +93,13 @@ class WaitingReporter:
                 # Not at once: it may have come just now, and start within its two seconds.
                 self._due.add_after(changed, FIRST_REPORT_SECONDS)
         for _ in range(UNITS_PER_STEP):
+            if len(self._under_way) >= MAX_UNDER_WAY:
+                return LEAST_REST_SECONDS
             key = self._due.try_get()
             if key is None:
                 ready = self._due.seconds_until_ready()
                 rest = self._sweep_at - self._clock.monotonic()
-                return max(0.0, rest if ready is None else min(rest, ready))
+                return max(LEAST_REST_SECONDS, rest if ready is None else min(rest, ready))
             self._report(key)
             self._due.done(key)
         return 0.0
@@ -118,17 +130,13 @@ class WaitingReporter:
         if _is_reported(record.unit, refusal):
             return
         meta = record.unit.metadata
-        write = Write(
-            resource_type=QUEUE_UNITS,
-            namespace=meta.namespace,
-            name=meta.name,
-            body=build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now())),
-            subresource="status",
-            lane=Lane.LOW,
-        )
+        body = build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now()))
+        write = status_report(QUEUE_UNITS, meta.namespace, meta.name, body)
+        self._under_way.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(key, outcome))
 
     def _on_outcome(self, key: str, outcome: Outcome[Any]) -> None:
+        self._under_way.discard(key)
         match outcome:
             case Written(object=unit):
                 self._note_written(unit)

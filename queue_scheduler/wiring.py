@@ -34,7 +34,6 @@ from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unreadable_objects import UnreadableObjects
 from queue_scheduler.waiting_reporter import WaitingReporter
-from shared_api.access_review import AccessReviewer
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
@@ -49,6 +48,10 @@ from shared_api.process.probes import open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
 from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
+
+PODS_SECONDS: Final = 0.05
+"""How long changes of pods are gathered: there are more of them than of all else, and none starts
+a unit but the last of a unit's pods going."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
 """Between tries of the same work; a server that is down is asked less and less."""
@@ -129,7 +132,7 @@ class Scheduler:
         self._quotas = self._informer(
             ELASTIC_QUOTAS, store=IndexedStore(indexes=by_name, transform=_compacting())
         )
-        self._pods = self._informer(PODS)
+        self._pods = self._informer(PODS, settings=InformerSettings(gather_seconds=PODS_SECONDS))
         self._nodes = self._informer(NODES)
         # The order of the start: what maps and orders units before the units.
         self._informers: list[SharedInformer[Any]] = [
@@ -269,8 +272,7 @@ class Scheduler:
         address = parse_address(flags.debug_address, "--debug-address")
         check_address(address, flags.debug_tls_certificate, flags.debug_tls_key)
         open_to_all = is_loopback(address)
-        reviewer = AccessReviewer(self._program.client, self._clock)
-        access = open_access if open_to_all else ReviewedAccess(reviewer)
+        access = open_access if open_to_all else ReviewedAccess(self._program.reviewer)
         api = DebugApi(self._shared, read_quota_views, self._program.leadership.is_leader)
         app = build_app(api, access, handle.debug_routes(access), VERSION)
         listener = open_listener(address, "--debug-address")
@@ -360,6 +362,6 @@ class Scheduler:
             thread.wake()
 
 
-def _compacting() -> Callable[[Any], Any]:
+def _compacting() -> Callable[[Any, Any], Any]:
     """Return what makes cached objects share equal parts: a third of the memory at 100,000."""
     return Compactor().compact

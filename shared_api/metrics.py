@@ -105,6 +105,9 @@ class RestClientMetrics:
             ("code", "method", "host"),
             registry=registry,
         )
+        # Finding the children of a metric by their labels costs more than counting does. Filled
+        # on first use; two threads at once find the same.
+        self._children: dict[tuple[str, ...], tuple[Histogram, Counter]] = {}
 
     def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
         """Observe one request.
@@ -116,8 +119,13 @@ class RestClientMetrics:
             code: the status code as text, "<error>" when there was no answer.
             seconds: how long it took.
         """
-        self.duration.labels(verb, host).observe(seconds)
-        self.requests.labels(code, method, host).inc()
+        key = (verb, method, host, code)
+        children = self._children.get(key)
+        if children is None:
+            children = self.duration.labels(verb, host), self.requests.labels(code, method, host)
+            self._children[key] = children
+        children[0].observe(seconds)
+        children[1].inc()
 
 
 class InformerMetrics:
@@ -233,12 +241,6 @@ class ProcessMetrics:
             ("thread",),
             registry=registry,
         )
-        self.resync_found = Counter(
-            "koord_queue_resync_found",
-            "How often the slow resync found something that no event had brought: should stay 0",
-            ("resource",),
-            registry=registry,
-        )
 
     def on_loop_error(self, thread: str, error: Exception) -> None:
         """Count an exception out of a step."""
@@ -247,10 +249,6 @@ class ProcessMetrics:
     def on_leading(self, *, leading: bool) -> None:
         """Show whether this replica leads."""
         self.leader.set(1 if leading else 0)
-
-    def on_resync_found(self, plural: str) -> None:
-        """Count a change that only the slow resync found."""
-        self.resync_found.labels(plural).inc()
 
 
 class SharedMetrics:

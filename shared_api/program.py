@@ -115,6 +115,7 @@ class Program:
         self._transport = HttpTransport(self._connection, self.clock)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
         self.client = self._build_client(self.flow)
+        self.reviewer = AccessReviewer(self.client, self.clock)
         self._stopping = threading.Event()
         self._exit_code = 0
         self._work: Work | None = None
@@ -196,8 +197,6 @@ class Program:
 
     def _open_servers(self, work: Work) -> None:
         authorize = self._authorize_metrics if self.flags.metrics_secure else None
-        reviewer = AccessReviewer(self.client, self.clock)
-        self._reviewer = reviewer
         probes = Routes(live=self._live_checks(work), ready=self._ready_checks(work))
         metrics = Routes(metrics=self.metrics.exposition, authorize=authorize)
         flags = self.flags
@@ -214,7 +213,7 @@ class Program:
             self._servers.append((server, self.spawn(f"{name}-server", server.step)))
 
     def _authorize_metrics(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
-        return self._reviewer.judge(headers.get("authorization", ""), path=path).status
+        return self.reviewer.judge(headers.get("authorization", ""), path=path).status
 
     def _live_checks(self, work: Work) -> Mapping[str, Check]:
         return {"threads": lambda: check_threads(work.threads(), STUCK_SECONDS)}

@@ -6,9 +6,11 @@ import argparse
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 import msgspec
+import yaml
 
 _LONG_FLAG: Final = re.compile(r"-[a-zA-Z][\w-]+(=.*)?")
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
@@ -28,6 +30,10 @@ DEFAULT_BURST = 1000
 
 class FlagError(ValueError):
     """A flag whose value makes no sense, in one line."""
+
+
+class ConfigurationError(FlagError):
+    """What is wrong with a configuration file, in one line."""
 
 
 class ProgramFlags(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +126,23 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
         log_format=got.log_format,
         log_level=got.log_level,
     )
+
+
+def read_config_file(path: str) -> object:
+    """Return what the YAML file of `--config` holds, decoded; an empty map where it is empty.
+
+    Raises:
+        ConfigurationError: It can not be read, or is no YAML.
+    """
+    try:
+        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"--config {path}: {error.strerror or error}"
+        raise ConfigurationError(msg) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        msg = f"--config {path}: not valid YAML: {' '.join(str(error).split())}"
+        raise ConfigurationError(msg) from error
+    return {} if document is None else document
 
 
 def check_pair(prefix: str, certificate: str, key: str) -> None:

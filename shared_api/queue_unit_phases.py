@@ -153,7 +153,7 @@ def is_adopted(unit: QueueUnit) -> bool:
 
 
 def is_booked(unit: QueueUnit) -> bool:
-    """Say whether the unit occupies quota by itself, living pods aside (decisions A 6)."""
+    """Say whether the unit occupies quota by itself, living pods aside."""
     phase = phase_of(unit)
     return phase in BOOKED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
 

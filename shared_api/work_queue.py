@@ -8,6 +8,9 @@ at ``done``, so that what happened meanwhile is looked at, once.
                  ▲                          │
     add_after ───┘ when due                 └─ add: dirty, but not in line yet
 
+A key that is taken takes its delay with it: whoever works on it now sees what the delay was to
+bring it back for, and asks again if that is not enough.
+
 Model: client-go ``util/workqueue``. Different here: delays are a heap inside the queue that ``get``
 looks at, not a thread, so the simulation can use the queue as it is.
 """
@@ -18,7 +21,7 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from math import inf
+from math import ceil, inf
 from typing import Generic, Protocol, TypeVar
 
 from shared_api.process.clock import Clock
@@ -55,6 +58,10 @@ class WorkQueue(Generic[KeyT]):
         observer: sees what goes on.
         on_ready: called, without the lock, when a key came into line or a delay became the
             nearest; a `LoopThread.wake`, when workers use `try_get` instead of `get`.
+        on_delay: called in its place for a delay, where somebody else than the workers looks after
+            delays (`start_due`): else every worker that rests wakes for the same one.
+        delay_step_seconds: delays end together, at multiples of this time, and so what wakes for
+            one key finds others beside it; 0: each at its own time.
     """
 
     def __init__(
@@ -64,11 +71,15 @@ class WorkQueue(Generic[KeyT]):
         backoff: Callable[[int], float],
         observer: WorkQueueObserver | None = None,
         on_ready: Callable[[], None] | None = None,
+        on_delay: Callable[[], None] | None = None,
+        delay_step_seconds: float = 0.0,
     ) -> None:
         self._clock = clock
         self._backoff = backoff
         self._observer = observer
         self._on_ready = on_ready
+        self._on_delay = on_ready if on_delay is None else on_delay
+        self._delay_step = delay_step_seconds
         # Guards all fields below. The event is set and cleared under it: it is clear only while no
         # key is in line, so a worker that waits for it can miss nothing.
         self._lock = threading.Lock()
@@ -95,7 +106,7 @@ class WorkQueue(Generic[KeyT]):
             self.add(key)
             return
         with self._lock:
-            due = self._clock.monotonic() + seconds
+            due = self._on_grid(self._clock.monotonic() + seconds)
             if self._shut_down or self._due.get(key, due + 1) <= due:
                 return
             self._order += 1
@@ -103,8 +114,8 @@ class WorkQueue(Generic[KeyT]):
             heapq.heappush(self._delayed, (due, self._order, key))
             is_nearest = self._delayed[0][2] == key
             self._changed.set()  # whoever waits must now wait shorter
-        if is_nearest and self._on_ready is not None:
-            self._on_ready()
+        if is_nearest and self._on_delay is not None:
+            self._on_delay()
 
     def add_rate_limited(self, key: KeyT) -> None:
         """Add the key after a pause that grows with each call until `forget`."""
@@ -136,6 +147,7 @@ class WorkQueue(Generic[KeyT]):
             if key is not None:
                 waited = now - self._dirty.pop(key)
                 self._processing[key] = now
+                self._due.pop(key, None)
         self._report_added(became_dirty, depth)
         if key is not None and self._observer is not None:
             self._observer.on_get(waited, depth)
@@ -177,6 +189,23 @@ class WorkQueue(Generic[KeyT]):
         """Return how long a worker may rest: 0 with a key in line, None with nothing to come."""
         with self._lock:
             return self._seconds_until_ready()
+
+    def start_due(self) -> float | None:
+        """Bring keys whose delay is over into line; return how long until the next, None: never.
+
+        Whoever calls this, when `on_delay` says so and then in time, keeps the workers' sleep.
+        """
+        with self._lock:
+            became_dirty = self._move_due(self._clock.monotonic())
+            depth = len(self._line)
+            rest = self._seconds_until_due()
+        self._report_added(became_dirty, depth)
+        return rest
+
+    def hand_over(self) -> None:
+        """Have another worker take what is in line, because this one is going to block."""
+        if self._line and self._on_ready is not None:
+            self._on_ready()
 
     def shut_down(self) -> None:
         """Take no more keys in. Those in line are still given out; then `get` returns None."""
@@ -229,17 +258,24 @@ class WorkQueue(Generic[KeyT]):
         became_dirty = 0
         while self._delayed and self._delayed[0][0] <= now:
             due, _, key = heapq.heappop(self._delayed)
-            if self._due.get(key) == due:  # else an earlier delay has overtaken this entry
+            if self._due.get(key) == due:  # else it is void: overtaken, or the key was taken
                 del self._due[key]
                 became_dirty += self._mark_dirty(key)
         return became_dirty
 
     def _seconds_until_ready(self) -> float | None:
-        if self._line:
-            return 0.0
-        if self._delayed:
-            return max(self._delayed[0][0] - self._clock.monotonic(), 0.0)
+        return 0.0 if self._line else self._seconds_until_due()
+
+    def _seconds_until_due(self) -> float | None:
+        while self._delayed:
+            due, _, key = self._delayed[0]
+            if self._due.get(key) == due:
+                return max(due - self._clock.monotonic(), 0.0)
+            heapq.heappop(self._delayed)  # void: an earlier one counts, or the key was taken
         return None
+
+    def _on_grid(self, due: float) -> float:
+        return ceil(due / self._delay_step) * self._delay_step if self._delay_step else due
 
     # What follows is called without it.
 

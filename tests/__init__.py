@@ -11,6 +11,9 @@
 - ``controlplane``: finds or builds that control plane; ``demo``, ``benchmarks``: commands.
 - ``tidy``: rules of this house that no linter knows.
 
+Ids: ``ctl-41`` or ``[E1]`` is a test of upstream's (``cluster/upstream/README.md``); ``os-008`` and
+its like are in ``data/elasticquota-*.json.gz``.
+
 Not here: the fake API server, the virtual clock and the builders; they ship with the package
 (``shared_api.testing``).
 """

@@ -4,7 +4,8 @@ Held by `spec.suspend` (GA since Kubernetes 1.24): the job controller deletes th
 `Suspended` at once, and clears `startTime`; the pods go when they go. The template may change in
 the patch that releases, also after an earlier run.
 
-Source: controllers reference 3.1 and 8; recordings `job-*` of the real job controller.
+Source: the Kubernetes documentation, Jobs, "Suspending a Job"; what the real job controller did
+is in tests/data/recordings.
 """
 
 from __future__ import annotations

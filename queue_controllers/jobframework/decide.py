@@ -73,7 +73,7 @@ from shared_api.queue_unit_phases import (
 from shared_api.well_known_labels import ACTIVE, SUSPEND
 
 SILENT_SECONDS: Final = 60.0
-"""How long an operator may take to confirm a suspension once no pod lives (decisions B 3)."""
+"""How long an operator may take to confirm a suspension once no pod lives."""
 
 FIGHT_SECONDS: Final = 60.0
 MAX_FIGHTS: Final = 3
@@ -152,6 +152,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     actions: list[Action] = [] if adopted else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
+    settled = len(actions) == 1 and state.state is State.HELD
     if adopted:
         message = "It already ran when it was first seen: it goes on, and its quota is booked"
         actions.append(TellJob(reason="Adopted", message=message))
@@ -161,7 +162,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if trouble := _why_invalid(job):
         message = f"Its demand can not be computed: {trouble}"
         actions.append(TellJob(reason="InvalidJob", message=message, type=EventType.WARNING))
-    return Decision(actions=tuple(actions), memory=view.memory)
+    return Decision(actions=tuple(actions), memory=view.memory, settled=settled)
 
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
@@ -206,7 +207,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     memory = msgspec.structs.replace(view.memory, arrived=False, evicting=evicting)
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
-        return Decision(actions=(_finish(view, unit, job.status.outcome),), memory=memory)
+        finish = _finish(view, unit, job.status.outcome)
+        return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return Decision(memory=memory)
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
@@ -355,7 +357,9 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
             f' To stop it, annotate it {ACTIVE}: "false"'
         )
         actions = (release, TellJob(reason="Resumed", message=message, type=EventType.WARNING))
-    return Decision(actions=actions, memory=view.memory)
+    # With a time to run in, a look at what is released says when that is over.
+    settled = not view.settings.running_timeout_seconds
+    return Decision(actions=actions, memory=view.memory, settled=settled)
 
 
 def _is_admitted_whole(unit: QueueUnit) -> bool:
@@ -438,7 +442,7 @@ def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) ->
         extra=status,
     )
     memory = msgspec.structs.replace(memory, running_since=None, counted_at=now)
-    return Decision(actions=(move,), memory=memory)
+    return Decision(actions=(move,), memory=memory, settled=True)
 
 
 def _follow_counts(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:

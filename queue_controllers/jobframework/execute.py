@@ -25,6 +25,7 @@ from queue_controllers.jobframework.actions import (
 )
 from queue_controllers.jobframework.generic_job import GenericJob, GivesFullTemplates, JobT
 from shared_api.client.errors import NotFound
+from shared_api.client.event_recorder import EventType, Happening, ObjectReference
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.leader_election import Leadership
@@ -50,16 +51,7 @@ class WrittenObjects(Protocol[_ObjectT_contra]):
 class EventSink(Protocol):
     """Where events go; never blocks, never raises."""
 
-    def tell(
-        self,
-        api_version: str,
-        kind: str,
-        about: ObjectMeta,
-        *,
-        event_type: str,
-        reason: str,
-        message: str,
-    ) -> None:
+    def record(self, happening: Happening) -> None:
         """Put an event on an object."""
         ...
 
@@ -99,8 +91,8 @@ class Executor(Generic[JobT]):
         """Say whether a write that begins now ends within this process's lead."""
         return self._leadership.writable_seconds() >= WRITE_SECONDS
 
-    def execute(self, action: Action, job: JobT) -> None:
-        """Carry out one action.
+    def execute(self, action: Action, job: JobT) -> ObjectMeta | None:
+        """Carry out one action; return what it has written as it is then, None for an event.
 
         Raises:
             NotLeadingError: it was not sent.
@@ -108,38 +100,40 @@ class Executor(Generic[JobT]):
         """
         match action:
             case TellJob():
-                self._tell_job(action, job)
+                self._tell(action, self.job_type, job.metadata)
             case TellUnit():
-                self._tell_unit(action)
+                self._tell(action, QUEUE_UNITS, action.unit.metadata)
             case _:
                 if not self.may_write():
                     raise NotLeadingError
-                self._write(action, job)
+                return self._write(action, job)
+        return None
 
-    def _write(self, action: Action, job: JobT) -> None:
+    def _write(self, action: Action, job: JobT) -> ObjectMeta:
         match action:
             case SuspendJob():
-                self._suspend(action, job)
+                return self._suspend(action, job)
             case ReleaseJob():
-                self._release(action, job)
+                return self._release(action, job)
             case CreateUnit():
-                self._create(action, job)
+                return self._create(action, job)
             case PatchUnit():
-                self._patch(action, job)
+                return self._patch(action, job)
             case PatchUnitStatus():
-                self._patch_status(action)
+                return self._patch_status(action)
             case _:
                 raise AssertionError(f"nobody carries out {action!r}")
 
     # --- the job ----------------------------------------------------------------------------
 
-    def _suspend(self, action: SuspendJob, job: JobT) -> None:
+    def _suspend(self, action: SuspendJob, job: JobT) -> ObjectMeta:
         metadata: dict[str, Any] = {"uid": job.metadata.uid}
         if action.annotate:
             metadata["annotations"] = {SUSPEND: "true"}
-        self._patch_job(job, {**self._switch(suspend=True, job=job), "metadata": metadata})
+        body = {**self._switch(suspend=True, job=job), "metadata": metadata}
+        return self._patch_job(job, body)
 
-    def _release(self, action: ReleaseJob, job: JobT) -> None:
+    def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta:
         meta = job.metadata
         annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
         if action.annotation is not None:
@@ -150,17 +144,18 @@ class Executor(Generic[JobT]):
             "annotations": annotations,
         }
         body = self._adapter.release_patch(job, action.stamps)
-        self._patch_job(job, {**body, "metadata": metadata})
+        return self._patch_job(job, {**body, "metadata": metadata})
 
     def _switch(self, *, suspend: bool, job: JobT) -> dict[str, Any]:
         if not self._adapter.kind.has_switch:
             return {}
         return self._adapter.suspend_patch(job) if suspend else {}
 
-    def _patch_job(self, job: JobT, body: Mapping[str, Any]) -> None:
+    def _patch_job(self, job: JobT, body: Mapping[str, Any]) -> ObjectMeta:
         meta = job.metadata
         written = self._client.patch(self.job_type, meta.namespace, meta.name, body)
         self._jobs.note_written(written)
+        return written.metadata
 
     def read_job(self, namespace: str, name: str) -> JobT | None:
         """Read a job from the server, past the cache; None when there is none."""
@@ -173,15 +168,17 @@ class Executor(Generic[JobT]):
 
     # --- its unit ---------------------------------------------------------------------------
 
-    def _create(self, action: CreateUnit, job: JobT) -> None:
+    def _create(self, action: CreateUnit, job: JobT) -> ObjectMeta:
         namespace = action.body["metadata"]["namespace"]
         body = self._with_full_templates(action.body, job)
-        self._units.note_written(self._client.create(QUEUE_UNITS, namespace, body))
+        created = self._client.create(QUEUE_UNITS, namespace, body)
+        self._units.note_written(created)
+        return created.metadata
 
-    def _patch(self, action: PatchUnit, job: JobT) -> None:
+    def _patch(self, action: PatchUnit, job: JobT) -> ObjectMeta:
         body = self._with_full_templates(action.body, job)
         metadata = {**body.get("metadata", {}), **_guard(action.unit)}
-        self._patch_unit(action.unit, {**body, "metadata": metadata}, "")
+        return self._patch_unit(action.unit, {**body, "metadata": metadata}, "")
 
     def _with_full_templates(self, body: dict[str, Any], job: JobT) -> dict[str, Any]:
         """Put whole pod templates in place of the reduced ones, if the settings ask for it.
@@ -198,16 +195,17 @@ class Executor(Generic[JobT]):
         whole = [{**each, "template": templates[each["name"]]} for each in pod_sets]
         return {**body, "spec": {**body["spec"], "podSet": whole}}
 
-    def _patch_status(self, action: PatchUnitStatus) -> None:
+    def _patch_status(self, action: PatchUnitStatus) -> ObjectMeta:
         body = {"metadata": _guard(action.unit), "status": action.status}
-        self._patch_unit(action.unit, body, "status")
+        return self._patch_unit(action.unit, body, "status")
 
-    def _patch_unit(self, unit: QueueUnit, body: Mapping[str, Any], subresource: str) -> None:
+    def _patch_unit(self, unit: QueueUnit, body: Mapping[str, Any], subresource: str) -> ObjectMeta:
         meta = unit.metadata
         written = self._client.patch(
             QUEUE_UNITS, meta.namespace, meta.name, body, subresource=subresource
         )
         self._units.note_written(written)
+        return written.metadata
 
     def delete_unit(self, action: DeleteUnit) -> None:
         """Delete a unit whose job is gone.
@@ -232,25 +230,18 @@ class Executor(Generic[JobT]):
 
     # --- people -----------------------------------------------------------------------------
 
-    def _tell_job(self, action: TellJob, job: JobT) -> None:
-        kind = self._adapter.kind
-        self._events.tell(
-            kind.api_version,
-            kind.kind,
-            job.metadata,
-            event_type=action.type.value,
-            reason=action.reason,
-            message=action.message,
+    def _tell(self, action: TellJob | TellUnit, kind: ResourceType[Any], about: ObjectMeta) -> None:
+        regarding = ObjectReference(
+            kind.api_version, kind.kind, about.name, about.namespace, about.uid
         )
-
-    def _tell_unit(self, action: TellUnit) -> None:
-        self._events.tell(
-            QUEUE_UNITS.api_version,
-            QUEUE_UNITS.kind,
-            action.unit.metadata,
-            event_type=action.type.value,
-            reason=action.reason,
-            message=action.message,
+        self._events.record(
+            Happening(
+                regarding=regarding,
+                type=EventType(action.type.value),
+                reason=action.reason,
+                action=action.reason,
+                note=action.message,
+            )
         )
 
 

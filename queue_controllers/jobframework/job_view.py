@@ -91,3 +91,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     look_again_seconds: float | None = None
     state: JobState | None = None
     """None where the job is not the queue's business."""
+    settled: bool = False
+    """Once these actions are done there is nothing more to do until somebody else does something:
+    what the watch then says of our own writes need not be looked at."""

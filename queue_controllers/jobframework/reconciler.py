@@ -18,10 +18,12 @@ import msgspec
 import structlog
 
 from queue_controllers.jobframework.actions import (
+    Action,
     CreateUnit,
     DeleteUnit,
     EventType,
     ReleaseJob,
+    SuspendJob,
     TellJob,
 )
 from queue_controllers.jobframework.decide import decide
@@ -59,7 +61,7 @@ from shared_api.client.errors import (
     NotFound,
 )
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.objects.meta import Uid
+from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.work_queue import WorkQueue
@@ -71,10 +73,15 @@ collector is nearly always quicker, and then nothing need be sent."""
 NOT_LEADING_SECONDS: Final = 1.0
 """How long a key rests that could not be written because too little of the lease was left."""
 
+MAX_LOOKS: Final = 3
+"""At one key in one step: after a write it is looked at again, until there is nothing to do. What
+is left then comes back with the watch."""
+
 MAX_TOLD_CHARS: Final = 500
 """Of a server's refusal that is told in an event."""
 
 _REFUSED_UNTIL_CHANGED: Final = "Refused"
+_NEVER: Final = (None, None)
 
 log = structlog.get_logger("job_reconciler")
 
@@ -85,6 +92,23 @@ class ReconcilerObserver(Protocol):
     def on_action(self, extension: str, action: str, outcome: str) -> None:
         """See an action carried out ("done") or failed (the kind of the error)."""
         ...
+
+
+class _Versions:
+    """The versions of a job and its unit that are looked at, our own writes to them included."""
+
+    def __init__(self, job: ObjectMeta, unit: QueueUnit | None) -> None:
+        self.job = job.resource_version
+        self.unit = "" if unit is None else unit.metadata.resource_version
+
+    def note(self, action: Action, written: ObjectMeta | None) -> None:
+        """Take what an action has written; None for nothing."""
+        if written is None:
+            return
+        if isinstance(action, SuspendJob | ReleaseJob):
+            self.job = written.resource_version
+        else:
+            self.unit = written.resource_version
 
 
 class JobReconciler(Generic[JobT]):
@@ -136,6 +160,9 @@ class JobReconciler(Generic[JobT]):
         # Written by the worker that has the key, and by the job handler before and after a job's
         # life; dicts take that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
+        # The versions of job and unit at which the last look found nothing more to do: a watch
+        # that brings just these, which is what it does with every write of our own, has no news.
+        self._looked_at: dict[str, tuple[str, str]] = {}
         self._orphan_since: dict[Uid, float] = {}
 
     # --- what the handlers say ---------------------------------------------------------------
@@ -144,21 +171,30 @@ class JobReconciler(Generic[JobT]):
         """Note that a watch brought a job that was not there before."""
         self._memories.setdefault(uid, JobMemory(arrived=True))
 
-    def on_gone(self, uid: Uid) -> None:
+    def on_gone(self, gone: ObjectMeta) -> None:
         """Forget a job."""
-        self._memories.pop(uid, None)
+        self._memories.pop(gone.uid, None)
+        self._looked_at.pop(gone.key, None)
 
     def on_unit_gone(self, uid: Uid) -> None:
         """Forget a unit."""
         self._orphan_since.pop(uid, None)
 
+    def has_looked_at_job(self, job: ObjectMeta) -> bool:
+        """Say whether this very version was looked at, and nothing was to do."""
+        return self._looked_at.get(job.key, _NEVER)[0] == job.resource_version
+
+    def has_looked_at_unit(self, key: str, unit: ObjectMeta) -> bool:
+        """Say whether this version of the unit was, in a look at the job with this key."""
+        return self._looked_at.get(key, _NEVER)[1] == unit.resource_version
+
     # --- the step ----------------------------------------------------------------------------
 
     def step(self) -> float | None:
-        """Look at one key; return how long there is surely none."""
+        """Look at one key; None, until woken, when there is none."""
         key = self._queue.try_get()
         if key is None:
-            return self._queue.seconds_until_ready()
+            return None
         try:
             self._look_at(key)
         finally:
@@ -201,22 +237,34 @@ class JobReconciler(Generic[JobT]):
         self._queue.add_rate_limited(key)
 
     def _reconcile(self, key: str) -> None:
+        for _ in range(MAX_LOOKS):
+            if not self._look_once(key):
+                return
+
+    def _look_once(self, key: str) -> bool:
+        """Do what one look at a job says; return whether that may have made more to do."""
+        self._looked_at.pop(key, None)
         job = self._jobs.get(key)
         uid = None if job is None else job.metadata.uid
         units = find_units(self._units, self._adapter.kind, key, uid)
         for unit in (*units.surplus, *units.orphans):
             self._let_go(key, unit)
         if job is None:
-            return
+            return False
         view = self._view_of(job, units.own)
         decision = decide(view)
-        memory = self._carry_out(decision, job, view)
+        seen = _Versions(job.metadata, units.own)
+        memory = self._carry_out(decision, job, view, seen)
         if memory == NOTHING_KNOWN:
             self._memories.pop(job.metadata.uid, None)
         else:
             self._memories[job.metadata.uid] = memory
         if decision.look_again_seconds is not None:
             self._queue.add_after(key, max(decision.look_again_seconds, 0.01))
+        if decision.actions and not decision.settled:
+            return True
+        self._looked_at[key] = (seen.job, seen.unit)
+        return False
 
     def _view_of(self, job: JobT, unit: QueueUnit | None) -> JobView:
         adapter, meta = self._adapter, job.metadata
@@ -247,12 +295,16 @@ class JobReconciler(Generic[JobT]):
             moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
         )
 
-    def _carry_out(self, decision: Decision, job: JobT, view: JobView) -> JobMemory:
+    def _carry_out(
+        self, decision: Decision, job: JobT, view: JobView, seen: _Versions
+    ) -> JobMemory:
         """Execute the actions in order; return what to remember. The first failure ends it."""
+        if decision.actions:
+            self._queue.hand_over()
         for action in decision.actions:
             name = type(action).__name__
             try:
-                self._executor.execute(action, job)
+                seen.note(action, self._executor.execute(action, job))
             except Invalid as refusal:
                 self._count(name, type(refusal).__name__)
                 if isinstance(action, ReleaseJob) and action.stamps:

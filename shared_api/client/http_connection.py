@@ -17,6 +17,7 @@ import socket
 import ssl
 import threading
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import httptools
@@ -35,10 +36,18 @@ MAX_BODY_BYTES: Final = 268_435_456
 """256 MiB: 500 objects of a list page at half a MiB, far above what etcd's limit makes usual."""
 MAX_LINE_BYTES: Final = 16_777_216
 """16 MiB for one watch event; etcd takes objects of 1.5 MiB, or 8 MiB when so configured."""
+TIMEOUT_STEP_SECONDS: Final = 0.05
+"""Timeouts of sockets are cut to multiples of this: most calls then find the one that they want,
+which spares them a call to the kernel. Some end so much before their deadline, none after it."""
 LOOK_SECONDS: Final = 0.01
 """To take in what has already arrived: a TLS record may have come in half."""
 _FIRST_FINAL_STATUS: Final = 200
 """Below it are interim answers (100 Continue, 103 Early Hints), which are skipped."""
+
+
+@lru_cache(maxsize=64)  # a server sends the same dozen with each answer
+def _header_key(name: bytes) -> str:
+    return name.decode("latin-1").lower()
 
 
 class _BrokenResponseError(Exception):
@@ -102,7 +111,7 @@ class _ResponseParts:
         self.surplus = self.complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key = name.decode("latin-1").lower()
+        key = _header_key(name)
         text = value.decode("latin-1")
         known = self.headers.get(key)
         self.headers[key] = text if known is None else f"{known}, {text}"
@@ -137,6 +146,8 @@ class HttpConnection:
         """Whether any byte of the current response has arrived."""
         self._sock = sock
         self._clock = clock
+        self._timeout = -1.0
+        """What the socket's is; it was dialled with another."""
         self._parts = _ResponseParts()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
@@ -189,7 +200,7 @@ class HttpConnection:
             ConnectionLost: (or Timeout) none came, or they make no sense.
         """
         try:
-            self._sock.settimeout(self._seconds_until(deadline))
+            self._limit(deadline)
             data = self._sock.recv(RECEIVE_BYTES)
             if data:
                 self.answered = True
@@ -216,7 +227,7 @@ class HttpConnection:
         self._parts.reset()
         self.answered = False
         try:
-            self._sock.settimeout(self._seconds_until(deadline))
+            self._limit(deadline)
             self._sock.sendall(data)
         except TimeoutError as error:
             raise Timeout("time was up before the request was sent", sent=False) from error
@@ -228,11 +239,16 @@ class HttpConnection:
             raise _BrokenResponseError("closed before the end of the response")
         self._parts.complete = True
 
-    def _seconds_until(self, deadline: float) -> float:
+    def _limit(self, deadline: float) -> None:
+        """Let the socket's next call end by the deadline."""
         seconds = deadline - self._clock.monotonic()
         if seconds <= 0:
             raise TimeoutError
-        return seconds
+        # What is left of it counts whole where that is less than one step.
+        timeout = seconds // TIMEOUT_STEP_SECONDS * TIMEOUT_STEP_SECONDS or seconds
+        if timeout != self._timeout:
+            self._timeout = timeout
+            self._sock.settimeout(timeout)
 
 
 class HttpStream:

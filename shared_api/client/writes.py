@@ -70,6 +70,20 @@ Outcome = Written[T] | Rejected | Unknown | Dropped
 _ABSENT: Final = object()
 
 
+def status_report(
+    resource_type: ResourceType[T], namespace: str, name: str, body: Mapping[str, Any]
+) -> Write[T]:
+    """Return a patch of a status that only informs: it gives way to writes that decide."""
+    return Write(
+        resource_type=resource_type,
+        namespace=namespace,
+        name=name,
+        body=body,
+        subresource="status",
+        lane=Lane.LOW,
+    )
+
+
 def outcome_of(failure: ApiFailure) -> Outcome[Any]:
     """Say what a write that failed so has come to."""
     if is_surely_not_done(failure):

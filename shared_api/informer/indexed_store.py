@@ -62,15 +62,16 @@ class IndexedStore(Generic[T]):
 
     Args:
         indexes: name of an index -> the values of an object in it.
-        transform: applied to every object on its way in, to save memory: drop what nobody reads,
-            share equal strings. Must keep ``metadata``'s name, namespace, uid, resourceVersion.
+        transform: applied to every object on its way in, with the one that it replaces (None for
+            a new one), to save memory: drop what nobody reads, share what is equal. Must keep
+            ``metadata``'s name, namespace, uid, resourceVersion.
     """
 
     def __init__(
         self,
         *,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
-        transform: Callable[[T], T] | None = None,
+        transform: Callable[[T, T | None], T] | None = None,
     ) -> None:
         self._index_functions = dict(indexes or {})
         self._transform = transform
@@ -131,7 +132,7 @@ class IndexedStore(Generic[T]):
         An object with another uid under the key of an old one is a deletion and an addition.
         `force` takes it in whatever the version says: the server's history was replaced.
         """
-        new = self._prepared(observed)
+        new = self._prepared(observed, force=force)
         key, version = new.metadata.key, version_number(new.metadata.resource_version)
         with self._lock:
             self._observed_version = max(self._observed_version, version)
@@ -222,8 +223,22 @@ class IndexedStore(Generic[T]):
                 got = {value: set(keys) for value, keys in self._indexes[name].items()}
                 assert got == want, f"index {name} does not fit its objects"
 
-    def _prepared(self, new: T) -> T:
-        return new if self._transform is None else self._transform(new)
+    def _prepared(self, new: T, *, force: bool = False) -> T:
+        """Return the object as it is kept; the one that is there where that is this very version.
+
+        Called without the lock: one look into a dict needs none, and a version that has just been
+        replaced does as well.
+        """
+        meta = new.metadata
+        stored = self._objects.get(meta.key)
+        if stored is None:
+            return new if self._transform is None else self._transform(new, None)
+        had = stored.metadata
+        same = had.uid == meta.uid and had.resource_version == meta.resource_version
+        # When the server's history was replaced, its versions may say something else by now.
+        if same and meta.resource_version and not force:
+            return stored
+        return new if self._transform is None else self._transform(new, stored)
 
     # What follows is called with the lock held.
 

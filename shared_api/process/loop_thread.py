@@ -92,7 +92,9 @@ class LoopThread:
 
     def wake(self) -> None:
         """End the rest, or make the next rest end at once. Cheap, from any thread."""
-        self._awake.set()
+        # Where it is set already, the thread has yet to clear it, and runs a step after that.
+        if not self._awake.is_set():
+            self._awake.set()
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> bool:
         """Let the current step finish, run no other, and wait for the thread to end.

@@ -1,6 +1,6 @@
 """What a Job's unit says of it on a real cluster, and how it follows the Job while that waits.
 
-Ids in brackets are those of upstream's conformance list (controllers reference 7).
+Ids in brackets stand for tests of upstream's (upstream/README.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Jobs on a real cluster: held, released, stopped and ended; whose they are.
 
-Ids in brackets are those of upstream's conformance list (controllers reference 7). Pods run until
+Ids in brackets stand for tests of upstream's (upstream/README.md). Pods run until
 a test ends them, unless it says for how long.
 """
 

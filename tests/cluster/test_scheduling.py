@@ -1,7 +1,7 @@
 """The scheduler on a real API server, with units made by hand and nobody on the job side.
 
-Ids in brackets are those of upstream's conformance list (scheduler reference 10). Where it reads
-phase "" for a waiting unit, a unit here reads Enqueued from its birth.
+Ids in brackets stand for tests of upstream's (upstream/README.md). Where those read phase "" for a
+waiting unit, a unit here reads Enqueued from its birth.
 """
 
 from __future__ import annotations
@@ -227,15 +227,18 @@ def test_a_system_at_rest_writes_nothing(world: QueueWorld) -> None:
     world.create_unit("rest-wait", "rest", cpu=1)
     until(lambda: dequeued(world, "rest-run"))
     until(lambda: condition(world.unit("rest-wait"), "QuotaReserved").get("reason"))
-    time.sleep(2.5)  # queue status and the last reasons of other tests go out
 
     def versions() -> dict[str, str]:
         items = world.units() + world.api.request("GET", QUEUES)["items"]
         return {i["metadata"]["uid"]: i["metadata"]["resourceVersion"] for i in items}
 
-    before = versions()
-    time.sleep(4.0)
-    assert versions() == before
+    def is_still(seconds: float) -> bool:
+        before = versions()
+        time.sleep(seconds)
+        return versions() == before
+
+    until(lambda: is_still(6.0))  # queue status and the last reasons of other tests have gone out
+    assert is_still(4.0)
 
 
 @pytest.mark.usefixtures("scheduler")

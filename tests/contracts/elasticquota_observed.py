@@ -3,10 +3,12 @@
 `python -m tests.contracts.elasticquota_observed FILE`, FILE being the JSON of
 `elasticquota-observed.json`, plain or gzipped. Every `ob-*` (published numbers and verdicts on
 pending pods) and every non-racy `oa-*` (pods released one by one) is run, with the rounding of the
-version that was observed. Prints one line per failure and `N passed, M failed`; exits 1 on any.
+version that was observed; `os-*` (step by step) and `or-*` (races, counted) are there to be read.
+All are of unmodified koord-schedulers, v1.8.0 and a7a1b76b. Prints one line per failure and
+`N passed, M failed`; exits 1 on any.
 
-Where the scheduler's state depends on history that no queue can see (elasticquota.md 11, C2 and
-C3) the numbers need not be equal: a pass is that never more is promised than the scheduler gave.
+Where the scheduler's state depends on history that no queue can see (`scheduler_memory`) the
+numbers need not be equal: a pass is that never more is promised than the scheduler gave.
 The line before the last counts those vectors apart.
 """
 

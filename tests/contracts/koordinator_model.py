@@ -2,7 +2,9 @@
 
 The division itself is production code (`queue_scheduler.quota.runtime_quota`); here is the
 bookkeeping of one scheduler around it, its verdict on a pod, and rules of its webhook and
-controllers that a job queue never applies itself. Source: elasticquota.md 2 to 6 and 11.
+controllers that a job queue never applies itself.
+
+Source: koordinator, pkg/scheduler/plugins/elasticquota.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queue_scheduler.quota.quota_settings import Rounding, TerminatingPods, default_special_max
+from queue_scheduler.quota.quota_settings import Rounding, default_special_max
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
 from queue_scheduler.quota.quota_tree import QuotaForest, QuotaTree, build_forest
 from queue_scheduler.quota.runtime_quota import (
@@ -20,9 +22,9 @@ from queue_scheduler.quota.runtime_quota import (
     DivisionState,
     compute_division,
 )
-from queue_scheduler.quota.terminating_pods import does_terminating_pod_count
 from shared_api.resource_list import Amounts, add, parse_amounts, subtract
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA
+from tests.contracts.terminating_pods import TerminatingPods, does_terminating_pod_count
 
 Json = dict[str, Any]
 SPECIALS = (SYSTEM_QUOTA, DEFAULT_QUOTA)
@@ -42,7 +44,7 @@ class Verdict:
 
 @dataclass
 class CountedPod:
-    """A pod as it was counted: later edits of its quota do not change that (11 C6)."""
+    """A pod as it was counted: later edits of its quota do not change that."""
 
     quota: str
     amounts: Amounts
@@ -272,7 +274,7 @@ class SchedulerModel:
         checks_parents: bool = False,
         uses_runtime: bool = True,
     ) -> Verdict:
-        """Return whether PreFilter lets a pod with this request through (4.1)."""
+        """Return whether PreFilter lets a pod with this request through."""
         if quota == ROOT_QUOTA:
             return Verdict()
         if quota not in self.specs and quota not in SPECIALS:

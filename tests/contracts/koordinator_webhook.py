@@ -1,16 +1,17 @@
 """Rules of Koordinator's webhooks and quota controllers, restated for the vectors alone.
 
 A job queue applies none of them; what production does apply is imported from there.
-Source: elasticquota.md 2.3, 4.4 to 4.6, 5 and 6.
+Source: koordinator, pkg/webhook/elasticquota, pkg/quota-controller/profile, and of
+pkg/scheduler/plugins/elasticquota preempt.go and quota_overuse_revoke.go.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from queue_scheduler.quota.quota_lookup import QuotaLookup
 from queue_scheduler.quota.quota_rules import do_mins_fit, do_tree_ids_agree
-from queue_scheduler.quota.quota_spec import QuotaSpec, min_against_max
+from queue_scheduler.quota.quota_spec import min_against_max
+from shared_api.quota_names import NamedQuota, build_quota_names
 from shared_api.resource_list import Amounts, add, fits, maximum, parse_amounts, subtract
 from shared_api.well_known_labels import DEFAULT_QUOTA, QUOTA_NAME, ROOT_QUOTA, SPECIAL_QUOTAS
 from tests.contracts.koordinator_model import Json, fnv1a64, masked, over
@@ -18,16 +19,17 @@ from tests.contracts.koordinator_model import Json, fnv1a64, masked, over
 
 def quota_of_pod(pod: Json, quotas: list[Json]) -> str:
     """Return the quota of a pod by production's rule."""
-    lookup = QuotaLookup(
-        QuotaSpec(
-            name=quota["name"],
+    names = build_quota_names(
+        NamedQuota(
+            created="",
             namespace=quota.get("namespace", ""),
-            namespaces=tuple(quota.get("namespaces", ())),
+            name=quota["name"],
+            listed=tuple(quota.get("namespaces", ())),
         )
         for quota in quotas
     )
     labels = {QUOTA_NAME: pod["label"]} if pod.get("label") else {}
-    return lookup.quota_of_pod(labels, pod["namespace"])
+    return names.quota_of_pod(labels, pod["namespace"])
 
 
 def fill_quota(quota: Json, known: list[Json]) -> Json:
@@ -45,7 +47,7 @@ def fill_quota(quota: Json, known: list[Json]) -> Json:
 
 
 def check_amounts(quota: Json) -> str | None:
-    """Return what is wrong with one quota's own amounts, or None (5, rules 1 to 3)."""
+    """Return what is wrong with one quota's own amounts, or None."""
     amounts = own_amounts(quota)
     for name in ("max", "min", "weight"):
         if any(amount < 0 for amount in amounts[name].values()):
@@ -62,7 +64,7 @@ def check_amounts(quota: Json) -> str | None:
 
 
 def check_guarantee(quota: Json, chain: list[Json]) -> bool:
-    """Say whether raising min above what is guaranteed fits the ancestors (5, rule 11)."""
+    """Say whether raising min above what is guaranteed fits the ancestors."""
     wanted = parse_amounts(quota["min"])
     guaranteed = parse_amounts(quota.get("guaranteed") or {})
     for link in chain:
@@ -168,7 +170,7 @@ class QuotaTopology:
 
 
 def admit_pod(vector: Json) -> tuple[bool, Amounts]:
-    """Return whether the gate EnableQuotaAdmission lets a pod be made, and the new sum (4.6)."""
+    """Return whether the gate EnableQuotaAdmission lets a pod be made, and the new sum."""
     counted = parse_amounts(vector["child_request"])
     asked = masked(parse_amounts(vector["pod"]), vector["max"])
     wanted = add(counted, asked)
@@ -179,7 +181,7 @@ def admit_pod(vector: Json) -> tuple[bool, Amounts]:
 
 
 def profile_quota(vector: Json) -> Json:
-    """Return min, total, unschedulable and tree id that the profile controller writes (6)."""
+    """Return min, total, unschedulable and tree id that the profile controller writes."""
     profile = vector["profile"]
     ratio = Fraction(profile["ratio"] or "1")
     allocatable = parse_amounts(vector["node_allocatable"])
@@ -200,7 +202,7 @@ def profile_quota(vector: Json) -> Json:
 
 
 def revoke_pods(vector: Json) -> list[str]:
-    """Return the pods that the overuse controller evicts (4.5)."""
+    """Return the pods that the overuse controller evicts."""
     runtime = parse_amounts(vector["runtime"])
     used = parse_amounts(vector["used"])
     taken: list[Json] = []
@@ -223,7 +225,7 @@ def revoke_pods(vector: Json) -> list[str]:
 
 
 def can_preempt(vector: Json) -> bool:
-    """Say whether a pod may evict another one of its quota (4.4)."""
+    """Say whether a pod may evict another one of its quota."""
     preemptor, victim = vector["preemptor"], vector["victim"]
     if victim.get("preemptible_label") == "false":
         return False

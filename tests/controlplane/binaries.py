@@ -11,7 +11,6 @@ of ours would make a failing test a riddle. Looked for in this order:
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shutil
@@ -32,6 +31,7 @@ from tests.controlplane.tool_cache import (
     Report,
     cache_folder,
     maker_lock,
+    remember_outcome,
     report_to_stderr,
     tail,
 )
@@ -90,28 +90,6 @@ BINARIES = (
 )
 
 
-def require_binaries() -> Path:
-    """The folder of all six binaries, found or built; asked again, it answers what it did before.
-
-    The memory includes failure, so that a suite does not try a hopeless build once per test.
-
-    Raises:
-        BinariesUnavailable: they are not there and cannot be built; the message says why.
-    """
-    outcome = _remembered_outcome()
-    if isinstance(outcome, BinariesUnavailable):
-        raise outcome
-    return outcome
-
-
-@functools.cache
-def _remembered_outcome() -> Path | BinariesUnavailable:
-    try:
-        return find_or_build()
-    except BinariesUnavailable as error:
-        return error
-
-
 def find_or_build(report: Report = report_to_stderr) -> Path:
     """The folder of all six binaries; builds those that no folder has.
 
@@ -123,6 +101,10 @@ def find_or_build(report: Report = report_to_stderr) -> Path:
     """
     found = find(report)
     return found if found is not None else _build_all(report)
+
+
+require_binaries = remember_outcome(find_or_build)
+"""The same, once per process."""
 
 
 def find(report: Report = report_to_stderr) -> Path | None:

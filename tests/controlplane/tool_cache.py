@@ -7,6 +7,7 @@ whoever makes something holds the lock, and makes it visible by a rename only wh
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import pwd
 import re
@@ -27,6 +28,28 @@ Report = Callable[[str], None]
 
 class BinariesUnavailable(Exception):
     """A tool could neither be found nor made; the message says why in one or a few lines."""
+
+
+def remember_outcome(find: Callable[[], Path]) -> Callable[[], Path]:
+    """The same search, asked again it answers what it did before.
+
+    The memory includes failure, so that a suite does not try a hopeless build once per test.
+    """
+
+    @functools.cache
+    def outcome() -> Path | BinariesUnavailable:
+        try:
+            return find()
+        except BinariesUnavailable as error:
+            return error
+
+    def ask() -> Path:
+        found = outcome()
+        if isinstance(found, BinariesUnavailable):
+            raise found
+        return found
+
+    return ask
 
 
 def report_to_stderr(line: str) -> None:

@@ -90,7 +90,7 @@ class World:
         configuration: Configuration | None = None,
     ) -> Controllers:
         """Start the controllers, in place of those that ran before."""
-        host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        self.host = host = Host(self.server, self.clock, leadership or SoleLeader("test"))
         self.controllers = build_controllers(
             host,
             parse_flags(flags),
@@ -226,6 +226,11 @@ class World:
 
     def is_suspended(self, name: str = "main") -> bool:
         return bool(self.get_job(name)["spec"]["suspend"])
+
+    def looks(self) -> float:
+        """Return how many looks at jobs were asked for."""
+        metric = "workqueue_adds_total"
+        return self.host.metrics.registry.get_sample_value(metric, {"name": "job"}) or 0.0
 
     def events(self) -> set[str]:
         """Return the reasons of all events; they go out with the time."""

@@ -8,7 +8,6 @@ import pytest
 
 from queue_controllers.configuration import (
     Configuration,
-    ConfigurationError,
     load_configuration,
     parse_flags,
     parse_seconds,
@@ -16,7 +15,7 @@ from queue_controllers.configuration import (
     settings_of,
 )
 from queue_controllers.jobframework.job_settings import Adopt, JobSettings, Manage
-from shared_api.program_flags import FlagError
+from shared_api.program_flags import ConfigurationError, FlagError
 
 KNOWN = {"job", "tfjob"}
 

@@ -47,6 +47,26 @@ def test_a_job_goes_the_whole_path_in_four_writes(world: World) -> None:
     ]
 
 
+def test_what_changes_nothing_is_not_looked_at(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    assert world.looks() == 1, "the unit that it made comes back by the watch, and is no news"
+    world.patch_job_status({"uncountedTerminatedPods": {}})
+    world.settle()
+    assert world.looks() == 1
+    world.admit()
+    world.settle()
+    assert world.looks() == 2, "nor is the job that it has released"
+    world.run_pods()
+    world.settle()
+    assert world.phase() == "Running"
+    assert world.looks() == 3, "pods and the job's status are looked at together"
+    world.complete()
+    world.settle()
+    assert world.looks() == 4
+
+
 def test_a_system_at_rest_writes_nothing(world: World) -> None:
     world.start()
     world.job()

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from queue_scheduler.configuration import (
-    ConfigurationError,
     KoordQueueConfiguration,
     load_configuration,
     parse_flags,
     parse_rate,
 )
-from shared_api.program_flags import FlagError
+from shared_api.program_flags import ConfigurationError, FlagError
 
 HEAD = "apiVersion: scheduling.k8s.io/v1\nkind: KoordQueueConfiguration\n"
 

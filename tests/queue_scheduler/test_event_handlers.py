@@ -29,7 +29,7 @@ class RecordedEngine(SharedEngine):
 
 
 class Threads:
-    """Who would run a thread per queue."""
+    """Who would ask for the decisions of each queue."""
 
     def __init__(self) -> None:
         self.running: list[str] = []

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.configuration import ConfigurationError, KoordQueueConfiguration, PluginEntry
+from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.plugin_loading import NOT_SERVED, build_plugins, load_policies
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
+from shared_api.program_flags import ConfigurationError
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
 from tests.queue_scheduler.test_plugin_handle import build_caches
 

@@ -6,15 +6,19 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler import waiting_reporter
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.waiting_reporter import (
     FIRST_REPORT_SECONDS,
+    LEAST_REST_SECONDS,
     SWEEP_SECONDS,
     WaitingReporter,
     build_waiting_patch,
 )
+from shared_api.client.errors import NotFound
 from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.client.writes import Rejected
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit
@@ -154,6 +158,24 @@ def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
     kit.clock.advance(10.0)
     assert reporter.step() == SWEEP_SECONDS
     assert held.writes == []
+
+
+def test_reports_wait_as_keys_while_many_are_under_way(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_reporter, "MAX_UNDER_WAY", 2)
+    held = HeldWrites()
+    reporter = WaitingReporter(
+        kit.shared, held, kit.note_written, kit.may_write, kit.clock, kit.work_queue()
+    )
+    for name in ("a", "b", "c"):
+        reporter.on_unit_seen(kit.add_unit(name, quota="nowhere").metadata.key)
+    kit.clock.advance(FIRST_REPORT_SECONDS)
+    assert reporter.step() == LEAST_REST_SECONDS
+    assert len(held.writes) == 2
+    held.settle(Rejected(NotFound(404)))
+    assert reporter.step() == LEAST_REST_SECONDS
+    assert [write.name for write in held.writes] == ["a", "b", "c"]
 
 
 def test_who_has_had_no_turn_yet_has_no_reason(desk: Desk) -> None:

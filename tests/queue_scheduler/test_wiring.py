@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from queue_scheduler.configuration import ConfigurationError, KoordQueueConfiguration, PluginEntry
+from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.wiring import read_quota_views
+from shared_api.program_flags import ConfigurationError
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
@@ -31,7 +32,7 @@ def test_a_unit_goes_from_creation_to_admission(world: SchedulerWorld) -> None:
     world.add_unit("a")
     world.settle(0.2)
     assert world.phase("a") == "Dequeued"
-    world.settle(3.0)
+    world.settle(6.0)
     assert world.queue()["status"]["admitted"] == 1
     assert world.writes().count("patch queueunits/status") == 1
 
@@ -153,12 +154,14 @@ def test_a_queue_and_its_worker_go_together(world: SchedulerWorld) -> None:
     world.add_quota()
     world.settle()
     assert world.scheduler is not None
-    names = {thread.name for thread in world.scheduler.threads()}
-    assert "queue-team" in names
+    assert "queue-team" in {thread.name for thread in world.scheduler.threads()}
     world.direct.delete("elasticquotas", "team", "default")
     world.settle()
     assert not world.direct.exists("queues", "team", QUEUE_NAMESPACE)
     assert "queue-team" not in {thread.name for thread in world.scheduler.threads()}
+    world.add_unit("late")
+    world.settle()
+    assert world.phase("late") == "Enqueued"
 
 
 def test_an_unknown_plugin_is_refused_at_start(world: SchedulerWorld) -> None:

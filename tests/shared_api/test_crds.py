@@ -117,7 +117,7 @@ def test_every_field_is_explained(definition: Definition) -> None:
     assert silent == []
 
 
-# scheduler reference 1.1
+# Upstream's fields: koord-queue, pkg/apis/scheduling/v1alpha1/type.go.
 QUEUE_FIELDS = """
     spec.queuePolicy:string spec.priority:integer spec.priorityClassName:string
     spec.admissionChecks[].name:string spec.admissionChecks[].labelSelector.matchLabels{}:string
@@ -127,7 +127,6 @@ QUEUE_FIELDS = """
     status.queueItemDetails{}[].name:string status.queueItemDetails{}[].namespace:string
     status.queueItemDetails{}[].priority:integer status.queueItemDetails{}[].position:integer
 """
-# scheduler reference 1.2
 QUEUE_UNIT_FIELDS = """
     spec.consumerRef.apiVersion:string spec.consumerRef.kind:string spec.consumerRef.uid:string
     spec.consumerRef.namespace:string spec.consumerRef.name:string

@@ -63,10 +63,8 @@ def test_the_process_says_what_it_is_and_whether_it_leads(metrics: SharedMetrics
     assert sample(metrics, "koord_queue_leader") == 0
 
 
-def test_what_only_the_resync_found_and_failing_steps_are_counted(metrics: SharedMetrics) -> None:
-    metrics.process.on_resync_found("jobs")
+def test_failing_steps_are_counted(metrics: SharedMetrics) -> None:
     metrics.process.on_loop_error("queue-a", ValueError("no"))
-    assert sample(metrics, "koord_queue_resync_found_total", resource="jobs") == 1
     assert sample(metrics, "koord_queue_loop_errors_total", thread="queue-a") == 1
 
 
@@ -77,9 +75,9 @@ def test_two_registries_in_one_process_do_not_meet(metrics: SharedMetrics) -> No
 
 
 def test_the_exposition_parses_and_has_no_series_of_birth_times(metrics: SharedMetrics) -> None:
-    metrics.process.on_resync_found("jobs")
+    metrics.process.on_loop_error("queue-a", ValueError("no"))
     body, content_type = metrics.exposition()
     assert content_type.startswith("text/plain; version=0.0.4")
     names = {family.name for family in text_string_to_metric_families(body.decode())}
-    assert {"koord_queue_resync_found", "process_resident_memory_bytes"} <= names
+    assert {"koord_queue_loop_errors", "process_resident_memory_bytes"} <= names
     assert b"_created" not in body

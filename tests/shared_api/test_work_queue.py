@@ -269,3 +269,65 @@ def test_many_threads_lose_no_key_and_share_none() -> None:
         queue.shut_down()
         assert sum(worker.result(timeout=30) for worker in workers) >= 1000
     assert set(seen) == set(range(1000))
+
+
+def test_a_key_that_is_taken_takes_its_delay_with_it(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    queue.add_after("a", 5)
+    queue.add("a")
+    assert queue.try_get() == "a"
+    queue.add_after("a", 7)  # asked for again, while it is worked on
+    queue.done("a")
+    clock.advance(5)
+    assert queue.try_get() is None
+    assert queue.seconds_until_ready() == 2
+    clock.advance(2)
+    assert queue.try_get() == "a"
+
+
+def test_delays_end_together_and_none_too_early(clock: VirtualClock) -> None:
+    queue = WorkQueue[str](clock, backoff=doubling, delay_step_seconds=0.5)
+    clock.advance(0.2)
+    for key, seconds in (("a", 0.1), ("b", 0.3), ("c", 0.4)):
+        queue.add_after(key, seconds)
+    assert queue.start_due() == pytest.approx(0.3)
+    clock.advance(0.3)
+    assert queue.start_due() == pytest.approx(0.5)
+    assert [queue.try_get(), queue.try_get(), queue.try_get()] == ["a", "b", None]
+    clock.advance(0.5)
+    assert queue.try_get() == "c"
+
+
+def test_who_looks_after_delays_is_told_of_them_and_wakes_a_worker(clock: VirtualClock) -> None:
+    heard: list[str] = []
+    queue = WorkQueue[str](
+        clock,
+        backoff=doubling,
+        on_ready=lambda: heard.append("ready"),
+        on_delay=lambda: heard.append("delay"),
+    )
+    queue.add_after("a", 5)
+    queue.add_after("b", 9)
+    assert heard == ["delay"]
+    assert queue.start_due() == 5
+    clock.advance(5)
+    assert queue.start_due() == 4
+    assert heard == ["delay", "ready"]
+    queue.add("b")
+    assert [queue.try_get(), queue.try_get()] == ["a", "b"]
+    assert queue.start_due() is None, "the delay of b is void"
+
+
+def test_a_worker_that_blocks_has_another_take_what_is_in_line(clock: VirtualClock) -> None:
+    wakes: list[None] = []
+    queue = WorkQueue[str](clock, backoff=doubling, on_ready=lambda: wakes.append(None))
+    queue.add("a")
+    queue.add("b")
+    queue.try_get()
+    wakes.clear()
+    queue.hand_over()
+    assert len(wakes) == 1
+    queue.try_get()
+    queue.hand_over()
+    assert len(wakes) == 1, "nothing is in line"

@@ -93,7 +93,7 @@ def test_status(status: dict[str, Any], want: StatusFacts) -> None:
 
 
 def test_conditions_count_only_when_true() -> None:
-    """Conformance item ctl-45; and weakness 1 of the reference."""
+    """Conformance item ctl-45; a condition whose status is False or Unknown says nothing."""
     ended = ADAPTER.status_of(job({"conditions": [condition("Complete")]})).outcome
     assert ended is not None
     assert ended.succeeded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,11 @@ import pytest
 from shared_api.client import http_connection
 from shared_api.client.connection_settings import FixedLogin, Login, connection_settings
 from shared_api.client.errors import ConnectionLost, StreamIdle, Timeout
+from shared_api.client.http_connection import HttpConnection
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.transport import Request
 from shared_api.process.clock import SystemClock
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.client.scripted_server import (
     CHUNKED_HEAD,
     LAST_CHUNK,
@@ -281,3 +284,27 @@ def test_a_line_above_the_limit_breaks_the_stream(
     server.plays(sends(CHUNKED_HEAD, *[chunk(b"x" * 300)] * 9, then=server.hangs))
     with pytest.raises(ConnectionLost, match="more than 1000 bytes"):
         transport.stream(GET, PATIENCE_SECONDS).read_line(PATIENCE_SECONDS)
+
+
+class CountingSocket(socket.socket):
+    """A socket that keeps the timeouts it was given."""
+
+    def __init__(self, made: socket.socket) -> None:
+        super().__init__(fileno=made.detach())
+        self.timeouts: list[float | None] = []
+
+    def settimeout(self, value: float | None, /) -> None:
+        self.timeouts.append(value)
+        super().settimeout(value)
+
+
+def test_the_timeout_of_a_socket_is_set_only_when_it_is_another() -> None:
+    """And it never ends after the deadline."""
+    clock = VirtualClock(start=10.0)
+    ours, theirs = socket.socketpair()
+    with CountingSocket(ours) as sock, theirs:
+        connection = HttpConnection(sock, clock)
+        for deadline in (14.01, 14.03, 12.01, 10.02):
+            theirs.sendall(WHOLE)
+            assert connection.exchange(b"GET / HTTP/1.1\r\n\r\n", deadline).body == b"hello"
+        assert sock.timeouts == pytest.approx([4.0, 2.0, 0.02])

@@ -30,6 +30,7 @@ from shared_api.client.writes import (
     merge,
     merge_patches,
     outcome_of,
+    status_report,
     supersedes,
 )
 
@@ -50,6 +51,14 @@ def patch(
 
 
 CREATE: Any = Write(resource_type=QUEUE_UNITS, namespace="team", name="u", verb=Verb.CREATE)
+
+
+def test_a_report_is_a_low_patch_of_the_status() -> None:
+    body = {"status": {"message": "why"}}
+    got = status_report(QUEUE_UNITS, "team", "u", body)
+    assert (got.verb, got.lane, got.subresource) == (Verb.PATCH, LOW, "status")
+    assert (got.resource_type, got.namespace, got.name) == (QUEUE_UNITS, "team", "u")
+    assert got.body == body
 
 
 # -------------------------------------------------------------------------------- merge patches

@@ -183,7 +183,7 @@ class TestLists:
 
 
 def test_the_transform_is_applied_on_every_way_in() -> None:
-    def shortened(item: Namespace) -> Namespace:
+    def shortened(item: Namespace, _before: Namespace | None) -> Namespace:
         meta = item.metadata
         kept = ObjectMeta(name=meta.name, uid=meta.uid, resource_version=meta.resource_version)
         return Namespace(metadata=kept)
@@ -193,6 +193,27 @@ def test_the_transform_is_applied_on_every_way_in() -> None:
     store.note_written(thing("b", 2))
     assert [each.metadata.labels for each in store.list()] == [{}, {}]
     assert changes == [(None, store.get("a"))]
+
+
+def test_the_transform_sees_what_an_object_replaces_and_no_version_twice() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def noting(item: Namespace, before: Namespace | None) -> Namespace:
+        had = "" if before is None else before.metadata.resource_version
+        seen.append((had, item.metadata.resource_version))
+        return item
+
+    store = IndexedStore[Namespace](transform=noting)
+    store.put_observed(thing("a", 1))
+    store.note_written(thing("a", 2))
+    written = store.get("a")
+    assert store.put_observed(thing("a", 2)) == [(thing("a", 1), written)]
+    assert store.get("a") is written, "the watch brought our own write back"
+    assert seen == [("", "1"), ("1", "2")]
+    store.put_observed(thing("a", 2), force=True)
+    assert seen[2:] == [("2", "2")], "after a restore the same version may say something else"
+    store.put_observed(thing("a", 2, uid="other"), force=True)
+    assert len(seen) == 4
 
 
 @pytest.mark.parametrize(("text", "want"), [("", 0), ("12", 12), ("0", 0), ("abc", 0), ("-1", 0)])

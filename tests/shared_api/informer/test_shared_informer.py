@@ -490,3 +490,11 @@ def test_over_the_client_it_follows_the_fake_api_server_through_its_faults() -> 
         want = {body["metadata"]["name"] for body in server.direct.list("namespaces")}
         assert set(listener.state) == want, trouble
         assert {each.metadata.name for each in informer.store.list()} == want, trouble
+
+
+def test_after_events_an_informer_gathers_until_the_next_multiple() -> None:
+    scene = Scene(InformerSettings(wait_seconds=1.0, gather_seconds=0.05, resync_seconds=0))
+    assert [scene.informer.step() for _ in range(3)] == [0.0, 0.0, 0.0]
+    scene.clock.advance(0.52)
+    scene.server.put("a")
+    assert [scene.informer.step() for _ in range(2)] == pytest.approx([0.03, 0.0])

@@ -64,6 +64,27 @@ def test_equal_parts_of_two_objects_become_one() -> None:
     assert all(one is other for one, other in keys)
 
 
+def test_conditions_that_say_the_same_become_one() -> None:
+    shared = Compactor()
+    first, second = (shared.compact(decode(name)) for name in ("one", "two"))
+    assert first.status.conditions[0] is second.status.conditions[0]
+
+
+def test_the_memory_of_conditions_is_bounded() -> None:
+    shared = Compactor()
+
+    def condition(number: int) -> Condition:
+        body = {"status": {"conditions": [{"type": f"t{number}"}]}}
+        return shared.compact(msgspec.convert(body, QueueUnit)).status.conditions[0]
+
+    first = condition(0)
+    assert condition(0) is first
+    for number in range(1, compactor.MAX_CONDITIONS + 1):
+        condition(number)
+    assert condition(0) == first
+    assert condition(0) is not first
+
+
 def test_different_templates_stay_different() -> None:
     shared = Compactor()
     first, second = shared.compact(decode("one")), shared.compact(decode("two", cpu="1"))
@@ -98,3 +119,28 @@ def test_any_kind_can_be_compacted() -> None:
     meta = ObjectMeta(name="x", deletion_timestamp=Timestamp("2026-11-01T10:00:00Z"))
     assert Compactor().compact(meta).deletion_timestamp == "2026-11-01T10:00:00Z"
     assert Compactor().compact(Condition(type="A")).type == "A"
+
+
+def test_a_newer_version_takes_over_what_has_not_changed() -> None:
+    shared = Compactor()
+    meta: dict[str, Any] = {"uid": "7", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    before = shared.compact(decode("one", **meta, resourceVersion="1"))
+    newer = decode("one", **{**meta, "annotations": {"c": "e"}}, resourceVersion="2")
+    want = msgspec.json.decode(msgspec.json.encode(newer), type=QueueUnit)
+    after = shared.compact(newer, before)
+    assert after == want
+    assert after.spec is before.spec
+    assert after.status is before.status
+    assert after.metadata.name is before.metadata.name
+    assert after.metadata.labels is before.metadata.labels
+    assert (after.metadata.resource_version, after.metadata.annotations) == ("2", {"c": "e"})
+
+
+def test_what_has_changed_is_compacted_as_in_a_new_object() -> None:
+    shared = Compactor()
+    before = shared.compact(decode("one"))
+    other = shared.compact(decode("two", cpu="1"))
+    changed = shared.compact(decode("one", cpu="1"), before)
+    assert changed.spec.queue is before.spec.queue
+    assert changed.spec.pod_set[0].template is other.spec.pod_set[0].template
+    assert changed == decode("one", cpu="1")
