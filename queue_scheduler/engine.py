@@ -206,8 +206,8 @@ class Engine:
     ) -> Refused:
         number = line.refuse(info, refusal)
         self._plugins.wait((line.name, number), info, refusal, by)
-        wake = self._settle(is_news=False)
-        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)
+        # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
+        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=self._pass_on())
 
     def _start(self, record: UnitRecord, info: QueueUnitInfo) -> Dequeue:
         self._units.leave(record)
@@ -350,6 +350,11 @@ class Engine:
             line = queues.line(name)
             if line is not None and line.wake(number):
                 units.changed_lines[name] = None
+        return self._pass_on()
+
+    def _pass_on(self) -> tuple[str, ...]:
+        """Bring the turns up to date, offer what room there is; return the queues to ask."""
+        units, queues = self._units, self._units.queues
         if units.changed_lines:
             for name in units.changed_lines:
                 line = queues.line(name)

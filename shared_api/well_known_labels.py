@@ -98,6 +98,8 @@ SPECIAL_QUOTAS: Final = frozenset({ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA})
 
 def read_annotation(annotations: Mapping[str, str], key: str) -> str | None:
     """Return the value under `key`, or under its `kube-queue/` spelling, or None."""
+    if not annotations:
+        return None
     value = annotations.get(key)
     if value is None and key.startswith(PREFIX):
         value = annotations.get(LEGACY_PREFIX + key.removeprefix(PREFIX))

@@ -32,9 +32,9 @@ QUEUES: Final = 100
 def run(*, quick: bool = False) -> list[Figure]:
     """Measure all; `quick` has a tenth of the units."""
     many = MANY // 10 if quick else MANY
-    few = flat_load(FEW, QUEUES)
+    few = flat_load(FEW, QUEUES, has_room=True)
     few.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
-    flat = flat_load(many, QUEUES)
+    flat = flat_load(many, QUEUES, has_room=True)
     forks = _fork_figures(flat)
     flat.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
     figures = [
@@ -59,10 +59,14 @@ def run(*, quick: bool = False) -> list[Figure]:
     flat.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
     figures.append(_decisions("lives_per_second", flat, many))
     del few, flat
-    one_tree = flat_load(many, QUEUES, under_one_parent=True)
-    one_tree.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
-    figures.append(_decisions("decisions_per_second_one_tree", one_tree, many))
-    del one_tree
+    for name, under_one_parent in (
+        ("decisions_per_second_full", False),
+        ("decisions_per_second_full_tree", True),
+    ):
+        full = flat_load(many, QUEUES, under_one_parent=under_one_parent)
+        full.run(LIVES, at_most_seconds=AT_MOST_SECONDS)
+        figures.append(_decisions(name, full, many))
+        del full
     for rounding, name in (
         (Rounding.LARGEST_REMAINDER, "runtime_decisions_per_second"),
         (Rounding.HALF_UP, "runtime_decisions_per_second_half_up"),

@@ -1,12 +1,12 @@
 """Whole lives through an engine with the real quota plugin, without threads or API server.
 
 A life: decided and booked, and its job ended, which releases the room; in between the API server
-confirms the write, where that is counted, too. Every queue is full all the time, so that a start
-needs a release, and every release wakes whom it may help. Lives are counted in batches: between
-them, outside of the time that is counted, units that have ended are deleted and followed by new
-ones, so that as many wait at the end as at the start. What the API server will say of a unit is
-built when it arrives, and the clock is read twice per batch only, since neither is the engine's
-work.
+confirms the write, where that is counted, too. Either there is room, and so many run at a time; or
+every queue is full all the time, so that a start needs a release, and every release wakes whom it
+may help. Lives are counted in batches: between them, outside of the time that is counted, units
+that have ended are deleted and followed by new ones, so that as many wait at the end as at the
+start. What the API server will say of a unit is built when it arrives, and the clock is read twice
+per batch only, since neither is the engine's work.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class EngineLoad:
     engine: Engine
     queues: list[str]
     shapes: tuple[Shape, ...]
+    most_running: int | None = None
     is_confirmed: bool = False
     seconds: float = 0.0
     enqueue_seconds: float = 0.0
@@ -86,7 +87,7 @@ class EngineLoad:
         self._enqueue([self.queues[number % len(self.queues)] for number in range(count)])
         gc.collect()
         gc.freeze()  # else a collection of the caller's objects is what is measured
-        while self._ready:
+        while self._may_start():
             self._decide_one()
         self.forget_figures()
 
@@ -124,11 +125,15 @@ class EngineLoad:
     def _run_batch(self, until: int) -> None:
         began = time.process_time()
         while self.lives < until:
-            if self._ready:
+            if self._may_start():
                 self._decide_one()
             else:
                 self._end_one()
         self.seconds += time.process_time() - began
+
+    def _may_start(self) -> bool:
+        most = self.most_running
+        return bool(self._ready) and (most is None or len(self._running) < most)
 
     def _decide_one(self) -> None:
         queue = next(iter(self._ready))
@@ -140,6 +145,8 @@ class EngineLoad:
                 self._wake(self.engine.on_written(decision, written))
             self._running.append(decision)
             self.lives += 1
+            if self.most_running is not None:  # nobody says whose turn it is: take turns
+                self._ready[queue] = self._ready.pop(queue)
         elif isinstance(decision, Refused):
             self.refusals += 1
         else:
@@ -188,16 +195,18 @@ class EngineLoad:
             self._ready[queue] = None
 
 
-def flat_load(pending: int, queues: int = 100, *, under_one_parent: bool = False) -> EngineLoad:
-    """`max` mode: a quota per queue with room for five units or so; four demands."""
+def flat_load(
+    pending: int, queues: int = 100, *, has_room: bool = False, under_one_parent: bool = False
+) -> EngineLoad:
+    """`max` mode: a quota per queue, four demands; five units of each or so run at a time."""
     shapes = tuple(Shape(cpu) for cpu in (1, 2, 3, 4))
     names = [f"team-{number:03}" for number in range(queues)]
     parent = "org" if under_one_parent else ""
-    quotas = [_quota(name, parent, 12, 12) for name in names]
+    quotas = [_quota(name, parent, 12, 1000 if has_room else 12) for name in names]
     if under_one_parent:
         quotas.insert(0, _quota("org", "", 12 * queues, 12 * queues, is_parent=True))
     engine = _engine(QuotaSettings(mode=QuotaMode.MAX), None, quotas, names)
-    load = EngineLoad(engine, names, shapes)
+    load = EngineLoad(engine, names, shapes, most_running=5 * queues if has_room else None)
     load.fill(pending + 5 * queues)
     return load
 

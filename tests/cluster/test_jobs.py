@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 import pytest
 
@@ -70,7 +71,9 @@ def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> 
     assert pod["metadata"]["annotations"]["koord-queue/related-queueunit"] == "default/ends"
     until(lambda: world.phase_of_job("ends") == "Succeed")
     assert condition(world.unit_of("ends"), "Finished")["reason"] == "Succeeded"
-    written = world.audit.requests(CONTROLLERS_AGENT, "ends")
+    sent = world.audit.requests(CONTROLLERS_AGENT, "ends")
+    # The Job controller may have written in the same moment; then nothing is written but again.
+    written = [each for each in sent if each.status != HTTPStatus.CONFLICT]
     assert [(each.verb, each.resource, each.status) for each in written] == [
         ("create", "queueunits", 201),
         ("patch", "jobs", 200),
