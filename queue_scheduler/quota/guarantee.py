@@ -133,7 +133,8 @@ class ProtectedDemands:
         """Judge the quota's demand again; say whether anybody has more room than before."""
         demand = self._demands.get(quota)
         wanted: Items = []
-        if books is not None and demand is not None and not books.is_special:
+        # Nobody else could take the room of one that is alone.
+        if demand is not None and books is not None and not (books.is_special or books.is_alone):
             wanted = books.counted(demand.amounts)
             if not _is_within(books, wanted):
                 wanted = []

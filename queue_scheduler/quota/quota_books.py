@@ -188,7 +188,7 @@ class QuotaBooks:
             books.tree.is_entitled_anew = True
             for name in self._protected.quotas():
                 self._refresh_protected(name)
-        elif not self._protected.is_empty():
+        elif not (books.is_alone or self._protected.is_empty()):
             for node in books.chain:
                 if self._protected.waits_in(node.name):
                     self._refresh_protected(node.name)

@@ -97,6 +97,11 @@ class NodeBooks:
         self.protected: Amounts = {}
         self.watchers = 0
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it shares no limit with any other quota."""
+        return len(self.chain) == 1 and not self.children and not self.tree.divides
+
     def counted(self, amounts: Mapping[str, int]) -> Items:
         """Return the positive amounts that count in this quota."""
         keys = self.keys
