@@ -20,7 +20,7 @@ PARALLEL_FILES = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=load
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 # The folders that a step of their own runs. `unit` is whatever is left, so that no test is lost.
-OWN_STEP := tidy properties simulation contracts scenarios cluster
+OWN_STEP := tidy properties contracts scenarios cluster
 # Cluster tests elsewhere are an error (tests/conftest.py).
 CLUSTER_FOLDERS := tests/cluster tests/contracts
 # With a plus: beside each other. The first of them shows its output as it comes; the others take
@@ -114,8 +114,8 @@ cluster: $(STAMP) ## everything that needs the real control plane (built the fir
 	@$(PYTEST) $(PARALLEL_FILES) --no-loadscope-reorder -m cluster $(CLUSTER_FOLDERS)
 
 .PHONY: properties
-properties: $(STAMP) ## invariants under generated facts, and whole runs in virtual time
-	@$(PYTEST) $(PARALLEL) -m "not cluster" $(wildcard tests/properties tests/simulation)
+properties: $(STAMP) ## invariants under generated facts
+	@$(PYTEST) $(PARALLEL) -m "not cluster" tests/properties
 
 .PHONY: verify
 verify: $(STAMP) ## generated files are current, all checks pass, and nothing changed on the way

@@ -47,7 +47,7 @@ class KindWatch(Generic[T]):
         is_served: asks the API server; raises `ApiFailure`.
         make_informer: makes a fresh informer (one can not be started twice) with its handlers.
         clock: when to look again.
-        start: starts an informer that was made; None where others run its step (the simulation).
+        start: starts an informer that was made; None where others run its step (tests).
         on_gone: told when the kind has gone.
     """
 

@@ -305,7 +305,7 @@ class Scheduler:
 
     @property
     def informers(self) -> Sequence[SharedInformer[Any]]:
-        """The caches; for whoever calls all steps on one thread (tests, the simulation)."""
+        """The caches; for whoever calls all steps on one thread (tests)."""
         return tuple(self._informers)
 
     def start(self) -> None:
@@ -313,7 +313,7 @@ class Scheduler:
         for thread in self._threads:
             thread.start()
         for informer in self._informers:
-            informer.start()
+            informer.start(self._program.metrics.process.on_loop_error)
         self._debug.start()
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ A key that is taken takes its delay with it: whoever works on it now sees what t
 bring it back for, and asks again if that is not enough.
 
 Model: client-go ``util/workqueue``. Different here: delays are a heap inside the queue that ``get``
-looks at, not a thread, so the simulation can use the queue as it is.
+looks at, not a thread, so tests in virtual time use the queue as it is.
 """
 
 from __future__ import annotations

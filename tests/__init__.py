@@ -2,8 +2,7 @@
 
 - ``shared_api``, ``queue_scheduler``, ``queue_controllers``: unit tests, one file per module, in
   the tree of the module.
-- ``properties``: invariants of the core under generated facts; ``simulation``: both programs in
-  virtual time, from a seed, with faults.
+- ``properties``: invariants of the core under generated facts.
 - ``contracts``: recorded and published behaviour of others (vectors, observations, recordings) and
   the conformance suite of the fake API server.
 - ``charts``: the Helm chart, rendered by real helm.

@@ -116,7 +116,7 @@ class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     resync_seconds: float = RESYNC_SECONDS
     """0 for never."""
     wait_seconds: float = WAIT_SECONDS
-    """0 for steps that never block, which one thread can call in turns (the simulation)."""
+    """0 for steps that never block, which one thread can call in turns (tests)."""
     gather_seconds: float = GATHER_SECONDS
     """0 to take every event as it comes; so do steps that never block."""
 

@@ -2,8 +2,8 @@
 
 Everything that goes on in the two programs is a ``step``: it does one bounded piece of work and
 returns how many seconds it may rest (0: there is more to do; None: until somebody calls ``wake``).
-This is the only module that starts threads, loops, sleeps and catches ``Exception``, so that the
-simulation can call the same steps on one thread.
+This is the only module that starts threads, loops, sleeps and catches ``Exception``, so that
+tests can call the same steps on one thread.
 
 What happens to an error:
 

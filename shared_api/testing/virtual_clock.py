@@ -2,7 +2,7 @@
 
 Two ways to use it:
 
-- *One thread* (the simulation, most tests): ``VirtualClock()``. ``sleep`` and ``wait`` move the
+- *One thread* (most tests): ``VirtualClock()``. ``sleep`` and ``wait`` move the
   time on themselves, because nobody else could. The test calls ``advance`` between steps.
 - *Several threads*: ``VirtualClock(blocking=True)``. ``sleep`` and ``wait`` block their thread
   until the test moves the time past their deadline. ``wait_for_sleepers(n)`` tells the test when

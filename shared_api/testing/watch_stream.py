@@ -6,7 +6,7 @@ selectors say so. `read_line` takes lines out, on the client's thread.
 Waiting. With `waits=True` a reader of an empty queue waits on the clock (`Clock.wait`). With
 `waits=False`, the deterministic mode, it never waits and no time passes: `read_line` raises
 `StreamIdle` at once, whatever its timeout. So a caller must judge a stalled watch by its own clock,
-and the simulation moves the time. Bookmarks and the end (`timeoutSeconds`) fall due by the clock
+and the test moves the time. Bookmarks and the end (`timeoutSeconds`) fall due by the clock
 and are noticed by the next `read_line`; there is no thread and no timer behind a stream.
 """
 
