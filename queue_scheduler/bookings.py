@@ -17,7 +17,7 @@ import msgspec
 
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.pod_accounting import PodAccounting, is_stray
+from queue_scheduler.pod_accounting import FindUnit, PodAccounting, is_stray
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts, maximum
 from shared_api.well_known_labels import PREEMPTIBLE
@@ -34,8 +34,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 class Bookings:
     """Charges by uid, kept in step with the plugins that keep books."""
 
-    def __init__(self, plugins: PluginRunner) -> None:
-        self.pods = PodAccounting()
+    def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
+        self.pods = PodAccounting(find_unit)
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
 
@@ -97,10 +97,10 @@ class Bookings:
         for key, pod in self.pods.take_changed_foreign():
             self._plugins.on_foreign_pod(key, pod)
 
-    def fork(self, plugins: PluginRunner) -> Bookings:
+    def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Bookings:
         """Return an independent copy over forked plugins."""
-        twin = Bookings(plugins)
-        twin.pods = self.pods.fork()
+        twin = Bookings(plugins, find_unit)
+        twin.pods = self.pods.fork(find_unit)
         twin._charges = dict(self._charges)
         return twin
 

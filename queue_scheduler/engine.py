@@ -109,7 +109,7 @@ class Engine:
         if record is not None and record.uid != uid:
             self._units.forget(record)
             record = None
-        self._units.bookings.pods.on_unit(unit)
+        self._units.bookings.pods.on_unit(unit, None if record is None else record.unit)
         if record is None or not self._units.can_stay(record, unit, version):
             self._units.leave(record)
             self._units.place(unit, version, record)
@@ -234,7 +234,7 @@ class Engine:
             # Decided meanwhile by newer news, or made again under the same name.
             return self.on_queue_unit(unit)
         version = version_of(unit)
-        self._units.bookings.pods.on_unit(unit)
+        self._units.bookings.pods.on_unit(unit, record.unit)
         if not self._units.can_stay(record, unit, version):
             self._units.leave(record)
             self._units.place(unit, version, record)

@@ -13,6 +13,7 @@ belonged to a unit stays with it when the unit is gone, until it is found to be 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -49,20 +50,20 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     bound: bool
 
 
-class UnitFacts(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a unit, to find its pods."""
-
-    uid: Uid
-    key: str
-    owners: tuple[Uid, ...]
-    created: Timestamp
-    adopted: bool
+FindUnit = Callable[[str], QueueUnit | None]
+"""From `namespace/name` to the unit as last seen."""
 
 
 class PodAccounting:
-    """Groups living pods by unit, and reports which groups changed."""
+    """Groups living pods by unit, and reports which groups changed.
 
-    def __init__(self) -> None:
+    Args:
+        find_unit: Finds the units that were told. One that is just being told need not be there.
+    """
+
+    def __init__(self, find_unit: FindUnit) -> None:
+        self._find_unit = find_unit
+        self._arriving: QueueUnit | None = None
         self._pods: dict[str, PodFacts] = {}
         self._group_of: dict[str, Group] = {}
         self._members: dict[Group, dict[str, None]] = {}
@@ -70,7 +71,8 @@ class PodAccounting:
         self._living: dict[Group, Amounts] = {}
         self._by_unit_key: dict[str, dict[str, None]] = {}
         self._by_owner: dict[Uid, dict[str, None]] = {}
-        self._units: dict[str, UnitFacts] = {}
+        # Of groups with members, or a change that is not taken yet; the unit may be gone.
+        self._unit_key_of: dict[Group, str] = {}
         # Sorted tuples: nearly always of one, and a fork shares them.
         self._units_of_owner: dict[Uid, tuple[str, ...]] = {}
         self._changed_groups: dict[Group, None] = {}
@@ -78,26 +80,28 @@ class PodAccounting:
 
     # --- facts --------------------------------------------------------------------------------
 
-    def on_unit(self, unit: QueueUnit) -> None:
-        """Learn whose pods a unit's are; pods that came before it are found again."""
-        facts = _facts_of_unit(unit)
-        known = self._units.get(facts.key)
-        if known == facts:
-            return
-        if known is not None:
-            self._forget_owners(known)
-        self._units[facts.key] = facts
-        for owner in facts.owners:
-            others = self._units_of_owner.get(owner, ())
-            self._units_of_owner[owner] = tuple(sorted({*others, facts.key}))
-        self._regroup_pods_of(facts)
+    def on_unit(self, unit: QueueUnit, before: QueueUnit | None) -> None:
+        """Learn whose pods a unit's are; pods that came before it are found again.
 
-    def on_unit_gone(self, key: str) -> None:
-        """Forget a unit; its living pods keep the group of its uid until they are gone."""
-        facts = self._units.pop(key, None)
-        if facts is not None:
-            self._forget_owners(facts)
-            self._regroup_pods_of(facts)
+        Args:
+            unit: The unit as it is now.
+            before: As it was told last.
+        """
+        if before is not None:
+            if _has_same_pods(before, unit):
+                return
+            self._forget_owners(before)
+        for owner in _owners_of_pods(unit):
+            others = self._units_of_owner.get(owner, ())
+            self._units_of_owner[owner] = tuple(sorted({*others, unit.metadata.key}))
+        self._arriving = unit
+        self._regroup_pods_of(unit)
+        self._arriving = None
+
+    def on_unit_gone(self, unit: QueueUnit) -> None:
+        """Forget a unit, which is found no more; its living pods keep the group of its uid."""
+        self._forget_owners(unit)
+        self._regroup_pods_of(unit)
 
     def on_pod(self, pod: Pod) -> str | None:
         """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
@@ -153,9 +157,16 @@ class PodAccounting:
         """Say whether there is something to take."""
         return bool(self._changed_groups or self._changed_foreign)
 
-    def take_changed_groups(self) -> list[Group]:
-        """Return, once, the groups whose living pods changed."""
-        changed = list(self._changed_groups)
+    def groups(self) -> list[tuple[Group, str]]:
+        """Return the groups that have living pods, with the keys of their units ("": none)."""
+        return [(group, self._unit_key_of.get(group, "")) for group in self._members]
+
+    def take_changed_groups(self) -> list[tuple[Group, str]]:
+        """Return, once, the groups whose living pods changed, with the keys of their units."""
+        changed = [(group, self._unit_key_of.get(group, "")) for group in self._changed_groups]
+        for group in self._changed_groups:
+            if group not in self._members:
+                self._unit_key_of.pop(group, None)
         self._changed_groups.clear()
         return changed
 
@@ -165,16 +176,16 @@ class PodAccounting:
         self._changed_foreign.clear()
         return changed
 
-    def fork(self) -> PodAccounting:
-        """Return an independent copy that shares what is kept of pods and units."""
-        twin = PodAccounting()
+    def fork(self, find_unit: FindUnit) -> PodAccounting:
+        """Return an independent copy that shares what is kept of pods."""
+        twin = PodAccounting(find_unit)
         twin._pods = dict(self._pods)
         twin._group_of = dict(self._group_of)
         twin._members = {group: dict(keys) for group, keys in self._members.items()}
         twin._living = dict(self._living)
         twin._by_unit_key = {key: dict(keys) for key, keys in self._by_unit_key.items()}
         twin._by_owner = {owner: dict(keys) for owner, keys in self._by_owner.items()}
-        twin._units = dict(self._units)
+        twin._unit_key_of = dict(self._unit_key_of)
         twin._units_of_owner = dict(self._units_of_owner)
         twin._changed_groups = dict(self._changed_groups)
         twin._changed_foreign = dict(self._changed_foreign)
@@ -196,21 +207,34 @@ class PodAccounting:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _find_group(self, facts: PodFacts) -> Group:
-        if facts.unit_key:
-            unit = self._units.get(facts.unit_key)
-            if unit is not None and (unit.adopted or facts.created >= unit.created):
-                return unit.uid
-            return STRAY + facts.unit_key
-        keys = self._units_of_owner.get(facts.owner) if facts.owner else None
-        # Two units of one job are somebody's mistake; every process must pick the same.
-        return self._units[keys[0]].uid if keys else ""
+    def _unit(self, key: str) -> QueueUnit | None:
+        arriving = self._arriving
+        if arriving is not None and arriving.metadata.key == key:
+            return arriving
+        return self._find_unit(key)
 
-    def _regroup_pods_of(self, unit: UnitFacts) -> None:
+    def _find_unit_of(self, facts: PodFacts) -> QueueUnit | None:
+        if facts.unit_key:
+            unit = self._unit(facts.unit_key)
+            if unit is None:
+                return None
+            is_own = is_adopted(unit) or facts.created >= unit.metadata.creation_timestamp
+            return unit if is_own else None
+        # Two units of one job are somebody's mistake; every process must pick the same.
+        keys = self._units_of_owner.get(facts.owner) if facts.owner else None
+        return self._unit(keys[0]) if keys else None
+
+    def _find_group(self, facts: PodFacts) -> Group:
+        unit = self._find_unit_of(facts)
+        if unit is not None:
+            return unit.metadata.uid
+        return STRAY + facts.unit_key if facts.unit_key else ""
+
+    def _regroup_pods_of(self, unit: QueueUnit) -> None:
         if not self._pods:
             return
-        touched = dict(self._by_unit_key.get(unit.key, {}))
-        for owner in unit.owners:
+        touched = dict(self._by_unit_key.get(unit.metadata.key, {}))
+        for owner in _owners_of_pods(unit):
             touched.update(self._by_owner.get(owner, {}))
         for key in touched:
             self._regroup(key)
@@ -226,8 +250,12 @@ class PodAccounting:
     def _join(self, key: str, group: Group) -> None:
         self._group_of[key] = group
         if group:
+            facts = self._pods[key]
+            unit = self._find_unit_of(facts)
+            if unit is not None and unit.metadata.uid == group:
+                self._unit_key_of[group] = unit.metadata.key
             self._members.setdefault(group, {})[key] = None
-            self._living[group] = add(self._living.get(group, {}), self._pods[key].request)
+            self._living[group] = add(self._living.get(group, {}), facts.request)
             self._changed_groups[group] = None
         else:
             self._changed_foreign[key] = None
@@ -260,9 +288,9 @@ class PodAccounting:
             bound=facts.bound,
         )
 
-    def _forget_owners(self, facts: UnitFacts) -> None:
-        for owner in facts.owners:
-            others = tuple(key for key in self._units_of_owner[owner] if key != facts.key)
+    def _forget_owners(self, unit: QueueUnit) -> None:
+        for owner in _owners_of_pods(unit):
+            others = tuple(k for k in self._units_of_owner[owner] if k != unit.metadata.key)
             if others:
                 self._units_of_owner[owner] = others
             else:
@@ -284,15 +312,21 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
     )
 
 
-def _facts_of_unit(unit: QueueUnit) -> UnitFacts:
+def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
     consumer = unit.spec.consumer_ref
     own = (consumer.uid,) if consumer is not None and consumer.uid else ()
-    return UnitFacts(
-        uid=unit.metadata.uid,
-        key=unit.metadata.key,
-        owners=(*own, *unit.status.pod_owners),
-        created=unit.metadata.creation_timestamp,
-        adopted=is_adopted(unit),
+    return (*own, *unit.status.pod_owners)
+
+
+def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
+    """Say whether two versions of a unit have the same pods, whatever pods there are."""
+    old, new = before.metadata, after.metadata
+    return (
+        before.spec.consumer_ref == after.spec.consumer_ref
+        and before.status.pod_owners == after.status.pod_owners
+        and old.uid == new.uid
+        and old.creation_timestamp == new.creation_timestamp
+        and is_adopted(before) == is_adopted(after)
     )
 
 

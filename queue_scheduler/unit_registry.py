@@ -70,12 +70,11 @@ class UnitRegistry:
 
     def __init__(self, plugins: PluginRunner) -> None:
         self.queues = QueueSet()
-        self.bookings = Bookings(plugins)
+        self.bookings = Bookings(plugins, self.unit)
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
         self._plugins = plugins
         self._records: dict[str, UnitRecord] = {}
-        self._key_of_uid: dict[Uid, str] = {}
         self._held_for: dict[str, dict[str, None]] = {}
         self._admitted: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
@@ -88,10 +87,10 @@ class UnitRegistry:
         """All units; for reading."""
         return self._records
 
-    def record_of_uid(self, uid: Uid) -> UnitRecord | None:
-        """Return the unit of that uid."""
-        key = self._key_of_uid.get(uid)
-        return self._records[key] if key is not None else None
+    def unit(self, key: str) -> QueueUnit | None:
+        """Return a unit as last seen."""
+        record = self._records.get(key)
+        return record.unit if record is not None else None
 
     def is_gone(self, uid: Uid) -> bool:
         """Say whether a unit of that uid was deleted not long ago."""
@@ -303,10 +302,10 @@ class UnitRegistry:
             keys.update({k: None for k in self._records if k.partition("/")[0] in namespaces})
         self.place_again(keys)
         # What only pods are charged for may be another quota's now.
-        for uid in list(self.bookings):
-            found = self.record_of_uid(uid)
+        for group, key in self.bookings.pods.groups():
+            found = self._record_of(group, key)
             if found is None or not found.occupies:
-                self._charge(uid)
+                self._charge(Uid(group), found)
 
     # --- entering and leaving a standing ------------------------------------------------------
 
@@ -314,7 +313,6 @@ class UnitRegistry:
         """Put a unit into its standing: a line, a count, a hold."""
         key = record.unit.metadata.key
         self._records[key] = record
-        self._key_of_uid[record.unit.metadata.uid] = key
         for name in record.waits_for:
             self._held_for.setdefault(name, {})[key] = None
         info, standing = record.info, record.standing
@@ -375,14 +373,13 @@ class UnitRegistry:
         uid = record.uid
         self.leave(record)
         del self._records[record.key]
-        del self._key_of_uid[uid]
         self.held_lately.pop(record.key, None)
         self._gone.add(uid)
         if len(self._gone) >= GONE_REMEMBERED:
             self._gone, self._gone_before = set(), self._gone
         # Charged before the pods lose sight of the unit: they stay charged to its quota.
         self.charge_living(record)
-        self.bookings.pods.on_unit_gone(record.key)
+        self.bookings.pods.on_unit_gone(record.unit)
 
     # --- what is booked -----------------------------------------------------------------------
 
@@ -397,12 +394,16 @@ class UnitRegistry:
 
     def charge_changed_pods(self) -> None:
         """Bring the bookings in step with the pods that came, changed and went."""
-        for group in self.bookings.pods.take_changed_groups():
-            self._charge(Uid(group))
+        for group, key in self.bookings.pods.take_changed_groups():
+            self._charge(Uid(group), self._record_of(group, key))
         self.bookings.tell_foreign()
 
-    def _charge(self, uid: Uid) -> None:
-        record = self.record_of_uid(uid)
+    def _record_of(self, group: str, key: str) -> UnitRecord | None:
+        """Return the unit of a group of pods, unless it is gone."""
+        record = self._records.get(key)
+        return record if record is not None and record.uid == group else None
+
+    def _charge(self, uid: Uid, record: UnitRecord | None) -> None:
         if record is None:
             self.bookings.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
@@ -438,10 +439,9 @@ class UnitRegistry:
         """Return an independent copy over forked plugins; shares units, copies containers."""
         twin = UnitRegistry(plugins)
         twin.queues = self.queues.fork()
-        twin.bookings = self.bookings.fork(plugins)
+        twin.bookings = self.bookings.fork(plugins, twin.unit)
         twin.changed_lines = dict(self.changed_lines)
         twin._records = dict(self._records)
-        twin._key_of_uid = dict(self._key_of_uid)
         twin._held_for = {name: dict(keys) for name, keys in self._held_for.items()}
         twin._admitted = self._admitted.copy()
         twin._held = self._held.copy()
@@ -456,12 +456,10 @@ class UnitRegistry:
         counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
         held_for: dict[str, dict[str, None]] = {}
         for key, record in self._records.items():
-            assert self._key_of_uid.get(record.uid) == key, f"{key} is not found by its uid"
             for name in record.waits_for:
                 held_for.setdefault(name, {})[key] = None
             if record.info is not None:
                 counts[record.standing][record.info.queue] += 1
-        assert len(self._key_of_uid) == len(self._records), "uids of units that do not exist"
         assert held_for == self._held_for, "units held for facts differ"
         lengths = Counter({line.name: line.length for line in self.queues})
         assert counts[Standing.WAITING] == lengths, "units in line differ"
@@ -488,9 +486,10 @@ class UnitRegistry:
             assert got == want, f"{key} is charged {got}, should be {want}"
             quota = self._quota_of(record)[0]
             assert charge is None or quota in {"", charge.quota}, f"{key}: {charge}, not {quota}"
+        uids = {record.uid for record in self._records.values()}
         for uid in self.bookings:
             charge = self.bookings.charge_of(uid)
-            if uid not in self._key_of_uid:
+            if uid not in uids:
                 assert pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
                 assert charge is not None
                 assert charge.amounts == pods.living(uid), f"{uid} is charged {charge}"

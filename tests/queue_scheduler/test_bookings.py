@@ -9,6 +9,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.pod_accounting import STRAY
 from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import PREEMPTIBLE
 from tests.properties.engine_kit import build_pod, build_quota, build_unit
@@ -54,9 +55,14 @@ def books() -> Recorder:
 
 
 @pytest.fixture
-def bookings(books: Recorder) -> Bookings:
-    found = Bookings(PluginRunner([books]))
-    found.pods.on_unit(UNIT)
+def units() -> dict[str, QueueUnit]:
+    return {"ns/u": UNIT}
+
+
+@pytest.fixture
+def bookings(books: Recorder, units: dict[str, QueueUnit]) -> Bookings:
+    found = Bookings(PluginRunner([books]), units.get)
+    found.pods.on_unit(UNIT, None)
     return found
 
 
@@ -142,10 +148,13 @@ class TestWhoseQuota:
         bookings.charge_living(UID, "", non_preemptible=False)
         assert bookings.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False)
 
-    def test_of_a_unit_that_is_gone_the_one_before(self, bookings: Bookings) -> None:
+    def test_of_a_unit_that_is_gone_the_one_before(
+        self, bookings: Bookings, units: dict[str, QueueUnit]
+    ) -> None:
         live(bookings, 1)
         bookings.charge_admitted(INFO, {"cpu": 4000})
-        bookings.pods.on_unit_gone("ns/u")
+        del units["ns/u"]
+        bookings.pods.on_unit_gone(UNIT)
         bookings.charge_left_behind(UID)
         assert bookings.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=False)
         bookings.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
@@ -173,10 +182,12 @@ def test_foreign_pods_are_passed_on(bookings: Bookings, books: Recorder) -> None
     assert not books.foreign
 
 
-def test_a_fork_books_with_its_own_plugins(bookings: Bookings, books: Recorder) -> None:
+def test_a_fork_books_with_its_own_plugins(
+    bookings: Bookings, books: Recorder, units: dict[str, QueueUnit]
+) -> None:
     bookings.charge_admitted(INFO, {"cpu": 4000})
     plugins = PluginRunner([books]).fork()
-    twin = bookings.fork(plugins)
+    twin = bookings.fork(plugins, units.get)
     twin.release(UID)
     assert bookings.charge_of(UID) is not None
     assert books.booked() != {}

@@ -23,13 +23,28 @@ def unit(
     return build_unit("u", "a", uid=uid, created=created, job=job, annotations=annotations)
 
 
-def told(*facts: Pod | QueueUnit) -> PodAccounting:
-    pods = PodAccounting()
+class Pods(PodAccounting):
+    """With the units that it was told, as the registry has them."""
+
+    def __init__(self) -> None:
+        self.units: dict[str, QueueUnit] = {}
+        super().__init__(self.units.get)
+
+    def tell(self, unit: QueueUnit) -> None:
+        self.on_unit(unit, self.units.get(unit.metadata.key))
+        self.units[unit.metadata.key] = unit
+
+    def forget(self, key: str) -> None:
+        self.on_unit_gone(self.units.pop(key))
+
+
+def told(*facts: Pod | QueueUnit) -> Pods:
+    pods = Pods()
     for fact in facts:
         if isinstance(fact, Pod):
             pods.on_pod(fact)
         else:
-            pods.on_unit(fact)
+            pods.tell(fact)
         pods.validate()
     return pods
 
@@ -48,26 +63,26 @@ class TestByName:
     def test_pod_first_it_is_a_stray_until_the_unit_comes(self) -> None:
         pods = told(self.POD)
         assert living(pods, STRAYS) == [{"cpu": 2000}]
-        pods.on_unit(unit())
+        pods.tell(unit())
         assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
     def test_it_stays_with_a_unit_that_is_gone(self) -> None:
         pods = told(unit(), self.POD)
-        pods.on_unit_gone(NAMED)
+        pods.forget(NAMED)
         assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
         pods.on_pod(replace(self.POD, spec=replace(self.POD.spec, node_name="")))
         assert living(pods, "uid-u") == [{"cpu": 2000}], "whatever changes on it"
 
     def test_a_unit_made_again_does_not_inherit_older_pods(self) -> None:
         pods = told(unit(), self.POD)
-        pods.on_unit_gone(NAMED)
-        pods.on_unit(unit("uid-2", created=7))
+        pods.forget(NAMED)
+        pods.tell(unit("uid-2", created=7))
         assert living(pods, "uid-u", "uid-2") == [{"cpu": 2000}, {}]
 
     def test_unless_it_is_for_the_job_that_ran(self) -> None:
         pods = told(unit(), self.POD)
-        pods.on_unit_gone(NAMED)
-        pods.on_unit(unit("uid-2", created=7, adopted=True))
+        pods.forget(NAMED)
+        pods.tell(unit("uid-2", created=7, adopted=True))
         assert living(pods, "uid-u", "uid-2") == [{}, {"cpu": 2000}]
 
     def test_an_older_stray_stays_a_stray(self) -> None:
@@ -86,9 +101,9 @@ class TestByOwner:
         listed = changed(unit(job="job-0"), 2, pod_owners=("job-1", "job-2"))
         pods = told(unit(job="job-0"), self.POD)
         assert living(pods, "uid-u") == [{}]
-        pods.on_unit(listed)
+        pods.tell(listed)
         assert living(pods, "uid-u") == [{"cpu": 1000}]
-        pods.on_unit(changed(unit(job="job-0"), 3))
+        pods.tell(changed(unit(job="job-0"), 3))
         assert living(pods, "uid-u") == [{"cpu": 1000}], "it was the unit's, and it lives"
 
     def test_the_name_counts_more_than_the_owner(self) -> None:
@@ -103,7 +118,7 @@ class TestByOwner:
         for order in ((unit(job="job-1"), twin), (twin, unit(job="job-1"))):
             pods = told(*order, self.POD)
             assert living(pods, "uid-a", "uid-u") == [{"cpu": 1000}, {}]
-            pods.on_unit_gone("ns/a")
+            pods.forget("ns/a")
             assert living(pods, "uid-a", "uid-u") == [{}, {"cpu": 1000}]
 
 
@@ -128,9 +143,36 @@ class TestForeign:
     def test_it_finds_its_unit(self) -> None:
         pods = told(build_pod("p", owner="job-1"))
         pods.take_changed_foreign()
-        pods.on_unit(unit(job="job-1"))
+        pods.tell(unit(job="job-1"))
         assert pods.take_changed_foreign() == [("ns/p", None)]
-        assert pods.take_changed_groups() == ["uid-u"]
+        assert pods.take_changed_groups() == [("uid-u", NAMED)]
+
+
+class TestGroups:
+    POD = build_pod("p", unit=NAMED, created=6)
+
+    def test_a_group_knows_its_unit_after_its_last_pod(self) -> None:
+        pods = told(unit(), self.POD)
+        pods.on_pod_gone(self.POD)
+        assert pods.groups() == []
+        assert pods.take_changed_groups() == [("uid-u", NAMED)]
+        assert pods.take_changed_groups() == []
+
+    def test_a_pod_that_names_nobody_any_more_is_its_units_all_the_same(self) -> None:
+        pods = told(unit(), self.POD)
+        pods.take_changed_groups()
+        nameless = replace(self.POD, metadata=replace(self.POD.metadata, annotations={}))
+        pods.on_pod(nameless)
+        assert pods.groups() == pods.take_changed_groups() == [("uid-u", NAMED)]
+
+    def test_strays_have_none(self) -> None:
+        pods = told(self.POD)
+        assert pods.groups() == pods.take_changed_groups() == [(STRAYS, "")]
+
+    def test_the_unit_that_comes_is_known_before_it_is_found(self) -> None:
+        pods = told(self.POD)
+        pods.on_unit(unit(), None)
+        assert pods.take_changed_groups() == [(STRAYS, ""), ("uid-u", NAMED)]
 
 
 class TestLife:
@@ -142,7 +184,7 @@ class TestLife:
             pods.take_changed_groups()
             pods.on_pod(build_pod("p", unit=NAMED, phase=phase))
             assert not pods.has_living("uid-u")
-            assert pods.take_changed_groups() == ["uid-u"]
+            assert pods.take_changed_groups() == [("uid-u", NAMED)]
 
     def test_pending_and_terminating_ones_do(self) -> None:
         meta = replace(self.POD.metadata, deletion_timestamp=moment(9))
@@ -154,7 +196,7 @@ class TestLife:
         pods = told(unit(created=0), self.POD)
         pods.take_changed_groups()
         pods.on_pod(self.POD)
-        pods.on_unit(unit(created=0))
+        pods.tell(unit(created=0))
         assert not pods.has_changed
 
     def test_late_news_of_an_earlier_pod_of_that_name(self) -> None:
@@ -165,7 +207,7 @@ class TestLife:
 
     def test_a_new_pod_under_an_old_name_is_another(self) -> None:
         pods = told(unit(), build_pod("p", unit=NAMED, uid="old", created=6))
-        pods.on_unit_gone(NAMED)
+        pods.forget(NAMED)
         pods.on_pod(build_pod("p", unit=NAMED, uid="new", created=9))
         assert living(pods, "uid-u", STRAYS) == [{}, {"cpu": 1000}]
 
@@ -186,7 +228,7 @@ class TestLife:
 
 
 def test_a_request_that_can_not_be_read_is_told_when_it_comes() -> None:
-    pods = PodAccounting()
+    pods = Pods()
     broken = build_pod("p", cpu="many")
     problem = pods.on_pod(broken)
     assert problem is not None
@@ -206,9 +248,10 @@ def test_strays_are_known_by_their_first_pod() -> None:
 
 def test_a_fork_is_independent() -> None:
     pods = told(unit(created=0), build_pod("p", unit=NAMED))
-    twin = pods.fork()
+    units = dict(pods.units)
+    twin = pods.fork(units.get)
     twin.on_pod(build_pod("q", unit=NAMED))
-    twin.on_unit_gone(NAMED)
+    twin.on_unit_gone(units.pop(NAMED))
     pods.on_pod_gone(build_pod("p", unit=NAMED))
     assert living(pods, "uid-u") == [{}]
     assert living(twin, "uid-u") == [{"cpu": 2000}]

@@ -35,7 +35,7 @@ def registry() -> UnitRegistry:
 
 
 def placed(registry: UnitRegistry, unit: QueueUnit, version: int = 1) -> UnitRecord:
-    registry.bookings.pods.on_unit(unit)
+    registry.bookings.pods.on_unit(unit, registry.unit(unit.metadata.key))
     registry.place(unit, version)
     refresh(registry)
     return registry.records[unit.metadata.key]
@@ -65,11 +65,11 @@ def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
     record = placed(registry, unit)
     assert record.standing is standing
     assert (registry.pending_count("a"), registry.admitted_count("a")) == (pending, admitted_count)
-    assert registry.record_of_uid(record.uid) is record
+    assert registry.unit(record.key) is record.unit
     registry.forget(record)
     refresh(registry)
     assert (registry.pending_count("a"), registry.admitted_count("a")) == (0, 0)
-    assert registry.record_of_uid(record.uid) is None
+    assert registry.unit(record.key) is None
     assert dict(registry.records) == {}
     assert registry.bookings.charge_of(record.uid) is None
     assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
