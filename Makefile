@@ -115,7 +115,8 @@ cluster: $(STAMP) ## everything that needs the real control plane (built the fir
 
 .PHONY: properties
 properties: $(STAMP) ## invariants under generated facts
-	@$(PYTEST) $(PARALLEL) -m "not cluster" tests/properties
+	@# In `test` they run beside the cluster at the lowest priority, and then take their time.
+	@$(PYTEST) $(PARALLEL) --timeout=1500 -m "not cluster" tests/properties
 
 .PHONY: verify
 verify: $(STAMP) ## generated files are current, all checks pass, and nothing changed on the way
