@@ -25,7 +25,7 @@ OWN_STEP := tidy properties contracts scenarios cluster
 CLUSTER_FOLDERS := tests/cluster tests/contracts
 # With a plus: beside each other. The first of them shows its output as it comes; the others take
 # what it leaves of the machine.
-TEST_STEPS := lint+types+contracts-imports+tidy unit+contracts scenarios cluster+properties
+TEST_STEPS := lint+types+contracts-imports+tidy unit scenarios+contracts cluster+properties
 # Targets that write checked-in files from the sources.
 GENERATED := crds schema openapi
 
@@ -101,13 +101,13 @@ tidy: $(STAMP) ## rules of this house that no linter knows
 unit: $(STAMP) ## unit tests, one file per module
 	@$(PYTEST) $(PARALLEL) -m "not cluster" $(OWN_STEP:%=--ignore=tests/%) tests
 
-.PHONY: contracts
-contracts: $(STAMP) ## recorded and published behaviour of others, replayed
-	@$(PYTEST) -m "not cluster" tests/contracts
-
 .PHONY: scenarios
 scenarios: $(STAMP) ## stories in several acts over the fake API server
 	@$(PYTEST) $(PARALLEL_FILES) -m "not cluster" tests/scenarios
+
+.PHONY: contracts
+contracts: $(STAMP) ## recorded and published behaviour of others, replayed
+	@$(PYTEST) -m "not cluster" tests/contracts
 
 .PHONY: cluster
 cluster: $(STAMP) ## everything that needs the real control plane (built the first time: 6 minutes)

@@ -103,6 +103,8 @@ class ClusterContent:
         for made in kinds:  # last: with a kind all objects of it go, whosever they are
             say(f"removing the kind {made.name}, which was not there before")
             self._try(made, self._delete, say)
+        for made in kinds:  # the server takes their last objects away first
+            self._try(made, self._wait_until_gone, say)
 
     def _try(self, made: _Made, act: Callable[[_Made], None], say: Say) -> None:
         try:
