@@ -20,8 +20,12 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.turn_order import Rank, TurnOrder
 from shared_api.objects.queue import Queue
 
-Place = tuple[Rank, int, str, OrderKey | None]
-"""Sorts units of all queues: by their queue's turn, then by their place in its line."""
+Place = tuple[Rank, int, str, int, OrderKey | None]
+"""Sorts units of all queues: by their queue's turn, then by their place in its line.
+
+Somebody may still keep a place from before a change of the policy, or of a queue that is gone: the
+generation sees to it that places of two kinds are never compared.
+"""
 
 Domains = Callable[[str], frozenset[str]]
 """From the name of a quota to the limits its units compete for."""
@@ -36,6 +40,7 @@ class QueueSet:
         self._queues_of_quota: dict[str, dict[str, None]] = {}
         self._turns = TurnOrder()
         self._next_turn = 1
+        self._next_generation = 1
         # What the queues' units compete for, until their quotas or the limits change.
         self._competes: dict[str, frozenset[str]] = {}
         self._touched: dict[str, None] = {}
@@ -70,6 +75,9 @@ class QueueSet:
         if line is None:
             line = self._queues[name] = SchedulingQueue(queue, policy)
         assert line.policy is policy or not line.length, f"queue {name}: policy under {line.length}"
+        if not line.generation or line.policy is not policy:
+            line.generation = self._next_generation
+            self._next_generation += 1
         line.queue = queue
         line.policy = policy
         if self._ranks.get(name) != rank:
@@ -169,12 +177,15 @@ class QueueSet:
         """Return the place of a class (queue, number): its queue's turn, and its first unit's."""
         name, number = waiter
         line = self._queues[name]
-        return (self._ranks[name], line.turn, name, line.head_of(number))
+        return (self._ranks[name], line.turn, name, line.generation, line.head_of(number))
 
     def first_place(self, domain: str) -> Place | None:
         """Return the place of the unit that is decided next in a domain, or None."""
         entry = self._turns.first_entry(domain)
-        return None if entry is None else (*entry, self._queues[entry[2]].next_key())
+        if entry is None:
+            return None
+        line = self._queues[entry[2]]
+        return (*entry, line.generation, line.next_key())
 
     def served(self, line: SchedulingQueue) -> None:
         """Note that the queue had its turn."""
@@ -209,6 +220,7 @@ class QueueSet:
         twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
         twin._turns = self._turns.copy()
         twin._next_turn = self._next_turn
+        twin._next_generation = self._next_generation
         twin._competes = dict(self._competes)
         twin._touched = dict(self._touched)
         twin._called = dict(self._called)

@@ -156,6 +156,7 @@ class SchedulingQueue:
         in_flight: Uids of the units that are, where `waits_for_pods`.
         not_before: The worker is backing off until then, in its clock's seconds.
         reasons_version: Goes up when the reason why some class waits changes.
+        generation: Another one after a change of the policy: then places are of another kind.
         turn: When it was last served, counted in decisions of the engine; fair turns go by it.
         length: How many units wait.
     """
@@ -168,6 +169,7 @@ class SchedulingQueue:
         self.waits_for_pods = False
         self.in_flight: set[Uid] = set()
         self.not_before = 0.0
+        self.generation = 0
         self.turn = 0
         self.length = 0
         self.reasons_version = 0
@@ -321,6 +323,7 @@ class SchedulingQueue:
         twin.waits_for_pods = self.waits_for_pods
         twin.in_flight = set(self.in_flight)
         twin.not_before = self.not_before
+        twin.generation = self.generation
         twin.turn = self.turn
         twin.length = self.length
         twin.reasons_version = self.reasons_version

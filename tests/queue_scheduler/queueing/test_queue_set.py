@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
-from queue_scheduler.queueing.queue_policies import BLOCK, PRIORITY
+from queue_scheduler.queueing.queue_policies import BLOCK, FIFO, PRIORITY
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from tests.properties.engine_kit import build_queue, build_unit
@@ -63,6 +64,25 @@ def test_queues_are_found_by_name() -> None:
     assert queues.queue("q") == build_queue("q")
     assert queues.queue("other") is None
     assert [line.name for line in queues] == ["q"]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True], ids=["policy", "made again"])
+def test_places_of_two_kinds_are_never_compared(*, is_made_again: bool) -> None:
+    queues, by_number = set_of("q"), info("u", "q")
+    by_text = replace(by_number, order_key=("text", "ns", "u"))  # as somebody's policy has it
+    queues.enqueue(by_number)
+    old = queues.place_of(("q", line_of(queues, "q").class_number(by_number)))
+    queues.withdraw(by_number)
+    if is_made_again:
+        queues.remove("q")
+    queues.put(build_queue("q"), FIFO, (0,))
+    queues.enqueue(by_text)
+    new = queues.place_of(("q", line_of(queues, "q").class_number(by_text)))
+    assert sorted([new, old]) == [old, new]
+    queues.refresh(line_of(queues, "q"), one_tree)
+    assert queues.first_place("tree") == new
+    queues.fork().put(build_queue("q"), FIFO, (0,))
+    assert queues.first_place("tree") == new
 
 
 def test_a_new_object_keeps_the_line() -> None:
