@@ -43,6 +43,10 @@ Verify: TypeAlias = Callable[["Waiting"], bool]
 Room: TypeAlias = Callable[[str, str, RefusalReason, str], int | None]
 """(tree, node, rule, resource) -> what is left; None: there is no such limit any more."""
 
+SLACK: Final = 64
+"""An order is rebuilt when it has this many entries more than twice those that can count: what is
+stale is dropped when it comes up, and would pile up where it never does."""
+
 AT_ONCE: Final = ""
 """The domain of those who compete with nobody."""
 
@@ -164,9 +168,11 @@ class WaitingRoom:
             node = (waiting.tree_id, refusal.quota)
             rules = self._by_sum.setdefault(node, {})
             self._domains[node] = waiting.domain
-            needs = rules.setdefault((refusal.reason, refusal.resource), {})
-            entry = (waiting.rank, waiting.number, waiter)
-            heapq.heappush(needs.setdefault(refusal.requested, []), entry)
+            rule = (refusal.reason, refusal.resource)
+            entries = rules.setdefault(rule, {}).setdefault(refusal.requested, [])
+            heapq.heappush(entries, (waiting.rank, waiting.number, waiter))
+            if len(entries) > 2 * len(self._waiting) + SLACK:
+                _drop_stale(entries, partial(self._is_current, node, rule))
 
     def _drop_from_index(self, waiting: Waiting) -> None:
         refusal = waiting.refusal
@@ -239,8 +245,10 @@ class WaitingRoom:
         self._due.clear()
 
     def _line_up(self, waiting: Waiting, domain: str) -> None:
-        entry = (waiting.rank, waiting.number, waiting.waiter)
-        heapq.heappush(self._queues.setdefault(domain, []), entry)
+        queue = self._queues.setdefault(domain, [])
+        heapq.heappush(queue, (waiting.rank, waiting.number, waiting.waiter))
+        if len(queue) > 2 * (len(self._woken) + len(self._doubtful)) + SLACK:
+            _drop_stale(queue, self._is_lined_up)
 
     def stirred(self) -> list[str]:
         """Return the domains in which somebody may be enabled, in a fixed order."""
@@ -325,6 +333,12 @@ class WaitingRoom:
             refusal.reason,
             refusal.resource,
         ) == rule
+
+
+def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
+    # An entry may be there twice, at its place of today and at an older one: the later counts.
+    newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
+    heap[:] = sorted(newest.values())
 
 
 def _number(waiting: Waiting) -> int:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
-from queue_scheduler.quota.waiting_room import Waiting, WaitingRoom
+from queue_scheduler.quota.waiting_room import SLACK, Waiting, WaitingRoom
 
 
 def waiting(waiter: str, need: int, *rank: int, reason: RefusalReason | None = None) -> Waiting:
@@ -130,6 +130,19 @@ def test_ranks_are_those_of_today() -> None:
         order.append(first[2])
         room.remove(first[2])
     assert order == ["c", "b", "a"]
+
+
+def test_what_is_stale_does_not_pile_up() -> None:
+    room = room_of(waiting("stays", 1, 1))
+    for turn in range(1000):
+        room.add(waiting("restless", 1, 9 if turn % 2 else 2))
+        room.doubt(room.waiting()[-1])
+    [rules] = room._by_sum.values()  # noqa: SLF001 - no answer shows how much is kept
+    [needs] = rules.values()
+    heaps = (*needs.values(), *room._queues.values())  # noqa: SLF001 - the same
+    kept = [len(heap) for heap in heaps]
+    assert max(kept) <= 2 * 2 + SLACK
+    assert take_due(room, 0) == ["restless"]
 
 
 def test_domains_do_not_wait_for_each_other() -> None:
