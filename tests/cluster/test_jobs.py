@@ -109,13 +109,16 @@ def test_a_job_beyond_its_quota_waits(cluster: Cluster, world: QueueWorld) -> No
     assert (refusal["requested"], refusal["limit"]) == ("20", "2")
 
 
-def test_the_second_job_runs_when_the_first_has_ended(world: QueueWorld) -> None:
+def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: QueueWorld) -> None:
     """[ctl-68] Two jobs of three pods, a quota for four."""
     world.create_quota("pair", cpu_max=4)
-    for name in ("pair-1", "pair-2"):
-        world.create_job(name, "pair", suspend=True, parallelism=3, completions=3, run_seconds=LONG)
+    three: Json = {"parallelism": 3, "completions": 3, "run_seconds": LONG}
+    world.create_job("pair-1", "pair", suspend=True, **three)
     until(lambda: len(world.running_pods("pair-1")) == 3)
-    assert world.phase_of_job("pair-2") == "Enqueued"
+    # Only now: of two at once either may get its unit first.
+    world.create_job("pair-2", "pair", suspend=True, **three)
+    until(lambda: world.phase_of_job("pair-2") == "Enqueued")
+    until(lambda: refusal_of(cluster.scheduler, "pair-2"))
     assert world.pods("pair-2") == []
     for pod in world.pods("pair-1"):
         world.end_pod(pod["metadata"]["name"])
