@@ -1,8 +1,8 @@
 """One division of one resource among the children of one quota, from the running sums.
 
 The same arithmetic as `runtime_quota.compute_division`, for a single parent and resource. Children
-that ask for nothing and reserve nothing get nothing, and are left out. A division without changes
-is kept until a child asks for another amount (`tree_books.ask_for` drops it).
+that ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until a
+child asks for another amount (`tree_books.ask_for` drops them).
 """
 
 from __future__ import annotations
@@ -46,18 +46,14 @@ class NodeDivision:
         self._unrefreshed = unrefreshed
         self._rows: dict[tuple[str, str], list[Row]] = {}
 
-    def divide(self, parent: NodeBooks, key: str, total: int | None, memory: Memory) -> Grants:
-        """Return what the children get now. A total of None: nobody divides among the parents."""
-        return self.divide_as_if(parent, key, total, memory)
-
     def keep(
         self, parent: NodeBooks, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
-        """Note a division that `divide_as_if` foresaw: it has come true."""
+        """Note a division that was foreseen with a change: it has come true."""
         question = (total, memory.unseeded, memory.unrefreshed, None, 0)
         parent.divided.setdefault(key, {})[question] = grants
 
-    def divide_as_if(
+    def divide(
         self,
         parent: NodeBooks,
         key: str,
@@ -66,7 +62,10 @@ class NodeDivision:
         changed: NodeBooks | None = None,
         request: int = 0,
     ) -> Grants:
-        """Return what they would get of another total, or if `changed` asked for `request`."""
+        """Return what the children get of a total, or would get if `changed` asked for `request`.
+
+        A total of None: nobody divides among the parents.
+        """
         known = parent.divided.setdefault(key, {})
         question = (total, memory.unseeded, memory.unrefreshed, changed, request)
         grants = known.get(question)

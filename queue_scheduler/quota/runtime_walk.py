@@ -404,7 +404,7 @@ class RuntimeWalk:
                 return msgspec.structs.replace(refusal, other=node.name)
             if node.children and governs(node, key):
                 before = self._division.divide(node, key, had, memory)
-                after = self._division.divide_as_if(node, key, has, memory)
+                after = self._division.divide(node, key, has, memory)
                 stack.extend(
                     (child, before.get(child.name, 0), after.get(child.name, 0))
                     for child in node.children
@@ -420,7 +420,7 @@ class RuntimeWalk:
     def _after(self, level: Level, key: str, memory: Memory) -> Grants:
         """Return what they get with J."""
         child = level.child if level.child.divides else None
-        return self._division.divide_as_if(
+        return self._division.divide(
             level.parent, key, level.total_after, memory, child, level.limited_after
         )
 

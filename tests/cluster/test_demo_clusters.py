@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,79 +15,27 @@ from shared_api.process.clock import SystemClock
 from tests.controlplane.control_plane import ControlPlane
 from tests.demo.clusters import QUOTA_CRD
 from tests.demo.current_cluster import CurrentCluster
+from tests.demo.demo_process import DemoProcess, demo_starter
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where
 from tests.demo.terminal import Terminal
 
 pytestmark = pytest.mark.timeout(300)
 
-ROOT = Path(__file__).parents[2]
-SHORT = ("--jobs", "40", "--submit-seconds", "4")
 READY_SECONDS = 90.0
 RUN_SECONDS = 240.0
 GONE_SECONDS = 60.0
 
 
-class LocalDemo:
-    """The demo as a process, with a folder for temporary files of its own."""
-
-    def __init__(self, folder: Path, *flags: str) -> None:
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
-        self._output = folder / "output.txt"
-        with self._output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.demo", *SHORT, *flags],
-                cwd=ROOT,
-                env={**os.environ, "CLUSTER": "local", "DEMO": "", "TMPDIR": str(self.temporary)},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    @property
-    def output(self) -> str:
-        return self._output.read_text()
-
-    def wait_for_output(self, text: str) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while text not in self.output:
-            assert self.process.poll() is None, self.output
-            assert time.monotonic() < deadline, self.output
-            time.sleep(0.05)
-
-    def leaves_nothing(self) -> bool:
-        return not processes_with(str(self.temporary)) and not list(self.temporary.iterdir())
-
-
 @pytest.fixture
-def start(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Callable[..., LocalDemo]]:
+def start(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Callable[..., DemoProcess]]:
     """Start one; whatever becomes of the test, it ends."""
     assert controlplane_binaries.is_dir()
-    started: list[LocalDemo] = []
-
-    def start_one(*flags: str) -> LocalDemo:
-        started.append(LocalDemo(tmp_path, *flags))
-        return started[-1]
-
-    yield start_one
-    for demo in started:
-        demo.process.kill()
-        demo.process.wait()
+    with demo_starter(tmp_path, cluster="local") as start_one:
+        yield start_one
 
 
-def processes_with(text: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdecimal() and text.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue  # it has just ended
-    return found
-
-
-def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., LocalDemo]) -> None:
+def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., DemoProcess]) -> None:
     demo = start("--once")
     assert demo.process.wait(RUN_SECONDS) == 0, demo.output
     assert "40 of 40 jobs completed" in demo.output
@@ -99,9 +44,9 @@ def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., LocalDem
 
 
 @pytest.mark.parametrize("sign", ["starting", "ready after"], ids=["while it starts", "in the run"])
-def test_an_interrupt_leaves_nothing(start: Callable[..., LocalDemo], sign: str) -> None:
+def test_an_interrupt_leaves_nothing(start: Callable[..., DemoProcess], sign: str) -> None:
     demo = start()
-    demo.wait_for_output(sign)
+    demo.wait_for_output(sign, READY_SECONDS)
     time.sleep(1.0)  # not in the first moment of it
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(GONE_SECONDS) == 130, demo.output

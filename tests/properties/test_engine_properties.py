@@ -46,9 +46,15 @@ def stories(*acts: str, least: int = 0, most: int = 100) -> st.SearchStrategy[St
     return st.lists(act, min_size=least, max_size=most)
 
 
-def prepared(units: int = 8) -> World:
-    """A world with quotas, queues and some units, so that stories soon come to the point."""
+def prepared() -> World:
+    """A world in which stories soon come to the point."""
     world = World()
+    fill(world)
+    return world
+
+
+def fill(world: World, units: int = 8) -> None:
+    """Make quotas, queues and some units."""
     world.put_quota(3, 4)
     for n in range(3):
         world.put_quota(n, 5 + n)
@@ -57,7 +63,6 @@ def prepared(units: int = 8) -> World:
     for n in range(units):
         world.create_unit(n, 3 * n + 1)
     world.deliver_all()
-    return world
 
 
 def check_rest(world: World) -> None:

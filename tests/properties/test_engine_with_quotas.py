@@ -34,6 +34,7 @@ from tests.properties.test_engine_properties import (
     UNITS,
     WORK,
     decide_all,
+    fill,
     stories,
 )
 
@@ -84,7 +85,7 @@ class RealQuotas:
         self.plugin.books.validate()
 
 
-def prepared(mode: QuotaMode, units: int = 8) -> World:
+def prepared(mode: QuotaMode) -> World:
     def build() -> tuple[Engine, RealQuotas]:
         quotas = RealQuotas(mode)
         return quotas.engine, quotas
@@ -92,14 +93,7 @@ def prepared(mode: QuotaMode, units: int = 8) -> World:
     world = World(build)
     for n in range(3):
         world.put_node(n, 3)
-    world.put_quota(3, 4)
-    for n in range(3):
-        world.put_quota(n, 5 + n)
-    for n, settings in enumerate((0, 4, 2, 205)):
-        world.put_queue(n, settings)
-    for n in range(units):
-        world.create_unit(n, 3 * n + 1)
-    world.deliver_all()
+    fill(world)
     return world
 
 

@@ -7,85 +7,27 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.demo.demo_process import DemoProcess, demo_starter, wait_until
+
 pytestmark = pytest.mark.scenario
 
-ROOT = Path(__file__).parents[2]
-SHORT = ["--jobs", "40", "--submit-seconds", "4"]
+READY = "ready after"
 READY_SECONDS = 60.0
 GONE_SECONDS = 20.0
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {seconds:.0f} s: {what}"
-        time.sleep(0.05)
-
-
-class Demo:
-    """The demo as a process, with a folder for temporary files of its own."""
-
-    def __init__(self, folder: Path, *flags: str) -> None:
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
-        self._output = folder / "output.txt"
-        with self._output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.demo", *SHORT, *flags],
-                cwd=ROOT,
-                env={**os.environ, "TMPDIR": str(self.temporary), "CLUSTER": "", "DEMO": ""},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    @property
-    def output(self) -> str:
-        return self._output.read_text()
-
-    def wait_until_ready(self) -> None:
-        wait_until(lambda: "ready after" in self.output, READY_SECONDS, "the demo is ready")
-
-    def programs(self) -> dict[int, str]:
-        """Running processes that were given a file of this demo's, by id."""
-        processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-        commands = {int(entry.name): _command_of(entry) for entry in processes}
-        return {pid: it for pid, it in commands.items() if str(self.temporary) in it}
-
-    def leaves_nothing(self) -> bool:
-        return not self.programs() and not list(self.temporary.iterdir())
-
-
-def _command_of(process: Path) -> str:
-    try:
-        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""  # it has just ended
-
-
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
-    started: list[Demo] = []
-
-    def start_one(*flags: str) -> Demo:
-        started.append(Demo(tmp_path, *flags))
-        return started[-1]
-
-    yield start_one
-    for demo in started:
-        demo.process.kill()
-        demo.process.wait()
+def start(tmp_path: Path) -> Iterator[Callable[..., DemoProcess]]:
+    with demo_starter(tmp_path) as start_one:
+        yield start_one
 
 
-def test_a_short_run_completes_every_job(start: Callable[..., Demo]) -> None:
+def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> None:
     demo = start("--once")
     assert demo.process.wait(100) == 0, demo.output
     for words in (
@@ -101,10 +43,10 @@ def test_a_short_run_completes_every_job(start: Callable[..., Demo]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_leave_no_process_and_no_file(
-    start: Callable[..., Demo], number: signal.Signals
+    start: Callable[..., DemoProcess], number: signal.Signals
 ) -> None:
     demo = start()
-    demo.wait_until_ready()
+    demo.wait_for_output(READY, READY_SECONDS)
     assert len(demo.programs()) == 3  # two programs and their guardian
     demo.process.send_signal(number)
     demo.process.send_signal(number)  # an impatient person
@@ -112,16 +54,16 @@ def test_signals_leave_no_process_and_no_file(
     assert demo.leaves_nothing()
 
 
-def test_a_killed_demo_takes_its_programs_along(start: Callable[..., Demo]) -> None:
+def test_a_killed_demo_takes_its_programs_along(start: Callable[..., DemoProcess]) -> None:
     demo = start()
-    demo.wait_until_ready()
+    demo.wait_for_output(READY, READY_SECONDS)
     demo.process.kill()
     wait_until(demo.leaves_nothing, GONE_SECONDS, "the guardian has cleaned up")
 
 
-def test_a_program_that_dies_is_reported_with_its_log(start: Callable[..., Demo]) -> None:
+def test_a_program_that_dies_is_reported_with_its_log(start: Callable[..., DemoProcess]) -> None:
     demo = start()
-    demo.wait_until_ready()
+    demo.wait_for_output(READY, READY_SECONDS)
     (scheduler,) = (pid for pid, it in demo.programs().items() if "-m queue_scheduler" in it)
     os.kill(scheduler, signal.SIGKILL)
     assert demo.process.wait(GONE_SECONDS) == 1

@@ -1,0 +1,98 @@
+"""The demo as a process, for tests that start, interrupt and kill it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+SHORT: Final = ("--jobs", "40", "--submit-seconds", "4")
+
+
+class DemoProcess:
+    """A short demo, with a folder for temporary files of its own.
+
+    Args:
+        folder: An empty one.
+        flags: After those that make it short.
+        cluster: What `CLUSTER` says: "" for the API server in memory.
+    """
+
+    def __init__(self, folder: Path, *flags: str, cluster: str = "") -> None:
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        self._output = folder / "output.txt"
+        mine = {"CLUSTER": cluster, "DEMO": "", "TMPDIR": str(self.temporary)}
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.demo", *SHORT, *flags],
+                cwd=ROOT,
+                env={**os.environ, **mine},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self._output.read_text()
+
+    def wait_for_output(self, text: str, seconds: float) -> None:
+        """Wait until it has printed this; AssertionError when it ends or takes longer."""
+
+        def has_come() -> bool:
+            if text in self.output:
+                return True
+            assert self.process.poll() is None, self.output
+            return False
+
+        wait_until(has_come, seconds, f"the demo says {text!r}: {self.output}")
+
+    def programs(self) -> dict[int, str]:
+        """Running processes that were given a file of this demo's, by id."""
+        processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+        commands = {int(entry.name): _command_of(entry) for entry in processes}
+        return {pid: it for pid, it in commands.items() if str(self.temporary) in it}
+
+    def leaves_nothing(self) -> bool:
+        """Say whether no process and no file of it is left."""
+        return not self.programs() and not list(self.temporary.iterdir())
+
+
+@contextmanager
+def demo_starter(folder: Path, *, cluster: str = "") -> Iterator[Callable[..., DemoProcess]]:
+    """Return what starts a demo with the flags that it is given; they end with the block."""
+    started: list[DemoProcess] = []
+
+    def start_one(*flags: str) -> DemoProcess:
+        started.append(DemoProcess(folder, *flags, cluster=cluster))
+        return started[-1]
+
+    try:
+        yield start_one
+    finally:
+        for demo in started:
+            demo.process.kill()
+            demo.process.wait()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait; AssertionError with `what` when time is up."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {seconds:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+def _command_of(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""  # it has just ended
