@@ -9,72 +9,71 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
-import socket
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from shared_api.process.clock import Clock
 from tests.controlplane.child_process import ChildProcess, stop_all
-from tests.controlplane.control_plane import PORTS
 from tests.demo.clusters import ROOT, Cluster, DemoFailed
 
 DEBUG_PORT: Final = 19876
-"""The scheduler's default; another where that is taken."""
+"""The scheduler's default; any other where that is taken."""
+ANY_PORT: Final = 0
 READY_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 2.0
 LOOPBACK: Final = "127.0.0.1"
 WRITING_METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
+SCHEDULER: Final = "koord-queue-scheduler"
+CONTROLLERS: Final = "koord-queue-controllers"
+_LISTENING: Final = re.compile(
+    r" listening .* flag=(?P<flag>--\S+) port=(?P<port>\d+)$", re.MULTILINE
+)
 _REQUESTS: Final = re.compile(r"^rest_client_requests_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$")
 # The person's proxies are not for loopback.
 _opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ProgramProcesses:
-    """Both programs against one cluster. One thread."""
+    """Both programs against one cluster. One thread.
+
+    Each listens on ports of its own choice, and says in its log on which: a port that was found
+    free by somebody else may be taken by the time the program asks for it.
+    """
 
     def __init__(self, cluster: Cluster, folder: Path, group: int, clock: Clock) -> None:
         self._clock = clock
-        self._health: dict[str, str] = {}
-        self._metrics: dict[str, str] = {}
-        self.debug_url = f"http://{LOOPBACK}:{free_port(DEBUG_PORT)}"
-        where = ["--queue-namespace", cluster.queue_namespace, "--kubeconfig", cluster.kubeconfig]
-        where += ["--context", cluster.context] if cluster.context else []
-        debug = ["--debug-address", self.debug_url.removeprefix("http://")]
+        self._folder = folder
+        self._group = group
+        self._where = ["--queue-namespace", cluster.queue_namespace]
+        self._where += ["--kubeconfig", cluster.kubeconfig]
+        self._where += ["--context", cluster.context] if cluster.context else []
         common = cluster.environment()
-        environment = {**(os.environ if common is None else common), "PYTHONPATH": str(ROOT)}
+        self._environment = {**(os.environ if common is None else common), "PYTHONPATH": str(ROOT)}
+        self._debug_port = DEBUG_PORT
         self._children = {
-            name: self._child(name, [*where, *more], folder, environment, group)
-            for name, more in (
-                ("koord-queue-scheduler", debug),
-                ("koord-queue-controllers", ["--enabled-extensions", "job"]),
-            )
+            SCHEDULER: self._scheduler(),
+            CONTROLLERS: self._child(CONTROLLERS, "--enabled-extensions", "job"),
         }
+        self._urls: dict[tuple[str, str], str] = {}
 
-    def _child(
-        self,
-        name: str,
-        flags: list[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        group: int,
-    ) -> ChildProcess:
-        health, metrics = (f"{LOOPBACK}:{free_port()}" for _ in range(2))
-        self._health[name], self._metrics[name] = f"http://{health}", f"http://{metrics}"
-        addresses = ["--health-address", health, "--metrics-address", metrics]
+    def _scheduler(self) -> ChildProcess:
+        return self._child(SCHEDULER, "--debug-address", f"{LOOPBACK}:{self._debug_port}")
+
+    def _child(self, name: str, *flags: str) -> ChildProcess:
+        anywhere = f"{LOOPBACK}:{ANY_PORT}"
+        addresses = ["--health-address", anywhere, "--metrics-address", anywhere]
         # One of each: nobody to elect, and a few seconds less until the first decision.
         rest = ["--leader-elect=false", "--log-format", "console"]
         module = name.removeprefix("koord-").replace("-", "_")
         child = ChildProcess(
-            [sys.executable, "-m", module, *flags, *addresses, *rest],
-            log_path=folder / f"{name}.log",
-            environment=environment,
-            group=group,
+            [sys.executable, "-m", module, *self._where, *flags, *addresses, *rest],
+            log_path=self._folder / f"{name}.log",
+            environment=self._environment,
+            group=self._group,
         )
         child.name = name
         return child
@@ -95,12 +94,37 @@ class ProgramProcesses:
             DemoFailed: one ended, or is not ready in time.
         """
         deadline = self._clock.monotonic() + READY_SECONDS
-        for name, url in self._health.items():
-            while not _is_ok(f"{url}/readyz"):
+        for name in self._children:
+            while not _is_ok(f"{self._url(name, '--health-address')}/readyz"):
+                self._give_way_to_another()
                 self.check_alive()
                 if self._clock.monotonic() > deadline:
                     raise DemoFailed(self._children[name].describe_end())
                 self._clock.sleep(POLL_SECONDS)
+
+    def _give_way_to_another(self) -> None:
+        # Another demo, or a scheduler, has the usual port.
+        scheduler = self._children[SCHEDULER]
+        if scheduler.running or self._debug_port == ANY_PORT:
+            return
+        if f"--debug-address: {LOOPBACK}:{self._debug_port} is already in use" in scheduler.log():
+            self._debug_port = ANY_PORT
+            self._children[SCHEDULER] = self._scheduler()
+            self._children[SCHEDULER].start()
+
+    def _url(self, name: str, flag: str) -> str:
+        if (name, flag) not in self._urls:
+            port = find_port(self._children[name].log(), flag)
+            url = f"http://{LOOPBACK}:{port}"
+            if not port:
+                return url
+            self._urls[name, flag] = url
+        return self._urls[name, flag]
+
+    @property
+    def debug_url(self) -> str:
+        """Where the scheduler's debug API is, once it listens."""
+        return self._url(SCHEDULER, "--debug-address")
 
     def check_alive(self) -> None:
         """Return while both run.
@@ -127,9 +151,10 @@ class ProgramProcesses:
     def writes(self) -> dict[str, int]:
         """Return the writing requests of each program so far, as its own metrics count them."""
         counted: dict[str, int] = {}
-        for name, url in self._metrics.items():
+        for name in self._children:
+            url = f"{self._url(name, '--metrics-address')}/metrics"
             try:
-                counted[name] = count_writes(_get(f"{url}/metrics").decode())
+                counted[name] = count_writes(_get(url).decode())
             except OSError:
                 counted[name] = 0
         return counted
@@ -145,23 +170,10 @@ def count_writes(exposition: str) -> int:
     return int(total)
 
 
-def free_port(preferred: int = 0) -> int:
-    """Return the preferred port if it is free, else any other that is.
-
-    Below the range from which the kernel takes ports for outgoing connections: one of those would
-    be given to a connection of the demo's own before the program listens on it.
-    """
-    while True:
-        port = preferred or secrets.choice(PORTS)
-        preferred = 0
-        with socket.socket() as listener:
-            # As the server will: a port whose last connections linger is free.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                listener.bind((LOOPBACK, port))
-            except OSError:
-                continue
-        return port
+def find_port(log: str, flag: str) -> int:
+    """Return the port that a flag's address became, 0 while the log does not tell it."""
+    told = (found["port"] for found in _LISTENING.finditer(log) if found["flag"] == flag)
+    return int(next(told, ANY_PORT))
 
 
 def _is_ok(url: str) -> bool:

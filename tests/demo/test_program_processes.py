@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import socket
+import pytest
 
-from tests.demo.program_processes import LOOPBACK, count_writes, free_port
+from tests.demo.program_processes import count_writes, find_port
 
 METRICS = """\
 # HELP rest_client_requests_total Requests by status code
@@ -22,12 +22,16 @@ def test_only_requests_that_may_write_are_counted() -> None:
     assert count_writes(METRICS) == 42
 
 
-def test_the_preferred_port_is_taken_while_it_is_free() -> None:
-    port = free_port()
-    assert free_port(port) == port
+LOG = """\
+12:00:00.819Z [info     ] listening [wiring] address=[::1]:4363 flag=--debug-address port=4363
+12:00:00.820Z [info     ] listening [probes] address=:3800 flag=--health-address port=3800
+12:00:00.834Z [info     ] Started server process [30540] [uvicorn.error]
+12:00:00.836Z [info     ] listening [probes] address=127.0.0.1:360 flag=--metrics-addr"""
 
 
-def test_another_port_is_taken_where_it_is_not() -> None:
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        assert free_port(port) != port
+@pytest.mark.parametrize(
+    ("flag", "port"),
+    [("--debug-address", 4363), ("--health-address", 3800), ("--metrics-address", 0)],
+)
+def test_ports_are_read_from_whole_lines_of_the_log(flag: str, port: int) -> None:
+    assert find_port(LOG, flag) == port

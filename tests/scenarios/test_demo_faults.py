@@ -90,8 +90,6 @@ def test_the_observer_sees_a_planted_fault(
 ) -> None:
     # A job that can never start would be waited for.
     monkeypatch.setattr("tests.demo.demo_run.PATIENCE_SECONDS", 4.0)
-    # Any free port: the usual one may be that of a demo beside this one.
-    monkeypatch.setattr("tests.demo.program_processes.DEBUG_PORT", 0)
     outcome = run_with(visitor).outcome
     assert outcome.exit_status == 1
     assert any(want in complaint for complaint in outcome.complaints), outcome.complaints

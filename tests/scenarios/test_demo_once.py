@@ -1,18 +1,20 @@
-"""The demo, shortened: it ends by itself, and leaves nothing behind.
-
-Two at once would quarrel about the port of the debug API: all that start one as a process are here.
-"""
+"""The demo, shortened: it ends by itself, and leaves nothing behind."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from tests.demo.demo_process import DemoProcess, demo_starter, wait_until
+from tests.demo.program_processes import DEBUG_PORT, LOOPBACK
 
 pytestmark = pytest.mark.scenario
 
@@ -39,6 +41,21 @@ def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> N
     ):
         assert words in demo.output
     assert demo.leaves_nothing()
+
+
+def test_another_port_is_used_where_the_usual_one_is_taken(
+    start: Callable[..., DemoProcess],
+) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # whoever has it already will do
+            stack.enter_context(socket.create_server((LOOPBACK, DEBUG_PORT)))
+        demo = start()
+        demo.wait_for_output("Ctrl-C", READY_SECONDS)
+    found = re.search(rf"curl http://{LOOPBACK}:(\d+)/debug/queues", demo.output)
+    assert found, demo.output
+    assert found[1] != str(DEBUG_PORT)
+    with urlopen(f"http://{LOOPBACK}:{found[1]}/debug/queues") as answer:
+        assert answer.status == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
