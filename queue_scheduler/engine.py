@@ -42,7 +42,7 @@ from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES, PRIORIT
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_demand import build_grants
-from queue_scheduler.unit_record import Standing, UnitRecord, version_of
+from queue_scheduler.unit_record import Standing, UnitRecord, judge, version_of
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
@@ -99,21 +99,27 @@ class Engine:
 
     def on_queue_unit(self, unit: QueueUnit) -> tuple[str, ...]:
         """Take a new or changed unit."""
+        units = self._units
         uid = unit.metadata.uid
-        if self._units.is_gone(uid):
+        if units.is_gone(uid):
             return ()
         version = version_of(unit)
-        record = self._units.records.get(unit.metadata.key)
+        record = units.records.get(unit.metadata.key)
         if record is not None and 0 < version <= record.version:
             return ()
-        if record is not None and record.uid != uid:
-            self._units.forget(record)
+        if record is not None and record.unit.metadata.uid != uid:
+            units.forget(record)
             record = None
-        self._units.bookings.pods.on_unit(unit, None if record is None else record.unit)
-        if record is None or not self._units.can_stay(record, unit, version):
-            self._units.leave(record)
-            self._units.place(unit, version, record)
+        self._put(unit, version, record)
         return self._settle()
+
+    def _put(self, unit: QueueUnit, version: int, record: UnitRecord | None) -> None:
+        units = self._units
+        units.bookings.pods.on_unit(unit, None if record is None else record.unit)
+        verdict = judge(unit)
+        if record is None or not units.can_stay(record, unit, version, verdict):
+            units.leave(record)
+            units.place(unit, version, verdict, record)
 
     def on_queue_unit_gone(self, unit: QueueUnit) -> tuple[str, ...]:
         """Take a deleted unit; its living pods stay charged until they are gone."""
@@ -180,9 +186,9 @@ class Engine:
         if line.not_before:
             line.not_before = 0.0
             self._units.queues.refresh(line, self._plugins.domains)
-        if not self._units.queues.is_movable(queue_name):
-            return Rest(wake=self._units.queues.take_wakes())
         ahead = self._units.queues.queue_ahead_of(queue_name)
+        if ahead is None:
+            return Rest(wake=self._units.queues.take_wakes())
         if ahead:
             return Rest(behind=ahead, wake=(ahead,))
         return self._decide(line)
@@ -210,18 +216,21 @@ class Engine:
         return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=self._pass_on())
 
     def _start(self, record: UnitRecord, info: QueueUnitInfo) -> Dequeue:
-        self._units.leave(record)
-        self._units.bookings.note_reserved(info)
-        decision = Dequeue(
+        units, unit = self._units, record.unit
+        units.leave(record)
+        units.bookings.note_reserved(info)
+        units.enter(
+            UnitRecord(unit=unit, version=record.version, standing=Standing.DECIDED, info=info)
+        )
+        return Dequeue(
             unit=info.key,
             uid=info.uid,
-            resource_version=record.unit.metadata.resource_version,
+            resource_version=unit.metadata.resource_version,
             queue=info.queue,
             quota=info.quota,
             grants=build_grants(info.demand),
+            wake=self._settle(is_news=False),
         )
-        self._units.enter(replace(record, standing=Standing.DECIDED, decision=decision))
-        return replace(decision, wake=self._settle(is_news=False))
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after an outcome that was unknown.
@@ -233,11 +242,7 @@ class Engine:
         if record is None or unit.metadata.uid != decision.uid:
             # Decided meanwhile by newer news, or made again under the same name.
             return self.on_queue_unit(unit)
-        version = version_of(unit)
-        self._units.bookings.pods.on_unit(unit, record.unit)
-        if not self._units.can_stay(record, unit, version):
-            self._units.leave(record)
-            self._units.place(unit, version, record)
+        self._put(unit, version_of(unit), record)
         return self._settle()
 
     def on_write_failed(
@@ -261,9 +266,9 @@ class Engine:
             if line is not None:
                 self._units.queues.back_off(line, retry_at)
                 self._units.changed_lines[line.name] = None
-            self._units.place(record.unit, record.version, record)
+            self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
-            stale = replace(record, standing=Standing.STALE, decision=None)
+            stale = replace(record, standing=Standing.STALE)
             self._units.enter(stale)
             self._units.charge_living(stale)
         return self._settle()
@@ -344,7 +349,7 @@ class Engine:
         units, queues = self._units, self._units.queues
         if units.bookings.pods.has_changed:
             units.charge_changed_pods()
-        if self._plugins.has_guarantees:
+        if queues.changed_heads and self._plugins.has_guarantees:
             self._protect_first_units()
         for name, number in self._plugins.take_woken(anything_changed=is_news):
             line = queues.line(name)
@@ -361,8 +366,9 @@ class Engine:
                 if line is not None:
                     queues.refresh(line, self._plugins.domains)
             units.changed_lines.clear()
-        for plugin, domain in self._plugins.stirred():
-            self._offer(plugin, domain)
+        for plugin in self._plugins.waking_in_turn:
+            for domain in plugin.stirred_domains():
+                self._offer(plugin, domain)
         return queues.take_wakes()
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
@@ -387,9 +393,12 @@ class Engine:
 
     def _protect_first_units(self) -> None:
         """Tell who keeps guarantees which unit of each quota waits first."""
-        for quota in self._units.queues.take_changed_heads():
-            key = self._units.queues.first_waiting(quota)
-            info = self._units.records[unit_key(key)].info if key is not None else None
+        queues, records = self._units.queues, self._units.records
+        changed = sorted(queues.changed_heads)
+        queues.changed_heads.clear()
+        for quota in changed:
+            key = queues.first_waiting(quota)
+            info = records[unit_key(key)].info if key is not None else None
             if self._protected.get(quota) is info:
                 continue
             if info is None:
@@ -414,9 +423,8 @@ class Engine:
         record = self._units.records.get(decision.unit)
         if record is None or record.standing is not Standing.DECIDED:
             return None
-        known = record.decision
-        assert known is not None, f"{record.key} is decided without a decision"
         # The same unit may have been decided again, from a newer version.
+        known = record.unit.metadata
         this_one = (known.uid, known.resource_version) == (decision.uid, decision.resource_version)
         return record if this_one else None
 

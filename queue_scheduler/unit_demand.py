@@ -72,7 +72,7 @@ def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
     """
     if not demand.pod_sets:
         return (Grant(DEFAULT_REQUIREMENT, 1),)
-    return tuple(Grant(pod_set.name, pod_set.count) for pod_set in demand.pod_sets)
+    return tuple([Grant(pod_set.name, pod_set.count) for pod_set in demand.pod_sets])
 
 
 def admitted_amounts(unit: QueueUnit, demand: UnitDemand) -> Amounts:

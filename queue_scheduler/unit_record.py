@@ -11,7 +11,7 @@ from enum import Enum
 
 import msgspec
 
-from queue_scheduler.decision import Dequeue, Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
 from queue_scheduler.unit_demand import admitted_amounts
@@ -39,7 +39,7 @@ class Standing(Enum):
     WAITING = "waiting"
     """In line."""
     DECIDED = "decided"
-    """Booked; the write that says so is under way."""
+    """Booked; the write that says so is under way, of the version that is known."""
     STALE = "stale"
     """Its write met a conflict; the fresh object has not arrived yet."""
     BOOKED = "booked"
@@ -60,7 +60,6 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         info: Set when it is mapped and its demand is valid.
         hold: Why it is held, where it is.
         waits_for: Facts that may place it differently (`Unmapped.waits_for`).
-        decision: The decision whose write is under way, where one is.
     """
 
     unit: QueueUnit
@@ -69,7 +68,6 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     info: QueueUnitInfo | None = None
     hold: Refusal | None = None
     waits_for: tuple[str, ...] = ()
-    decision: Dequeue | None = None
 
     @property
     def occupies(self) -> bool:

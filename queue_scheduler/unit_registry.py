@@ -12,7 +12,7 @@ is placed again (`place_again`). So a restart, or late quotas, end in the same b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -62,6 +62,7 @@ class UnitRegistry:
     """The units, by `namespace/name`.
 
     Attributes:
+        records: All units by key; written here, read everywhere.
         queues: The lines that waiting units stand in.
         bookings: What is booked for units.
         changed_lines: Names of queues whose line changed since somebody looked.
@@ -69,12 +70,12 @@ class UnitRegistry:
     """
 
     def __init__(self, plugins: PluginRunner) -> None:
+        self.records: dict[str, UnitRecord] = {}
         self.queues = QueueSet()
         self.bookings = Bookings(plugins, self.unit)
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
         self._plugins = plugins
-        self._records: dict[str, UnitRecord] = {}
         self._held_for: dict[str, dict[str, None]] = {}
         self._admitted: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
@@ -82,14 +83,9 @@ class UnitRegistry:
         self._gone_before: set[Uid] = set()
         self._notices: list[Notice] = []
 
-    @property
-    def records(self) -> Mapping[str, UnitRecord]:
-        """All units; for reading."""
-        return self._records
-
     def unit(self, key: str) -> QueueUnit | None:
         """Return a unit as last seen."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         return record.unit if record is not None else None
 
     def is_gone(self, uid: Uid) -> bool:
@@ -116,15 +112,21 @@ class UnitRegistry:
 
     # --- placing ------------------------------------------------------------------------------
 
-    def place(self, unit: QueueUnit, version: int, before: UnitRecord | None = None) -> None:
-        """Judge a unit and put it where it belongs.
+    def place(
+        self,
+        unit: QueueUnit,
+        version: int,
+        verdict: Standing | Refusal,
+        before: UnitRecord | None = None,
+    ) -> None:
+        """Put a unit where it belongs.
 
         Args:
             unit: Its object.
             version: The object's resourceVersion.
+            verdict: What `judge` says of it.
             before: Where it stood; it must have left. What did not change is not read again.
         """
-        verdict = judge(unit)
         if verdict is Standing.ENDED:
             record = UnitRecord(unit=unit, version=version, standing=Standing.ENDED)
             self.enter(record)
@@ -232,7 +234,9 @@ class UnitRegistry:
             class_key=class_key,
         )
 
-    def can_stay(self, record: UnitRecord, unit: QueueUnit, version: int) -> bool:
+    def can_stay(
+        self, record: UnitRecord, unit: QueueUnit, version: int, verdict: Standing | Refusal
+    ) -> bool:
         """Keep a unit where it is when only what nobody decides by has changed.
 
         That is a waiting unit whose conditions were written, a booked one whose pods were
@@ -240,7 +244,7 @@ class UnitRegistry:
         bookings stay as they are.
         """
         info = record.info
-        if info is None or judge(unit) is not _STAYS_IN.get(record.standing):
+        if info is None or verdict is not _STAYS_IN.get(record.standing):
             return False
         if not is_same_claim(record.unit, unit):
             return False
@@ -254,7 +258,7 @@ class UnitRegistry:
             if record.standing is Standing.DECIDED and not self._is_mapped_like(unit, info):
                 return False
             self.bookings.charge_admitted(info, admitted_amounts(unit, info.demand))
-        self._records[info.key] = stays
+        self.records[info.key] = stays
         return True
 
     def _is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
@@ -265,10 +269,10 @@ class UnitRegistry:
         """Take all units out of a line; return their keys, to be placed again."""
         keys = [unit_key(key) for key in line.in_order()]
         for key in keys:
-            record = self._records[key]
+            record = self.records[key]
             self.leave(record)
             # The demand is kept: it need not be read again.
-            self._records[key] = replace(record, standing=Standing.PULLED_OUT)
+            self.records[key] = replace(record, standing=Standing.PULLED_OUT)
         return keys
 
     def place_again(self, keys: Iterable[str]) -> None:
@@ -277,10 +281,10 @@ class UnitRegistry:
         A unit whose write is under way, or whose fresh object is, is placed when that arrives.
         """
         for key in list(keys):
-            record = self._records[key]
+            record = self.records[key]
             if record.standing not in {Standing.DECIDED, Standing.STALE, Standing.ENDED}:
                 self.leave(record)
-                self.place(record.unit, record.version, record)
+                self.place(record.unit, record.version, judge(record.unit), record)
 
     def place_again_for(self, names: Sequence[str]) -> None:
         """Place again the units that wait for one of these facts, or stand on it."""
@@ -299,7 +303,7 @@ class UnitRegistry:
             elif kind == "namespace":
                 namespaces.add(value)
         if namespaces:
-            keys.update({k: None for k in self._records if k.partition("/")[0] in namespaces})
+            keys.update({k: None for k in self.records if k.partition("/")[0] in namespaces})
         self.place_again(keys)
         # What only pods are charged for may be another quota's now.
         for group, key in self.bookings.pods.groups():
@@ -311,11 +315,11 @@ class UnitRegistry:
 
     def enter(self, record: UnitRecord) -> None:
         """Put a unit into its standing: a line, a count, a hold."""
-        key = record.unit.metadata.key
-        self._records[key] = record
+        info, standing = record.info, record.standing
+        key = record.key if info is None else info.key
+        self.records[key] = record
         for name in record.waits_for:
             self._held_for.setdefault(name, {})[key] = None
-        info, standing = record.info, record.standing
         if standing is Standing.HELD:
             self.held_lately[key] = None
         if info is None:
@@ -372,7 +376,7 @@ class UnitRegistry:
         """A unit is gone: only its living pods are left."""
         uid = record.uid
         self.leave(record)
-        del self._records[record.key]
+        del self.records[record.key]
         self.held_lately.pop(record.key, None)
         self._gone.add(uid)
         if len(self._gone) >= GONE_REMEMBERED:
@@ -385,7 +389,7 @@ class UnitRegistry:
 
     def charge_living(self, record: UnitRecord) -> None:
         """Book for a unit that is not booked itself what its living pods ask for."""
-        uid = record.uid
+        uid = record.unit.metadata.uid
         if self.bookings.pods.has_living(uid):
             quota, non_preemptible = self._quota_of(record)
             self.bookings.charge_living(uid, quota, non_preemptible=non_preemptible)
@@ -400,7 +404,7 @@ class UnitRegistry:
 
     def _record_of(self, group: str, key: str) -> UnitRecord | None:
         """Return the unit of a group of pods, unless it is gone."""
-        record = self._records.get(key)
+        record = self.records.get(key)
         return record if record is not None and record.uid == group else None
 
     def _charge(self, uid: Uid, record: UnitRecord | None) -> None:
@@ -423,7 +427,7 @@ class UnitRegistry:
     def _find_in_flight(self, queue_name: str) -> set[Uid]:
         return {
             record.uid
-            for record in self._records.values()
+            for record in self.records.values()
             if record.info is not None and record.info.queue == queue_name and is_in_flight(record)
         }
 
@@ -441,7 +445,7 @@ class UnitRegistry:
         twin.queues = self.queues.fork()
         twin.bookings = self.bookings.fork(plugins, twin.unit)
         twin.changed_lines = dict(self.changed_lines)
-        twin._records = dict(self._records)
+        twin.records = dict(self.records)
         twin._held_for = {name: dict(keys) for name, keys in self._held_for.items()}
         twin._admitted = self._admitted.copy()
         twin._held = self._held.copy()
@@ -455,7 +459,7 @@ class UnitRegistry:
         self.bookings.pods.validate()
         counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
         held_for: dict[str, dict[str, None]] = {}
-        for key, record in self._records.items():
+        for key, record in self.records.items():
             for name in record.waits_for:
                 held_for.setdefault(name, {})[key] = None
             if record.info is not None:
@@ -475,7 +479,7 @@ class UnitRegistry:
 
     def _validate_charges(self) -> None:
         pods = self.bookings.pods
-        for key, record in self._records.items():
+        for key, record in self.records.items():
             charge = self.bookings.charge_of(record.uid)
             want: Amounts | None = pods.living(record.uid)
             if record.occupies and record.info is not None:
@@ -486,7 +490,7 @@ class UnitRegistry:
             assert got == want, f"{key} is charged {got}, should be {want}"
             quota = self._quota_of(record)[0]
             assert charge is None or quota in {"", charge.quota}, f"{key}: {charge}, not {quota}"
-        uids = {record.uid for record in self._records.values()}
+        uids = {record.uid for record in self.records.values()}
         for uid in self.bookings:
             charge = self.bookings.charge_of(uid)
             if uid not in uids:

@@ -21,6 +21,7 @@ class PluginRunner:
     Attributes:
         plugins: All of them.
         without_fork: Names of those that a fork had to leave out.
+        waking_in_turn: Those whose waiters are offered room in turn.
         has_guarantees: Whether anybody wants to know first waiting units.
     """
 
@@ -36,10 +37,10 @@ class PluginRunner:
         self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
         self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
         self._waking = [p for p in plugins if isinstance(p, points.Waking)]
-        self._waking_in_turn = [p for p in plugins if isinstance(p, points.WakingInTurn)]
+        self.waking_in_turn = [p for p in plugins if isinstance(p, points.WakingInTurn)]
         self._all_waking: tuple[points.Waking | points.WakingInTurn, ...] = (
             *self._waking,
-            *self._waking_in_turn,
+            *self.waking_in_turn,
         )
         # By identity: asking a runtime protocol is too slow for every refusal.
         self._waking_by_id = {id(p): p for p in self._all_waking}
@@ -139,14 +140,6 @@ class PluginRunner:
         for plugin in self._waking:
             woken.extend(plugin.take_woken())
         return woken
-
-    def stirred(self) -> list[tuple[points.WakingInTurn, str]]:
-        """Return plugins with the domains in which they may offer something."""
-        return [
-            (plugin, domain)
-            for plugin in self._waking_in_turn
-            for domain in plugin.stirred_domains()
-        ]
 
     def domains(self, quota: str) -> frozenset[str]:
         """Return the limits that units of the quota compete for."""

@@ -113,12 +113,12 @@ class ElasticQuotaPlugin:
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
         """Ask the books whether the unit's demand fits."""
-        refusal = self.books.check(info.quota, _demand(info))
+        refusal = self.books.check(info.quota, Demand(info.demand.total, info.non_preemptible))
         return None if refusal is None else _translate(refusal)
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
-        self.books.book(info.uid, info.quota, _demand(info))
+        self.books.book(info.uid, info.quota, Demand(info.demand.total, info.non_preemptible))
         return None
 
     def unreserve(self, uid: Uid) -> None:

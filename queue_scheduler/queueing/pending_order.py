@@ -49,19 +49,20 @@ class PendingOrder:
         else:
             self._maxima[index] = chunk[-1]
 
-    def remove(self, key: OrderKey) -> None:
-        """Take a key out.
+    def remove(self, key: OrderKey) -> OrderKey | None:
+        """Take a key out; return the smallest of the others, or None.
 
         Raises:
             KeyError: The key is not there.
         """
+        chunks = self._chunks
         index = position = 0
-        if self.first() != key:  # most units leave from the head of their class
+        if not chunks or chunks[0][0] != key:  # most units leave from the head of their class
             index = bisect_left(self._maxima, key)
-            if index == len(self._chunks):
+            if index == len(chunks):
                 raise KeyError(key)
-            position = bisect_left(self._chunks[index], key)
-        chunk = self._chunks[index]
+            position = bisect_left(chunks[index], key)
+        chunk = chunks[index]
         if chunk[position] != key:
             raise KeyError(key)
         del chunk[position]
@@ -69,8 +70,9 @@ class PendingOrder:
         if chunk:
             self._maxima[index] = chunk[-1]
         else:
-            del self._chunks[index]
+            del chunks[index]
             del self._maxima[index]
+        return chunks[0][0] if chunks else None
 
     def first(self) -> OrderKey | None:
         """Return the smallest key, or None."""

@@ -32,7 +32,11 @@ Domains = Callable[[str], frozenset[str]]
 
 
 class QueueSet:
-    """The queues, by name."""
+    """The queues, by name.
+
+    Attributes:
+        changed_heads: The quotas whose first waiting unit may have changed since somebody looked.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[str, SchedulingQueue] = {}
@@ -45,7 +49,7 @@ class QueueSet:
         self._competes: dict[str, frozenset[str]] = {}
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
-        self._changed_heads: dict[str, None] = {}
+        self.changed_heads: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[SchedulingQueue]:
         return iter(self._queues.values())
@@ -82,7 +86,7 @@ class QueueSet:
         line.policy = policy
         if self._ranks.get(name) != rank:
             self._ranks[name] = rank
-            self._changed_heads.update(dict.fromkeys(line.quotas()))
+            self.changed_heads.update(dict.fromkeys(line.quotas()))
         return line
 
     def remove(self, name: str) -> None:
@@ -102,14 +106,14 @@ class QueueSet:
         if info.queue not in queues:
             queues[info.queue] = None
             self._competes.pop(info.queue, None)
-        self._changed_heads[info.quota] = None
+        self.changed_heads[info.quota] = None
         return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
         """Take a unit out of line; return the number of its class if that is empty now."""
         line = self._queues[info.queue]
         emptied = line.remove(info)
-        self._changed_heads[info.quota] = None
+        self.changed_heads[info.quota] = None
         if emptied is not None and line.first_of(info.quota) is None:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
@@ -132,14 +136,6 @@ class QueueSet:
             return None
         name = min(queues, key=self._rank_and_name) if len(queues) > 1 else next(iter(queues))
         return self._queues[name].first_of(quota)
-
-    def take_changed_heads(self) -> list[str]:
-        """Return, once, the quotas whose first waiting unit may have changed."""
-        if not self._changed_heads:
-            return []
-        changed = sorted(self._changed_heads)
-        self._changed_heads.clear()
-        return changed
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -165,12 +161,8 @@ class QueueSet:
             self._called[name] = None
         self._touch(self._turns.set_movable(entry, competes))
 
-    def is_movable(self, name: str) -> bool:
-        """Say whether the queue has something to decide now."""
-        return self._turns.is_movable(name)
-
-    def queue_ahead_of(self, name: str) -> str:
-        """Return the queue whose turn comes before this movable one's, or ""."""
+    def queue_ahead_of(self, name: str) -> str | None:
+        """Return the queue whose turn comes before this one's, or ""; None: nothing to decide."""
         return self._turns.queue_ahead_of(name)
 
     def place_of(self, waiter: tuple[str, int]) -> Place:
@@ -203,9 +195,9 @@ class QueueSet:
             return ()
         first = self._called
         for domain in self._touched:
-            name = self._turns.first_of(domain)
-            if name:
-                first[name] = None
+            entry = self._turns.first_entry(domain)
+            if entry is not None:
+                first[entry[2]] = None
         self._touched.clear()
         self._called = {}
         return tuple(first)
@@ -224,7 +216,7 @@ class QueueSet:
         twin._competes = dict(self._competes)
         twin._touched = dict(self._touched)
         twin._called = dict(self._called)
-        twin._changed_heads = dict(self._changed_heads)
+        twin.changed_heads = dict(self.changed_heads)
         return twin
 
     def validate(self, domains: Domains) -> None:
@@ -235,7 +227,8 @@ class QueueSet:
             for quota in line.quotas():
                 of_quota.setdefault(quota, set()).add(name)
             if line.not_before or line.next_key() is None:
-                assert not self._turns.is_movable(name), f"queue {name} is movable and has to rest"
+                ahead = self._turns.queue_ahead_of(name)
+                assert ahead is None, f"queue {name} is movable and has to rest"
                 continue
             entry = (self._ranks[name], line.turn, name)
             competes = self._find_competes(name, domains)

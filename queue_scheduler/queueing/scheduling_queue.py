@@ -120,7 +120,8 @@ class QuotaLine:
 
     def first(self) -> OrderKey | None:
         """Return the place of the first unit, refused or not, or None."""
-        awake, asleep = self.first_awake(), self.first_asleep()
+        awake = self.first_awake()
+        asleep = self.first_asleep() if self._asleep else None
         if awake is None or asleep is None:
             return awake if asleep is None else asleep
         return min(awake, asleep)
@@ -203,9 +204,8 @@ class SchedulingQueue:
     def remove(self, info: QueueUnitInfo) -> int | None:
         """Take a unit out; return the number of its class if that is empty now."""
         unit_class = self._classes[info.class_key]
-        unit_class.order.remove(info.order_key)
+        head = unit_class.order.remove(info.order_key)
         self.length -= 1
-        head = unit_class.order.first()
         if head is unit_class.head:
             return None
         unit_class.head = head

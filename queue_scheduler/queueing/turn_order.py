@@ -15,7 +15,7 @@ movable; others are dropped when they surface.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 Rank = tuple[int, ...]
 """Smaller goes first."""
@@ -43,7 +43,10 @@ class TurnOrder:
             return frozenset()
         self._movable[name] = (entry, domains)
         for domain in domains:
-            self._push(domain, entry)
+            heap = self._heaps.setdefault(domain, [])
+            heappush(heap, entry)
+            if len(heap) > 2 * len(self._movable) + SLACK:
+                self._drop_stale(domain, heap)
         if known is None or known[1] is domains:
             return domains
         return domains | known[1]
@@ -52,10 +55,6 @@ class TurnOrder:
         """Say that a queue can not move; return the domains in which somebody may follow."""
         known = self._movable.pop(name, None)
         return known[1] if known else frozenset()
-
-    def is_movable(self, name: str) -> bool:
-        """Say whether the queue can move."""
-        return name in self._movable
 
     def competes_of(self, name: str) -> frozenset[str] | None:
         """Return the domains of a movable queue; None where it is not movable."""
@@ -74,18 +73,16 @@ class TurnOrder:
         self._heaps.pop(domain, None)
         return None
 
-    def first_of(self, domain: str) -> str:
-        """Return the queue whose turn it is in a domain, or ""."""
-        entry = self.first_entry(domain)
-        return "" if entry is None else entry[2]
-
-    def queue_ahead_of(self, name: str) -> str:
-        """Return a queue that must go before this movable one, or ""."""
-        _, domains = self._movable[name]
+    def queue_ahead_of(self, name: str) -> str | None:
+        """Return a queue that must go before this one, or ""; None: this one can not move."""
+        known = self._movable.get(name)
+        if known is None:
+            return None
+        domains = known[1]
         for domain in domains if len(domains) == 1 else sorted(domains):
-            first = self.first_of(domain)
-            if first != name:
-                return first
+            first = self.first_entry(domain)
+            if first is not None and first[2] != name:
+                return first[2]
         return ""
 
     def copy(self) -> TurnOrder:
@@ -115,9 +112,5 @@ class TurnOrder:
         known = self._movable.get(entry[2])
         return known is not None and known[0] == entry and domain in known[1]
 
-    def _push(self, domain: str, entry: Entry) -> None:
-        heap = self._heaps.setdefault(domain, [])
-        heappush(heap, entry)
-        if len(heap) > 2 * len(self._movable) + SLACK:
-            heap[:] = sorted({e for e in heap if self._counts(e, domain)})
-            heapify(heap)
+    def _drop_stale(self, domain: str, heap: list[Entry]) -> None:
+        heap[:] = sorted({entry for entry in heap if self._counts(entry, domain)})

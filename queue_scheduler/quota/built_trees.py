@@ -40,7 +40,6 @@ class BuiltTrees:
     """Every quota's books by name, their trees by tree id."""
 
     __slots__ = (
-        "_asked",
         "_counts_pending",
         "_mode",
         "_problems",
@@ -61,7 +60,6 @@ class BuiltTrees:
         specs = list(specs)
         self.settings = settings
         self._mode = settings.mode
-        self._asked: tuple[Mapping[str, int], bool, str, int] | None = None
         self._problems: dict[str, list[QuotaProblem]] | None = None
         self._counts_pending = settings.foreign_pending
         specials = _special_specs(settings, specs)
@@ -110,19 +108,21 @@ class BuiltTrees:
             return self.trees[""].orphans
         return self.books[DEFAULT_QUOTA]
 
-    def charge_unit(self, quota: str, demand: Demand, sign: int) -> NodeBooks:
-        """Add (1) or take back (-1) a booking; return where it was charged."""
-        books = self.books_of_unit(quota)
-        tree = books.tree
-        asked = self._asked
-        is_foreseen = (
-            asked is not None
-            and asked[0] is demand.amounts
-            and asked[1:] == (demand.non_preemptible, quota, tree.clock)
-        )
-        _charge(books, demand, sign, commits=True)
-        if is_foreseen and sign > 0:
-            self.walks[tree.tree.tree_id].come_true()
+    def charge_unit(
+        self, quota: str, demand: Demand, sign: int, checked: Items | None = None
+    ) -> NodeBooks:
+        """Add (1) or take back (-1) a booking; return where it was charged.
+
+        Args:
+            quota: Its name.
+            demand: What is booked.
+            sign: 1 or -1.
+            checked: What counts of it, where `check` has let it through just before.
+        """
+        books = self.books.get(quota) or self.trees[""].orphans
+        _charge(books, demand, sign, commits=True, items=checked)
+        if checked is not None and books.tree.divides and not self.settings.guarantee_usage:
+            self.walks[books.tree.tree.tree_id].come_true()
         return books
 
     def charge_pod(self, pod: ForeignPod, sign: int) -> NodeBooks | None:
@@ -163,8 +163,6 @@ class BuiltTrees:
             return refusal
         if self.settings.guarantee_usage:
             return check_from_scratch(books, demand)
-        # Whoever asks books next, as a rule.
-        self._asked = (demand.amounts, demand.non_preemptible, books.name, tree.clock)
         return self.walks[tree.tree.tree_id].check(books, items)
 
     def _check_sums(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
@@ -190,7 +188,6 @@ class BuiltTrees:
         now = self._check_sums(books, items, demand)
         if now is not None:
             return now
-        self._asked = None
         walk = self.walks[books.tree.tree.tree_id]
         amount = next((amount for key, amount in items if key == refusal.resource), 0)
         return walk.check_resource(books, refusal.resource, amount)
@@ -242,8 +239,11 @@ class BuiltTrees:
         return walk.is_plain_above(scope, books, refusal.resource, amount)
 
 
-def _charge(books: NodeBooks, demand: Demand, sign: int, *, commits: bool) -> None:
-    items = books.counted(demand.amounts)
+def _charge(
+    books: NodeBooks, demand: Demand, sign: int, *, commits: bool, items: Items | None = None
+) -> None:
+    if items is None:
+        items = books.counted(demand.amounts)
     if sign < 0:
         items = [(key, -amount) for key, amount in items]
     books.tree.charge(books, items, frees=sign < 0, commits=commits)

@@ -102,16 +102,18 @@ class ProtectedDemands:
         copy._demands = dict(self._demands)
         return copy
 
-    def demand_of(self, quota: str) -> Demand | None:
-        """Return the demand that waits first in a quota, whether it counts or not."""
-        return self._demands.get(quota)
+    def put(self, quota: str, demand: Demand | None) -> bool:
+        """Take the demand that now waits first in a quota; say whether it is another one.
 
-    def put(self, quota: str, demand: Demand | None) -> None:
-        """Take the demand that now waits first in a quota; `refresh` makes it count."""
+        `refresh` makes it count.
+        """
+        if self._demands.get(quota) == demand:
+            return False
         if demand is None:
-            self._demands.pop(quota, None)
+            del self._demands[quota]
         else:
             self._demands[quota] = demand
+        return True
 
     def quotas(self) -> tuple[str, ...]:
         """Return the quotas with a demand, counted or not."""

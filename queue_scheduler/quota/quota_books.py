@@ -33,7 +33,7 @@ from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_views import build_view
-from queue_scheduler.quota.tree_books import NodeBooks, TreeBooks
+from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
 from queue_scheduler.quota.waiting_room import (
     AT_ONCE,
     CONTRACT_REASONS,
@@ -60,9 +60,11 @@ class QuotaBooks:
         self._ledger = QuotaLedger()
         self._protected = ProtectedDemands()
         self._waiting = WaitingRoom()
-        # What `check` let through last. Whoever is woken was asked for just before.
         self._changes = 0
+        # What `check` let through, if nothing else was asked since, and what counts of it: who is
+        # woken was asked for just before, and who has been asked for is booked, as a rule.
         self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
+        self._fitted_items: Items = []
         # Follows from the above; None until somebody asks.
         self._trees: BuiltTrees | None = None
         self._lookup: QuotaNames | None = None
@@ -135,12 +137,13 @@ class QuotaBooks:
         fitting = (demand.amounts, demand.non_preemptible, quota, self._changes)
         if self._fitted == fitting:
             return None
+        self._fitted = None
         items = books.counted(demand.amounts)
         refusal = trees.check(books, items, demand)
         if refusal is None and books.tree.protected_count:
             refusal = check_guarantee(books, items, self._protected)
         if refusal is None:
-            self._fitted = fitting
+            self._fitted, self._fitted_items = fitting, items
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
@@ -152,7 +155,8 @@ class QuotaBooks:
                 return
             self._count_unit(old[0], old[1], -1)
         owners[owner] = (quota, demand)
-        self._count_unit(quota, demand, 1)
+        asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
+        self._count_unit(quota, demand, 1, self._fitted_items if self._fitted == asked else None)
 
     def release(self, owner: str) -> None:
         """Take back what `owner` has booked, if anything."""
@@ -164,12 +168,15 @@ class QuotaBooks:
         """Return (quota, demand) that the owner has booked, or None."""
         return self._ledger.owners.get(owner)
 
-    def _count_unit(self, quota: str, demand: Demand, sign: int) -> None:
+    def _count_unit(
+        self, quota: str, demand: Demand, sign: int, checked: Items | None = None
+    ) -> None:
         self._changes += 1
-        self._build_for_waiters()
+        if self._trees is None:
+            self._build_for_waiters()
         self._ledger.account(quota).add_unit(demand, sign)
         if self._trees is not None:
-            self._follow(self._trees.charge_unit(quota, demand, sign))
+            self._follow(self._trees.charge_unit(quota, demand, sign, checked))
 
     def _count_pod(self, pod: ForeignPod, sign: int) -> None:
         self._changes += 1
@@ -197,10 +204,10 @@ class QuotaBooks:
 
     def protect(self, quota: str, demand: Demand | None) -> None:
         """Say which waiting demand comes first in `quota`, or that none does."""
-        if self._protected.demand_of(quota) != demand:
+        if self._trees is None:
             self._build_for_waiters()
+        if self._protected.put(quota, demand):
             self._changes += 1
-            self._protected.put(quota, demand)
             self._refresh_protected(quota)
 
     def _refresh_protected(self, quota: str) -> None:
@@ -210,6 +217,8 @@ class QuotaBooks:
         if books is None:
             self._protected.refresh(quota, None)
             return
+        if books.is_alone:
+            return  # nobody else could take its room
         had = self._protected.own(quota)
         if self._protected.refresh(quota, books):
             books.tree.is_room_freed = True
@@ -231,6 +240,9 @@ class QuotaBooks:
         In his domain, smaller ranks are woken first; of equal ranks, who has waited longer.
         """
         trees = self._trees or self._build()
+        if self._waiting.is_idle():
+            for tree in trees.trees.values():
+                tree.settle()  # nobody cared for what happened until now
         tree = trees.books_of_unit(quota).tree
         waiting = Waiting(
             number=0,
@@ -253,6 +265,8 @@ class QuotaBooks:
 
     def stirred_domains(self) -> list[str]:
         """Return the domains in which changes may have enabled somebody, in a fixed order."""
+        if self._waiting.is_idle():
+            return []
         if self._trees is not None:
             self._note_changes(self._trees)
         # Else nothing was charged since everybody was woken, or since this is a fork.
@@ -331,6 +345,7 @@ class QuotaBooks:
             if waiting.refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
                 refusal = check_guarantee(books, items, self._protected)
             elif waiting.refusal.reason in CONTRACT_REASONS:
+                self._fitted = None
                 refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)
 

@@ -52,9 +52,9 @@ class NodeBooks:
 
     __slots__ = (
         "active", "asked", "chain", "changed_at", "children", "divided", "divides", "entitled",
-        "governed_keys", "is_special", "keys", "limited", "limits", "min_sums", "name", "np_used",
-        "odd_keys", "own", "parent", "pending", "protected", "reserve", "spec", "tree", "used",
-        "watchers", "weak",
+        "governed_keys", "is_alone", "is_special", "keys", "limited", "limits", "min_sums", "name",
+        "np_used", "odd_keys", "own", "parent", "pending", "protected", "reserve", "spec", "tree",
+        "used", "watchers", "weak",
     )  # fmt: skip
 
     def __init__(self, node: QuotaNode, parent: NodeBooks | None, tree: TreeBooks) -> None:
@@ -64,6 +64,8 @@ class NodeBooks:
         self.parent = parent
         self.tree = tree
         self.is_special = node.is_special
+        # Whether it shares no limit with any other quota.
+        self.is_alone = False
         self.divides = True
         self.governed_keys = node.governed_keys
         self.children: list[NodeBooks] = []
@@ -96,11 +98,6 @@ class NodeBooks:
         self.entitled: Amounts = {}
         self.protected: Amounts = {}
         self.watchers = 0
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it shares no limit with any other quota."""
-        return len(self.chain) == 1 and not self.children and not self.tree.divides
 
     def counted(self, amounts: Mapping[str, int]) -> Items:
         """Return the positive amounts that count in this quota."""
@@ -163,6 +160,9 @@ class TreeBooks:
         if self.divides:
             for books in reversed([self.root, *self.nodes.values()]):
                 _prepare_division(books)
+        else:
+            for books in self.nodes.values():
+                books.is_alone = len(books.chain) == 1 and not books.children
 
     def _beside(self, spec: QuotaSpec) -> NodeBooks:
         """Return books that take no part in the division."""

@@ -189,6 +189,10 @@ class WaitingRoom:
         """Say whether anybody waits, the woken not counted."""
         return bool(self._waiting)
 
+    def is_idle(self) -> bool:
+        """Say whether nobody waits or is woken."""
+        return not (self._waiting or self._queues or self._due)
+
     def waiting(self) -> list[Waiting]:
         """Return everybody who waits, those first who came first."""
         return sorted(self._waiting.values(), key=_number)

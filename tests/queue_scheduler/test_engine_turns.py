@@ -11,6 +11,7 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.unit_record import Standing
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import WAIT_FOR_PODS_RUNNING
 from tests.properties.engine_kit import (
@@ -58,7 +59,7 @@ class Contest:
         decision = self.running.pop(f"ns/{unit}")
         record = self.engine.record(decision.unit)
         assert record is not None
-        if record.decision is not None:
+        if record.standing is Standing.DECIDED:
             written = admitted(record.unit, record.version + 1)
             self.workers.wake(self.engine.on_written(decision, written))
             record = self.engine.record(decision.unit)

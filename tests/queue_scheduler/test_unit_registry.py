@@ -8,7 +8,7 @@ from queue_scheduler import unit_registry
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_policies import PRIORITY
-from queue_scheduler.unit_record import Standing, UnitRecord
+from queue_scheduler.unit_record import Standing, UnitRecord, judge
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -36,7 +36,7 @@ def registry() -> UnitRegistry:
 
 def placed(registry: UnitRegistry, unit: QueueUnit, version: int = 1) -> UnitRecord:
     registry.bookings.pods.on_unit(unit, registry.unit(unit.metadata.key))
-    registry.place(unit, version)
+    registry.place(unit, version, judge(unit))
     refresh(registry)
     return registry.records[unit.metadata.key]
 
@@ -90,7 +90,7 @@ def test_a_unit_that_can_stay_is_not_touched(registry: UnitRegistry) -> None:
     assert record.info is not None
     number = line.class_number(record.info)
     renewed = changed(UNIT, 2, message="x")
-    assert registry.can_stay(record, renewed, 2)
+    assert registry.can_stay(record, renewed, 2, judge(renewed))
     assert line.class_number(record.info) == number
     got = registry.records["ns/u"]
     assert (got.unit, got.version, got.standing) == (renewed, 2, Standing.WAITING)
@@ -119,14 +119,14 @@ def test_who_can_stay(
     registry: UnitRegistry, before: QueueUnit, after: QueueUnit, *, want: bool
 ) -> None:
     record = placed(registry, before)
-    assert registry.can_stay(record, after, 2) is want
+    assert registry.can_stay(record, after, 2, judge(after)) is want
     assert (registry.records["ns/u"] is record) is not want
 
 
 def test_the_demand_is_read_once(registry: UnitRegistry) -> None:
     record = placed(registry, UNIT)
     registry.leave(record)
-    registry.place(admitted(UNIT, 2), 2, record)
+    registry.place(admitted(UNIT, 2), 2, Standing.BOOKED, record)
     after = registry.records["ns/u"]
     assert record.info is not None
     assert after.info is not None

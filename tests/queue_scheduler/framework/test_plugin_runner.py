@@ -181,7 +181,7 @@ class TestWaiting:
         runner = PluginRunner([first, Waker("w"), second])
         runner.wait(WAITER, INFO, NO, second)
         assert (first.waiting, second.waiting) == ([], [WAITER])
-        assert runner.stirred() == [(first, "a"), (first, "b"), (second, "b")]
+        assert [plugin.name for plugin in runner.waking_in_turn] == ["f", "s"]
         assert runner.take_woken(anything_changed=True) == []
         runner.stop_waiting(WAITER)
         assert second.waiting == []

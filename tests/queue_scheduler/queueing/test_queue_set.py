@@ -134,9 +134,9 @@ class TestFirstWaiting:
         queues = set_of("p", "q")
         queues.enqueue(info("u1", "p"))
         queues.enqueue(info("u2", "q"))
-        queues.take_changed_heads()
+        queues.changed_heads.clear()
         queues.put(build_queue("q"), PRIORITY, (-1,))
-        assert queues.take_changed_heads() == ["a"]
+        assert list(queues.changed_heads) == ["a"]
         assert queues.first_waiting("a") == info("u2", "q").order_key
 
     def test_refused_or_not(self) -> None:
@@ -146,12 +146,14 @@ class TestFirstWaiting:
         line_of(queues, "q").refuse(info("u1", "q"), NO)
         assert queues.first_waiting("a") == info("u1", "q").order_key
 
-    def test_changes_are_told_once(self) -> None:
+    def test_quotas_with_another_first_unit_are_noted(self) -> None:
         queues = set_of("q")
         queues.enqueue(info("u1", "q", "b"))
         queues.enqueue(info("u2", "q", "a"))
-        assert queues.take_changed_heads() == ["a", "b"]
-        assert queues.take_changed_heads() == []
+        assert sorted(queues.changed_heads) == ["a", "b"]
+        queues.changed_heads.clear()
+        queues.withdraw(info("u1", "q", "b"))
+        assert sorted(queues.changed_heads) == ["b"]
 
 
 class TestTurns:
@@ -182,7 +184,7 @@ class TestTurns:
         assert queues.queue_ahead_of("p") == "q"
         line_of(queues, "q").refuse(info("q1", "q", "q"), NO)
         queues.refresh(line_of(queues, "q"), one_tree)
-        assert not queues.is_movable("q")
+        assert queues.queue_ahead_of("q") is None
         assert queues.take_wakes() == ("p",)
 
     def test_apart_both_are_woken(self) -> None:
@@ -248,5 +250,5 @@ def test_a_fork_is_independent() -> None:
     queues.validate(one_tree)
     twin.validate(one_tree)
     assert (queues.queues_of("a"), twin.queues_of("a")) == (("p",), ("q",))
-    assert (queues.is_movable("p"), twin.is_movable("p")) == (True, False)
+    assert (queues.queue_ahead_of("p"), twin.queue_ahead_of("p")) == ("", None)
     assert queues.take_wakes() == ("p",)
