@@ -1,7 +1,8 @@
 r"""Carries a decision out: one status patch, then confirm, or take back.
 
     Dequeue --> patch --> written               confirmed by the server's answer
-                      \-> conflict, gone        taken back; the fresh object decides
+                      \-> conflict, gone        taken back; the fresh object decides, and is read
+                                                where no watch brings it
                       \-> refused by the server taken back; the queue tries again after a pause
                       \-> unknown (time-out)    stays booked; the object is read, and decides
 
@@ -19,6 +20,7 @@ import structlog
 from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_record import Standing
 from shared_api.client.errors import ApiError, ApiFailure, Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import (
@@ -37,6 +39,9 @@ from shared_api.work_queue import WorkQueue
 
 REJECTED_PAUSE_SECONDS: Final = 5.0
 """After "forbidden" or "invalid" nothing changes by itself: somebody has to act."""
+
+CONFLICT_SECONDS: Final = 2.0
+"""The version that a write lost against comes by the watch; if it does not, it is read."""
 
 DROPPED_PAUSE_SECONDS: Final = 0.5
 """The lease left too little time for this write; the next moment tells."""
@@ -106,25 +111,37 @@ class DequeueCycle:
         self._writes.submit(write, lambda outcome: self._on_outcome(decision, outcome))
 
     def step(self) -> float | None:
-        """Read one unit whose write ended in the unknown; None when there is none."""
+        """Read one unit of which it is not known what the server holds; None: there is none."""
         decision = self._unsettled.try_get()
         if decision is None:
             return self._unsettled.seconds_until_ready()
+        if not self._shared.ask(Engine.is_open, decision) or self._settle(decision):
+            self._unsettled.forget(decision)
+        else:
+            self._unsettled.add_rate_limited(decision)
+        self._unsettled.done(decision)
+        return 0.0
+
+    def _settle(self, decision: Dequeue) -> bool:
+        """Read the unit and tell what it says; False: it can not be read yet."""
         namespace, _, name = decision.unit.partition("/")
         try:
             unit = self._read_unit(namespace, name)
         except NotFound:
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
-            self._unsettled.forget(decision)
+            return True
         except ApiFailure as failure:
             log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
-            self._unsettled.add_rate_limited(decision)
-        else:
-            self._note_written(unit)
-            self._shared.tell(Engine.on_written, decision, unit)
-            self._unsettled.forget(decision)
-        self._unsettled.done(decision)
-        return 0.0
+            return False
+        record = self._shared.ask(Engine.record, decision.unit)
+        lost_to_nobody = unit.metadata.resource_version == decision.resource_version
+        if record is not None and record.standing is Standing.STALE and lost_to_nobody:
+            log.warning("the server reports a conflict with nobody", unit=decision.unit)
+            self._pause(decision, REJECTED_PAUSE_SECONDS)
+            return True
+        self._note_written(unit)
+        self._shared.tell(Engine.on_written, decision, unit)
+        return True
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         match outcome:
@@ -139,22 +156,24 @@ class DequeueCycle:
             case Rejected() | Unknown():
                 self._unsettled.add(decision)
             case Dropped():
-                retry_at = self._clock.monotonic() + DROPPED_PAUSE_SECONDS
-                self._shared.tell(
-                    Engine.on_write_failed, decision, WriteFailure.REJECTED, retry_at=retry_at
-                )
+                self._pause(decision, DROPPED_PAUSE_SECONDS)
 
     def _take_back(self, decision: Dequeue, error: ApiError) -> None:
         if isinstance(error, Conflict):
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.CONFLICT)
+            self._unsettled.add_after(decision, CONFLICT_SECONDS)
         elif isinstance(error, NotFound):
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
         else:
             log.error("the server refuses the admission", unit=decision.unit, error=str(error))
-            retry_at = self._clock.monotonic() + REJECTED_PAUSE_SECONDS
-            self._shared.tell(
-                Engine.on_write_failed, decision, WriteFailure.REJECTED, retry_at=retry_at
-            )
+            self._pause(decision, REJECTED_PAUSE_SECONDS)
+
+    def _pause(self, decision: Dequeue, seconds: float) -> None:
+        """Take the decision back, and let its queue rest so long."""
+        retry_at = self._clock.monotonic() + seconds
+        self._shared.tell(
+            Engine.on_write_failed, decision, WriteFailure.REJECTED, retry_at=retry_at
+        )
 
 
 def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:

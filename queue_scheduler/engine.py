@@ -238,7 +238,7 @@ class Engine:
         If the unit is booked by it the decision stands, otherwise it is taken back and the unit
         decided again.
         """
-        record = self._decided(decision)
+        record = self._open(decision)
         if record is None or unit.metadata.uid != decision.uid:
             # Decided meanwhile by newer news, or made again under the same name.
             return self.on_queue_unit(unit)
@@ -253,11 +253,11 @@ class Engine:
         Args:
             decision: What could not be written.
             failure: What became of it. After CONFLICT the unit waits for its fresh object
-                (one that had come already would have ended the decision); after REJECTED the
-                queue rests until `retry_at`.
+                (one that had come already would have ended the decision); after REJECTED, which
+                may follow a CONFLICT, the queue rests until `retry_at`.
             retry_at: In the worker's clock.
         """
-        record = self._decided(decision)
+        record = self._open(decision)
         if record is None:
             return ()
         self._units.leave(record)
@@ -293,6 +293,10 @@ class Engine:
     def record(self, key: str) -> UnitRecord | None:
         """Return what is known of a unit."""
         return self._units.records.get(key)
+
+    def is_open(self, decision: Dequeue) -> bool:
+        """Say whether nothing is known of a decided unit that is newer than the decision."""
+        return self._open(decision) is not None
 
     def refusal_of(self, key: str) -> Refusal | None:
         """Return why a unit waits; None where it does not."""
@@ -419,9 +423,10 @@ class Engine:
             self._plugins.stop_waiting((line.name, number))
         self._units.changed_lines[line.name] = None
 
-    def _decided(self, decision: Dequeue) -> UnitRecord | None:
+    def _open(self, decision: Dequeue) -> UnitRecord | None:
+        """Return the unit of a decision about which nothing newer is known, or None."""
         record = self._units.records.get(decision.unit)
-        if record is None or record.standing is not Standing.DECIDED:
+        if record is None or record.standing not in {Standing.DECIDED, Standing.STALE}:
             return None
         # The same unit may have been decided again, from a newer version.
         known = record.unit.metadata

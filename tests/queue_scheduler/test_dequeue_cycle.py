@@ -6,6 +6,7 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Rest
 from queue_scheduler.dequeue_cycle import (
+    CONFLICT_SECONDS,
     DROPPED_PAUSE_SECONDS,
     REJECTED_PAUSE_SECONDS,
     DequeueCycle,
@@ -92,6 +93,48 @@ def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Li
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
     assert line.kit.phase("a") == "Dequeued"
+
+
+def test_after_a_conflict_the_object_is_read_where_no_watch_brings_it(line: Line) -> None:
+    line.start()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    line.kit.direct.patch("queueunits", "a", changed, namespace="default")
+    line.kit.send()
+    assert line.cycle.step() == CONFLICT_SECONDS
+    line.kit.clock.advance(CONFLICT_SECONDS)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_a_conflict_with_nobody_is_tried_again_after_a_pause(line: Line) -> None:
+    line.kit.server.faults.fail(409, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.clock.advance(CONFLICT_SECONDS)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
+    rest = line.kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until == line.kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
+    line.kit.clock.advance(REJECTED_PAUSE_SECONDS)
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_nothing_is_read_once_the_watch_has_told(line: Line) -> None:
+    line.start()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    line.kit.direct.patch("queueunits", "a", changed, namespace="default")
+    line.kit.send()
+    line.kit.learn("a")
+    line.kit.clock.advance(CONFLICT_SECONDS)
+    exhaust(line.cycle.step)
+    assert line.kit.noted == []
+    assert line.standing("a") is Standing.WAITING
 
 
 def test_a_unit_that_is_gone_gives_its_booking_back(line: Line) -> None:
