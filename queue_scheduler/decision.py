@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from shared_api.objects.meta import Uid
+from shared_api.resource_list import Amounts
 
 
 class Reason(StrEnum):
@@ -79,10 +80,17 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
-    """One future entry of `status.admissions`."""
+    """One future entry of `status.admissions`.
+
+    Attributes:
+        name: The pod set, or the name of the one entry of a unit without pod sets.
+        replicas: Pods that may run.
+        amounts: What all of them together ask for (base units).
+    """
 
     name: str
     replicas: int
+    amounts: Amounts
 
 
 class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -98,6 +106,9 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     quota: str
     grants: tuple[Grant, ...]
     wake: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.uid, self.resource_version))
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False, kw_only=True):

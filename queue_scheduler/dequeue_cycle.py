@@ -35,6 +35,7 @@ from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock, parse_time, rfc3339
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.resource_list import format_amounts
 from shared_api.work_queue import WorkQueue
 
 REJECTED_PAUSE_SECONDS: Final = 5.0
@@ -186,7 +187,13 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     status = status_of_move(unit, Phase.DEQUEUED, writer=Writer.SCHEDULER, now=now, message=message)
     status["lastAllocateTime"] = now
     status["admissions"] = [
-        {"name": grant.name, "replicas": grant.replicas, "running": 0} for grant in decision.grants
+        {
+            "name": grant.name,
+            "replicas": grant.replicas,
+            "running": 0,
+            "resources": format_amounts(grant.amounts),
+        }
+        for grant in decision.grants
     ]
     return {
         "metadata": {"resourceVersion": decision.resource_version},

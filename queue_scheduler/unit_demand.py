@@ -10,7 +10,7 @@ from __future__ import annotations
 from queue_scheduler.decision import Grant
 from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 from shared_api.objects.pod import ResourceQuantities
-from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, MAX_POD_SETS, QueueUnit
+from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, MAX_POD_SETS, Admission, QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
@@ -70,42 +70,57 @@ def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
 
     A unit without pod sets gets the one entry that upstream's readers expect.
     """
-    if not demand.pod_sets:
-        return (Grant(DEFAULT_REQUIREMENT, 1),)
-    return tuple([Grant(pod_set.name, pod_set.count) for pod_set in demand.pod_sets])
+    pod_sets = demand.pod_sets
+    if not pod_sets:
+        return (Grant(DEFAULT_REQUIREMENT, 1, demand.total),)
+    if len(pod_sets) == 1:
+        return (Grant(pod_sets[0].name, pod_sets[0].count, demand.total),)
+    return tuple(
+        [Grant(each.name, each.count, scale(each.per_pod, each.count)) for each in pod_sets]
+    )
 
 
 def admitted_amounts(unit: QueueUnit, demand: UnitDemand) -> Amounts:
     """Return what the unit's admissions grant it, less what it has given back.
 
-    Per pod set: (replicas - reclaimable) x request of a pod; where the admission is of no pod
-    set that the unit has, the `resources` that it records. A booked unit without admissions
-    (objects of old versions) counts whole.
+    Per admission the `resources` that it records, so that no edit of the spec changes what is
+    booked; where it records none, replicas x request of a pod of the set of that name. Of the
+    replicas those count that are not reclaimable. A booked unit without admissions (objects of
+    old versions) counts whole.
     """
     status = unit.status
-    if not status.admissions or (not status.reclaimable_pods and _is_whole(unit, demand)):
+    if not status.admissions:
         return demand.total
     reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
-    per_pod = {pod_set.name: pod_set.per_pod for pod_set in demand.pod_sets}
-    if not demand.pod_sets:
-        per_pod[DEFAULT_REQUIREMENT] = demand.total
     total: Amounts = {}
     for admission in status.admissions:
-        replicas = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
-        one = per_pod.get(admission.name)
-        granted = _recorded(admission.resources) if one is None else scale(one, replicas)
-        total = add(total, granted)
-    return total
+        left = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
+        granted = _granted(admission, left, demand)
+        total = add(total, granted) if total else granted
+    # One dict for all units of a class.
+    return demand.total if total == demand.total else total
 
 
-def _is_whole(unit: QueueUnit, demand: UnitDemand) -> bool:
-    granted = [(admission.name, admission.replicas) for admission in unit.status.admissions]
-    return granted == [(pod_set.name, pod_set.count) for pod_set in demand.pod_sets]
+def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
+    """Return what `left` of the admission's replicas were granted."""
+    recorded = _recorded(admission.resources)
+    if recorded:
+        if 0 < admission.replicas <= left:
+            return recorded
+        if not left:
+            return {}
+        # Rounded up: nothing that may still run goes unbooked.
+        return {key: -(-amount * left // admission.replicas) for key, amount in recorded.items()}
+    if not demand.pod_sets and admission.name == DEFAULT_REQUIREMENT:
+        return scale(demand.total, left)
+    per_pod = next((each.per_pod for each in demand.pod_sets if each.name == admission.name), {})
+    return scale(per_pod, left)
 
 
 def _recorded(resources: ResourceQuantities) -> Amounts:
-    """Amounts of an admission; what can not be read counts nothing."""
+    """Return the amounts that an admission records; what can not be read counts nothing."""
     try:
-        return maximum({}, parse_amounts(resources))
+        amounts = parse_amounts(resources)
     except QuantityError:
         return {}
+    return amounts if all(amount >= 0 for amount in amounts.values()) else maximum({}, amounts)

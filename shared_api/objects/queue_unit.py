@@ -177,7 +177,11 @@ class Admission(WireStruct, frozen=True):
     pending: Annotated[int | None, int64("Pods that exist and do not run yet.")] = None
     failed: Annotated[int | None, int64("Pods that failed.")] = None
     resources: Annotated[
-        ResourceQuantities, entries("What was granted, if not by pods.", most=MAX_RESOURCES)
+        ResourceQuantities,
+        entries(
+            "What was granted to all of them together, whatever the spec says later.",
+            most=MAX_RESOURCES,
+        ),
     ] = {}
     reclaim_state: Annotated[ReclaimState | None, part("What the scheduler asks back.")] = None
 

@@ -297,7 +297,7 @@ class LoadPlayer:
             resource_version=unit.metadata.resource_version,
             queue=planned.quota,
             quota=planned.quota,
-            grants=(Grant("main", 1),),
+            grants=(Grant("main", 1, {"cpu": 1000 * planned.cpu}),),
         )
         body = build_dequeue_patch(unit, decision, rfc3339(self._clock.now()))
         unit = self._client.patch(QUEUE_UNITS, NAMESPACE, planned.name, body, subresource="status")

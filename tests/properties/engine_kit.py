@@ -13,6 +13,7 @@ from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
+from queue_scheduler.unit_demand import build_demand, build_grants
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import Condition, ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
@@ -24,6 +25,7 @@ from shared_api.objects.queue_unit import (
     QueueUnit,
     QueueUnitSpec,
 )
+from shared_api.resource_list import format_amounts
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
     QUOTA_IS_PARENT,
@@ -159,9 +161,10 @@ def changed(unit: QueueUnit, version: int, phase: str = "", **status: Any) -> Qu
 
 def admitted(unit: QueueUnit, version: int, phase: str = "Dequeued") -> QueueUnit:
     """The unit as it is when a decision to start it has been written."""
-    sets = [(each.name, each.count) for each in unit.spec.pod_set]
-    granted = sets or [("koord-queue/default-requirement", 1)]
-    admissions = tuple(Admission(name=name, replicas=count) for name, count in granted)
+    admissions = tuple(
+        Admission(name=grant.name, replicas=grant.replicas, resources=format_amounts(grant.amounts))
+        for grant in build_grants(build_demand(unit))
+    )
     return changed(unit, version, phase, admissions=admissions)
 
 

@@ -73,7 +73,9 @@ def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None
     assert line.standing("a") is Standing.BOOKED
     unit = line.kit.unit("a")
     assert unit["status"]["phase"] == "Dequeued"
-    assert unit["status"]["admissions"] == [{"name": "main", "replicas": 1, "running": 0}]
+    assert unit["status"]["admissions"] == [
+        {"name": "main", "replicas": 1, "running": 0, "resources": {"cpu": "1"}}
+    ]
     assert unit["status"]["lastAllocateTime"] == unit["status"]["lastUpdateTime"]
     assert condition_of(unit, "Admitted")["status"] == "True"
     assert line.kit.writes() == 1
@@ -263,7 +265,7 @@ def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
     patch = build_dequeue_patch(unit, kit.dequeue(), Timestamp("2026-11-01T10:00:00Z"))
     assert patch["metadata"] == {"resourceVersion": unit.metadata.resource_version}
     assert patch["status"]["admissions"] == [
-        {"name": "head", "replicas": 1, "running": 0},
-        {"name": "workers", "replicas": 2, "running": 0},
+        {"name": "head", "replicas": 1, "running": 0, "resources": {"cpu": "1"}},
+        {"name": "workers", "replicas": 2, "running": 0, "resources": {"cpu": "2"}},
     ]
     assert patch["status"]["message"] == "admitted through queue team, charged to quota team"

@@ -76,7 +76,7 @@ def test_a_unit_that_fits_is_booked_at_once(cluster: Cluster) -> None:
         resource_version="7",
         queue="a",
         quota="a",
-        grants=(Grant(DEFAULT_REQUIREMENT, 1),),
+        grants=(Grant(DEFAULT_REQUIREMENT, 1, {"cpu": 3000}),),
     )
     assert cluster.plugin.used("a") == {"cpu": 3000}
     record = cluster.engine.record("ns/u")

@@ -101,8 +101,11 @@ def test_what_can_not_be_read(unit: QueueUnit, want: str) -> None:
 
 
 def test_the_whole_demand_is_granted() -> None:
-    assert build_grants(build_demand(PODS)) == (Grant("main", 2), Grant("worker", 4))
-    assert build_grants(build_demand(TOTAL)) == (Grant(DEFAULT_REQUIREMENT, 1),)
+    assert build_grants(build_demand(PODS)) == (
+        Grant("main", 2, {"cpu": 6000}),
+        Grant("worker", 4, {"cpu": 4000}),
+    )
+    assert build_grants(build_demand(TOTAL)) == (Grant(DEFAULT_REQUIREMENT, 1, {"cpu": 1500}),)
 
 
 WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4))
@@ -146,6 +149,36 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
             {"admissions": (*WHOLE, Admission(name="gone", replicas=7, resources={"cpu": "2"}))},
             12_000,
             id="a pod set that is gone: what was recorded",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": (Admission(name="main", replicas=2, resources={"cpu": "5"}),)},
+            5_000,
+            id="what was recorded, whatever the spec says",
+        ),
+        pytest.param(
+            PODS,
+            {
+                "admissions": (Admission(name="main", replicas=3, resources={"cpu": "1"}),),
+                "reclaimable_pods": (ReclaimablePod(name="main", count=1),),
+            },
+            667,
+            id="less what was given back of a record, rounded up",
+        ),
+        pytest.param(
+            PODS,
+            {
+                "admissions": (*WHOLE, Admission(name="gone", replicas=2, resources={"cpu": "1"})),
+                "reclaimable_pods": (ReclaimablePod(name="gone", count=2),),
+            },
+            10_000,
+            id="a record of which all is given back",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": (*WHOLE, Admission(name="gone", resources={"cpu": "1"}))},
+            10_000,
+            id="a record of no pods",
         ),
         pytest.param(
             PODS,
