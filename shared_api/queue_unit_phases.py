@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, StrEnum
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from shared_api.objects.meta import Condition, Timestamp, find_condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
@@ -43,6 +45,9 @@ class Phase(StrEnum):
     SCHED_SUCCEED = "SchedSucceed"
     SCHED_FAILED = "SchedFailed"
     TIMEOUT_BACKOFF = "TimeoutBackoff"
+
+
+_DEMAND_FIELDS: Final = frozenset({"podSet", "request", "resource"})
 
 
 class Writer(Enum):
@@ -156,6 +161,23 @@ def is_booked(unit: QueueUnit) -> bool:
     """Say whether the unit occupies quota by itself, living pods aside."""
     phase = phase_of(unit)
     return phase in BOOKED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
+
+
+def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
+    """Return a unit without its demand; None for one that waits, which starts with a good one only.
+
+    The schema leaves pod templates open, so that is what can not be read. What a started unit
+    occupies is written in its admissions, and that it has ended must be seen all the same.
+
+    Args:
+        body: Its decoded JSON.
+
+    Raises:
+        msgspec.ValidationError: Something else can not be read.
+    """
+    spec = {key: value for key, value in body["spec"].items() if key not in _DEMAND_FIELDS}
+    unit = msgspec.convert({**body, "spec": spec}, QueueUnit)
+    return unit if is_booked(unit) or phase_of(unit) in FINAL_PHASES else None
 
 
 def is_being_evicted(unit: QueueUnit) -> bool:

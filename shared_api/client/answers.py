@@ -128,7 +128,10 @@ _building: Final = threading.Lock()
 class AnswerReader(Generic[T]):
     """Reads answers about one type of object. Used from many threads."""
 
-    def __init__(self, object_type: type[T]) -> None:
+    def __init__(
+        self, object_type: type[T], salvage: Callable[[Any], T | None] | None = None
+    ) -> None:
+        self._salvage = salvage
         with _building:
             self._object = msgspec.json.Decoder(object_type)
             self._list = msgspec.json.Decoder(_ListOf[object_type])  # type: ignore[valid-type] # at run time it is one
@@ -199,8 +202,21 @@ class AnswerReader(Generic[T]):
         except msgspec.DecodeError as error:
             found = _identify(body)
             return DecodeFailure(
-                found.namespace, found.name, Uid(found.uid), found.resource_version, str(error)
+                found.namespace,
+                found.name,
+                Uid(found.uid),
+                found.resource_version,
+                str(error),
+                self._save(body),
             )
+
+    def _save(self, body: bytes | msgspec.Raw) -> T | None:
+        if self._salvage is None:
+            return None
+        try:
+            return self._salvage(msgspec.json.decode(_without_nulls(body)))
+        except msgspec.MsgspecError:
+            return None
 
 
 def read_json(body: bytes) -> Any:  # noqa: ANN401 - decoded JSON

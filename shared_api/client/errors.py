@@ -16,7 +16,7 @@ Errors of sockets, TLS and the HTTP parser stop at the transport and are chained
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -137,6 +137,8 @@ class DecodeFailure(msgspec.Struct, frozen=True):
     resource_version: str = ""
     error: str = ""
     """With the path to the field: "Expected `int`, got `str` - at `$.spec.priority`"."""
+    salvaged: Any = None
+    """The object without what can not be read, where its type has a use for that."""
 
 
 class UndecodableObject(ApiFailure):

@@ -78,6 +78,8 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
     kind: str
     namespaced: bool
     object_type: type[T]
+    salvage: Callable[[Any], T | None] | None = None
+    """Makes a readable object of the JSON of one that is not; None or msgspec's error: can not."""
 
     @property
     def api_version(self) -> str:
@@ -430,7 +432,7 @@ class ResourceClient:
     def _reader(self, resource_type: ResourceType[T]) -> AnswerReader[T]:
         reader = self._readers.get(resource_type.object_type)
         if reader is None:
-            reader = AnswerReader(resource_type.object_type)
+            reader = AnswerReader(resource_type.object_type, resource_type.salvage)
             self._readers[resource_type.object_type] = reader
         return reader
 

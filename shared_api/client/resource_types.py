@@ -15,6 +15,7 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import salvage_unit
 
 
 class OnlyMetadata(WireStruct, frozen=True):
@@ -33,6 +34,7 @@ QUEUE_UNITS: Final = ResourceType(
     "QueueUnit",
     namespaced=True,
     object_type=QueueUnit,
+    salvage=salvage_unit,
 )
 ELASTIC_QUOTAS: Final = ResourceType(
     "scheduling.sigs.k8s.io",

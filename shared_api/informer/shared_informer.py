@@ -317,7 +317,10 @@ class SharedInformer(Generic[T]):
         self._deliver(self.store.put_observed(item, force=self._rewound))
 
     def _keep(self, failure: DecodeFailure, *, listed: bool) -> None:
-        """Take in an object that cannot be read: its last good version goes on to count."""
+        """Take in an object that cannot be read.
+
+        What could be salvaged of it counts, else its last good version goes on to.
+        """
         key = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
         if not failure.name:
             self._unnamed += listed
@@ -326,9 +329,12 @@ class SharedInformer(Generic[T]):
         before = self._undecodable.get(key)
         if before is not None and before.resource_version == failure.resource_version:
             return  # a list shows again what the watch has shown
+        if failure.salvaged is not None:
+            self._put(failure.salvaged)
+        elif failure.name:
+            self._deliver(self.store.keep_observed(key, failure.uid, failure.resource_version))
         if failure.name:
             self._undecodable[key] = failure
-            self._deliver(self.store.keep_observed(key, failure.uid, failure.resource_version))
         if self._observer is not None:
             self._observer.on_decode_failure()
         log.warning("object cannot be read", resource=self._name, key=key, error=failure.error)

@@ -61,6 +61,24 @@ def test_a_restart_counts_what_is_booked_before_it_decides(world: SchedulerWorld
     assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
 
 
+def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWorld) -> None:
+    world.start()
+    world.add_quota(cpu=1)
+    world.settle()
+    world.add_unit("a")
+    world.settle(0.2)
+    broken = [{**world.unit("a")["spec"]["podSet"][0], "template": {"spec": {"containers": "x"}}}]
+    world.direct.patch("queueunits", "a", {"spec": {"podSet": broken}}, namespace="default")
+    world.add_unit("b")
+    world.settle()
+    world.start()
+    world.settle()
+    assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
+    world.finish("a")
+    world.settle(0.2)
+    assert world.phase("b") == "Dequeued"
+
+
 def test_a_system_at_rest_writes_nothing_and_a_restart_neither(world: SchedulerWorld) -> None:
     world.start()
     world.add_quota(cpu=1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, find_condition
 from shared_api.objects.queue_unit import (
     Admission,
     QueueUnit,
+    QueueUnitSpec,
     QueueUnitStatus,
     ReclaimablePod,
     RequeueState,
@@ -25,6 +27,7 @@ from shared_api.queue_unit_phases import (
     is_being_evicted,
     is_booked,
     phase_of,
+    salvage_unit,
     status_of_move,
     story_of,
     with_condition,
@@ -85,6 +88,37 @@ def evicted(status: str = "True", reason: str = "Preempted") -> Condition:
 )
 def test_what_is_booked(of: QueueUnit, want: bool) -> None:
     assert is_booked(of) is want
+
+
+@pytest.mark.parametrize(
+    ("status", "annotations", "is_worth_it"),
+    [
+        ({"phase": "Running"}, {}, True),
+        ({"phase": "Succeed"}, {}, True),
+        ({"phase": "Enqueued"}, {ADOPTED: "true"}, True),
+        ({"phase": "Enqueued"}, {}, False),
+        ({"phase": "TimeoutBackoff"}, {}, False),
+        ({}, {}, False),
+    ],
+)
+def test_of_started_units_all_but_the_demand_is_salvaged(
+    status: dict[str, str], annotations: dict[str, str], is_worth_it: bool
+) -> None:
+    body = {
+        "metadata": {"name": "a", "annotations": annotations},
+        "spec": {"queue": "q", "podSet": [{"name": "main", "template": {"spec": 3}}], "request": 7},
+        "status": status,
+    }
+    saved = salvage_unit(body)
+    assert (saved is not None) == is_worth_it
+    if saved is not None:
+        assert (saved.spec, saved.status.phase) == (QueueUnitSpec(queue="q"), status["phase"])
+
+
+def test_what_is_broken_elsewhere_is_not_salvaged() -> None:
+    body = {"metadata": {"name": "a"}, "spec": {"priority": "x"}, "status": {"phase": "Running"}}
+    with pytest.raises(msgspec.ValidationError):
+        salvage_unit(body)
 
 
 def test_an_eviction_is_under_way_until_the_unit_is_free() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared_api.client.answers import (
@@ -54,6 +55,25 @@ def encoded(value: Any) -> bytes:
 def test_an_object_that_does_not_fit_stays_alone(items: Any, want: Any) -> None:
     body = {"metadata": {"resourceVersion": "9", "continue": "c"}, "items": items}
     assert READER.read_page(encoded(body)) == Page(want, "9", "c")
+
+
+def salvage(body: Any) -> QueueUnit | None:
+    """Make an unreadable unit readable by its name: "b" is not worth it, "c" is beyond it."""
+    if body["metadata"]["name"] == "b":
+        return None
+    spec = {"priority": "higher"} if body["metadata"]["name"] == "c" else {}
+    return msgspec.convert({**body, "spec": spec}, QueueUnit)
+
+
+@pytest.mark.parametrize(("name", "is_saved"), [("a", True), ("b", False), ("c", False)])
+def test_what_can_be_salvaged_comes_with_the_failure(name: str, is_saved: bool) -> None:
+    bad = {**BAD, "metadata": {**BAD["metadata"], "name": name}}
+    [item] = (
+        AnswerReader(QueueUnit, salvage).read_page(encoded({"metadata": {}, "items": [bad]})).items
+    )
+    assert isinstance(item, DecodeFailure)
+    want = QueueUnit(metadata=msgspec.convert(bad["metadata"], ObjectMeta)) if is_saved else None
+    assert item.salvaged == want
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"metadata":{},"items":[3]}', b"", b"\xff"])

@@ -49,11 +49,14 @@ class FakeListWatch:
         self._record(kind, name, item)
         return item
 
-    def break_object(self, name: str, *, uid: str = "") -> DecodeFailure:
-        """Change an object so that it cannot be read any more."""
+    def break_object(self, name: str, *, uid: str = "", leaves_rest: bool = False) -> DecodeFailure:
+        """Change an object so that it cannot be read any more, or so that something is left."""
         kind: EventType = "MODIFIED" if name in self.items else "ADDED"
         meta = self._meta(name, uid, "")
-        failure = DecodeFailure("", name, meta.uid, meta.resource_version, "bad - at `$.spec`")
+        rest = Namespace(metadata=meta) if leaves_rest else None
+        failure = DecodeFailure(
+            "", name, meta.uid, meta.resource_version, "bad - at `$.spec`", rest
+        )
         self._record(kind, name, failure)
         return failure
 

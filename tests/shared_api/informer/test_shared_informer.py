@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_api.client.errors import DecodeFailure
 from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient, ResourceType, WatchEvent
+from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import NAMESPACES
-from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import PAGE_LIMIT
 from shared_api.informer.shared_informer import (
     FRESH_READ_PATIENCE_SECONDS,
@@ -23,69 +21,12 @@ from shared_api.informer.shared_informer import (
     InformerSettings,
     SharedInformer,
 )
-from shared_api.metrics import SharedMetrics
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.shared_api.informer.fake_list_watch import FakeListWatch, Listener
-
-THINGS = ResourceType(
-    group="", version="v1", plural="things", kind="Thing", namespaced=False, object_type=Namespace
-)
-NEVER_BLOCK = InformerSettings(wait_seconds=0.0)
-
-
-class Scene:
-    """An informer on one thread, its server, and one handler."""
-
-    def __init__(self, settings: InformerSettings = NEVER_BLOCK) -> None:
-        self.clock = VirtualClock(start=0)
-        self.server = FakeListWatch()
-        self.metrics = SharedMetrics(component="c", version="v", python_version="p")
-        self.informer = SharedInformer(
-            self.server,
-            THINGS,
-            clock=self.clock,
-            rng=random.Random(7),
-            settings=settings,
-            store=IndexedStore[Namespace](indexes={"team": lambda n: n.metadata.labels.values()}),
-            observer=self.metrics.informers.of_resource("things"),
-        )
-        self.listener = Listener()
-        self.informer.add_handler(self.listener)
-
-    def run(self, seconds: float = 0.0) -> list[str]:
-        """Step until nothing is left to do in this time; return what the handler heard."""
-        until = self.clock.monotonic() + seconds
-        for _ in range(100_000):
-            rest = self.informer.step()
-            self.informer.store.validate()
-            if rest > 0 and self.clock.monotonic() + rest > until:
-                break
-            self.clock.advance(rest)
-        else:
-            pytest.fail("the informer spins")
-        self.clock.advance(until - self.clock.monotonic())
-        return self.listener.take()
-
-    def relist(self) -> list[str]:
-        """Lose the watch together with what it would have brought, then list."""
-        self.server.watches[-1].silent = True
-        self.server.send_error(410, "Expired")
-        return self.run(1)
-
-    def count(self, name: str) -> float | None:
-        return self.metrics.registry.get_sample_value(
-            f"koord_queue_informer_{name}", {"resource": "things"}
-        )
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    scene = Scene()
-    yield scene
-    assert {item.metadata.key: item for item in scene.informer.store.list()} == scene.listener.state
+from tests.shared_api.informer.fake_list_watch import Listener
+from tests.shared_api.informer.informer_scene import NEVER_BLOCK, THINGS, Scene
 
 
 def test_handlers_hear_of_every_change_with_the_state_before(scene: Scene) -> None:
@@ -160,94 +101,6 @@ def test_a_handler_that_fails_neither_hides_the_event_nor_stops_the_informer() -
     assert scene.run() == ["->a@1"]
     assert second.heard == ["->a@1"]
     assert scene.count("handler_errors_total") == 1
-
-
-class TestUndecodable:
-    @pytest.fixture
-    def reports(self, scene: Scene) -> list[DecodeFailure]:
-        reports: list[DecodeFailure] = []
-        scene.informer.add_undecodable_handler(reports.append)
-        return reports
-
-    def test_its_last_good_version_goes_on_to_count(
-        self, scene: Scene, reports: list[DecodeFailure]
-    ) -> None:
-        good = scene.server.put("a")
-        scene.run()
-        failure = scene.server.break_object("a")
-        scene.server.put("b")
-        assert scene.run() == ["->b@3"]
-        assert (reports, scene.informer.store.get("a")) == ([failure], good)
-        assert scene.informer.undecodable() == {"a": failure}
-        assert scene.relist() == []
-        assert (len(reports), scene.count("decode_failures_total")) == (1, 1), "told once"
-
-    def test_repaired_it_is_an_ordinary_change(
-        self, scene: Scene, reports: list[DecodeFailure]
-    ) -> None:
-        scene.server.put("a")
-        scene.server.break_object("a")
-        scene.run()
-        scene.server.put("a")
-        assert scene.run() == ["->a@3"]
-        assert (len(reports), scene.informer.undecodable()) == (1, {})
-
-    def test_deleted_it_is_gone_by_watch_and_by_list(
-        self, scene: Scene, reports: list[DecodeFailure]
-    ) -> None:
-        for name in ("a", "b"):
-            scene.server.put(name)
-        scene.run()
-        for name in ("a", "b"):
-            scene.server.break_object(name)
-        scene.run()
-        scene.server.delete("a")
-        assert scene.run() == ["a@1>-"]
-        scene.server.watches[-1].silent = True
-        scene.server.delete("b")
-        assert scene.relist() == ["b@2>-"]
-        assert (len(reports), scene.informer.undecodable()) == (2, {})
-
-    def test_a_deletion_that_cannot_be_read_is_a_deletion(
-        self, scene: Scene, reports: list[DecodeFailure]
-    ) -> None:
-        scene.server.put("a")
-        scene.run()
-        scene.server.delete("a")
-        uid = scene.listener.state["a"].metadata.uid
-        broken = DecodeFailure("", "a", uid, "2", "bad")
-        scene.server.history[-1] = WatchEvent("DELETED", None, "2", undecodable=broken)
-        assert scene.run() == ["a@1>-"]
-        assert reports == [], "nobody needs to repair it any more"
-
-    def test_under_a_new_uid_the_old_object_is_gone(
-        self, scene: Scene, reports: list[DecodeFailure]
-    ) -> None:
-        scene.server.put("a")
-        scene.run()
-        scene.server.watches[-1].silent = True
-        scene.server.delete("a")
-        scene.server.break_object("a")
-        assert scene.relist() == ["a@1>-"]
-        assert len(reports) == 1
-
-    def test_one_without_a_name_costs_no_living_object(
-        self, scene: Scene, reports: list[DecodeFailure]
-    ) -> None:
-        scene.server.put("a")
-        scene.run()
-        scene.server.items["a"] = DecodeFailure(error="no metadata")
-        assert scene.relist() == []
-        assert (len(reports), scene.informer.undecodable()) == (1, {})
-
-    def test_a_report_that_fails_is_only_counted(self, scene: Scene) -> None:
-        def broken(failure: DecodeFailure) -> None:
-            raise ValueError(failure)
-
-        scene.informer.add_undecodable_handler(broken)
-        scene.server.break_object("a")
-        scene.run()
-        assert scene.count("handler_errors_total") == 1
 
 
 class TestOwnWrites:

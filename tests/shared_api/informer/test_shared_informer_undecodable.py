@@ -1,0 +1,107 @@
+"""Objects that cannot be read: what of them counts, and who hears of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_api.client.errors import DecodeFailure
+from shared_api.client.resource_client import WatchEvent
+from tests.shared_api.informer.informer_scene import Scene
+
+
+@pytest.fixture
+def reports(scene: Scene) -> list[DecodeFailure]:
+    reports: list[DecodeFailure] = []
+    scene.informer.add_undecodable_handler(reports.append)
+    return reports
+
+
+def test_its_last_good_version_goes_on_to_count(scene: Scene, reports: list[DecodeFailure]) -> None:
+    good = scene.server.put("a")
+    scene.run()
+    failure = scene.server.break_object("a")
+    scene.server.put("b")
+    assert scene.run() == ["->b@3"]
+    assert (reports, scene.informer.store.get("a")) == ([failure], good)
+    assert scene.informer.undecodable() == {"a": failure}
+    assert scene.relist() == []
+    assert (len(reports), scene.count("decode_failures_total")) == (1, 1), "told once"
+
+
+def test_what_is_left_of_it_counts(scene: Scene, reports: list[DecodeFailure]) -> None:
+    scene.server.put("a")
+    scene.run()
+    failure = scene.server.break_object("a", leaves_rest=True)
+    assert scene.run() == ["a@1>a@2"]
+    assert (reports, scene.informer.undecodable()) == ([failure], {"a": failure})
+    assert scene.relist() == []
+    assert len(reports) == 1, "told once"
+
+
+def test_repaired_it_is_an_ordinary_change(scene: Scene, reports: list[DecodeFailure]) -> None:
+    scene.server.put("a")
+    scene.server.break_object("a")
+    scene.run()
+    scene.server.put("a")
+    assert scene.run() == ["->a@3"]
+    assert (len(reports), scene.informer.undecodable()) == (1, {})
+
+
+def test_deleted_it_is_gone_by_watch_and_by_list(
+    scene: Scene, reports: list[DecodeFailure]
+) -> None:
+    for name in ("a", "b"):
+        scene.server.put(name)
+    scene.run()
+    for name in ("a", "b"):
+        scene.server.break_object(name)
+    scene.run()
+    scene.server.delete("a")
+    assert scene.run() == ["a@1>-"]
+    scene.server.watches[-1].silent = True
+    scene.server.delete("b")
+    assert scene.relist() == ["b@2>-"]
+    assert (len(reports), scene.informer.undecodable()) == (2, {})
+
+
+def test_a_deletion_that_cannot_be_read_is_a_deletion(
+    scene: Scene, reports: list[DecodeFailure]
+) -> None:
+    scene.server.put("a")
+    scene.run()
+    scene.server.delete("a")
+    uid = scene.listener.state["a"].metadata.uid
+    broken = DecodeFailure("", "a", uid, "2", "bad")
+    scene.server.history[-1] = WatchEvent("DELETED", None, "2", undecodable=broken)
+    assert scene.run() == ["a@1>-"]
+    assert reports == [], "nobody needs to repair it any more"
+
+
+def test_under_a_new_uid_the_old_object_is_gone(scene: Scene, reports: list[DecodeFailure]) -> None:
+    scene.server.put("a")
+    scene.run()
+    scene.server.watches[-1].silent = True
+    scene.server.delete("a")
+    scene.server.break_object("a")
+    assert scene.relist() == ["a@1>-"]
+    assert len(reports) == 1
+
+
+def test_one_without_a_name_costs_no_living_object(
+    scene: Scene, reports: list[DecodeFailure]
+) -> None:
+    scene.server.put("a")
+    scene.run()
+    scene.server.items["a"] = DecodeFailure(error="no metadata")
+    assert scene.relist() == []
+    assert (len(reports), scene.informer.undecodable()) == (1, {})
+
+
+def test_a_report_that_fails_is_only_counted(scene: Scene) -> None:
+    def broken(failure: DecodeFailure) -> None:
+        raise ValueError(failure)
+
+    scene.informer.add_undecodable_handler(broken)
+    scene.server.break_object("a")
+    scene.run()
+    assert scene.count("handler_errors_total") == 1
