@@ -9,8 +9,9 @@ Read in this order:
 4. ``queueing`` (what waits, and in which order), ``quota`` (whether it fits): what the
    engine stands on.
 5. ``framework``: the contract of plugins; ``plugins``: the ones that come along.
-6. ``shared_engine``, ``event_handlers``, ``queue_worker``, ``dequeue_cycle``, ``queue_reconciler``:
-   the shells that feed the engine and carry its decisions out.
+6. ``shared_engine``, ``event_handlers``, ``queue_worker``, ``dequeue_cycle``,
+   ``backoff_returns``, ``queue_reconciler``: the shells that feed the engine and carry its
+   decisions out.
 7. ``waiting_reporter``, ``queue_status``, ``metrics``, ``notice_events``: what people see of
    it in the cluster.
 8. ``insight``: refusals in words; ``debug_api``: the window to look in.

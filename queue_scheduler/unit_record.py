@@ -109,7 +109,7 @@ def judge(unit: QueueUnit) -> Standing | Refusal:
     if is_booked(unit):  # it was adopted
         return Standing.BOOKED
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
-        return Refusal(reason=Reason.IN_BACKOFF)
+        return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
     if unit.metadata.deletion_timestamp is not None:
         return Refusal(reason=Reason.INACTIVE, detail="the unit is being deleted")
     if unit.spec.active is False:
@@ -117,6 +117,12 @@ def judge(unit: QueueUnit) -> Standing | Refusal:
     if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":
         return Refusal(reason=Reason.BLOCKED_FOR_TEST)
     return Standing.WAITING
+
+
+def _return_time(unit: QueueUnit) -> str:
+    """Return until when a unit in backoff waits, as its object says; "" where it does not."""
+    state = unit.status.requeue_state
+    return (state.requeue_at or "") if state is not None else ""
 
 
 def is_in_flight(record: UnitRecord) -> bool:

@@ -3,7 +3,7 @@
 informers --> event_handlers --> shared_engine --> engine
 |
 queue_worker (one per queue) <--+--> dequeue_cycle --> write_dispatcher --> client
-queue_reconciler, queue_status, waiting_reporter, notice_events: beside the line
+backoff_returns, queue_reconciler, queue_status, waiting_reporter, notice_events: beside the line
 debug_api: questions
 """
 
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from queue_scheduler.backoff_returns import BackoffReturns
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.debug_api.access import ReviewedAccess, open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
@@ -217,6 +218,12 @@ class Scheduler:
         )
         self._build_unreadable(may_write)
         self._subscribe(EventHandlers(self._shared, self._workers, reporter.on_unit_seen))
+        run, due = self._work_queue("backoff-returns")
+        returns = BackoffReturns(
+            self._shared, self._dispatcher, self._units.note_written, may_write, self._clock, due
+        )
+        run(returns.step)
+        self._units.add_handler(returns.on_queue_unit)  # after the engine has been told
 
     def _build_unreadable(self, may_write: Callable[[], bool]) -> None:
         followed: dict[str, SharedInformer[Any]] = {

@@ -1,7 +1,7 @@
 """Refusals in words: the one place where numbers become text for a person.
 
 Two forms. The stable one goes into conditions and must not move while the reason stays: no
-amounts, only names. The full one goes into the debug API and carries every number.
+amounts, only names and fixed times. The full one goes into the debug API and carries every number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.NO_QUEUE: "queue {other} does not exist",
     Reason.INVALID_DEMAND: "{detail}",
     Reason.INACTIVE: "is not active (spec.active is false)",
-    Reason.IN_BACKOFF: "waits to be tried again",
+    Reason.IN_BACKOFF: "waits to be tried again at {time}",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",
     Reason.CHECKS_NOT_SERVED: "queue {other}: {detail} by this version",
     Reason.POLICY_NOT_SERVED: "queue {other}: {detail} in this version",
@@ -64,6 +64,7 @@ def stable_message(refusal: Refusal) -> str:
         resource=refusal.resource or "resources",
         other=refusal.other or "another quota",
         detail=refusal.detail,
+        time=refusal.detail or "once",
         quota_or_namespace=quota_or_namespace,
     )
 

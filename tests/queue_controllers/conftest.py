@@ -70,11 +70,17 @@ class Host:
 class World:
     """A cluster, and what a test does in it."""
 
-    def __init__(self, *, quotas: bool = True) -> None:
-        self.clock = VirtualClock()
-        self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
+    def __init__(
+        self, *, quotas: bool = True, beside: tuple[FakeApiServer, VirtualClock] | None = None
+    ) -> None:
+        """Make a cluster; `beside`: use the one that another program's test has made."""
+        if beside is None:
+            self.clock = VirtualClock()
+            self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
+            self.server.direct.create(QUEUE_UNIT.body())
+        else:
+            self.server, self.clock = beside
         self.direct = self.server.direct
-        self.direct.create(QUEUE_UNIT.body())
         if quotas:
             self.install_quotas()
         for name in ("team", "other"):

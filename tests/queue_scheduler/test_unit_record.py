@@ -21,9 +21,9 @@ from shared_api.objects.queue import (
     LabelSelector,
     LabelSelectorRequirement,
 )
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import QueueUnit, RequeueState
 from shared_api.well_known_labels import ADOPTED, BLOCK_FOR_TEST
-from tests.properties.engine_kit import build_queue, build_unit, changed, condition
+from tests.properties.engine_kit import build_queue, build_unit, changed, condition, moment
 
 UNIT = build_unit("u", "a")
 ADOPTED_UNIT = build_unit("u", "a", annotations={ADOPTED: "true"})
@@ -50,6 +50,20 @@ EVICTED = condition("Evicted", "True")
 def test_phases(phase: str, want: Standing | Refusal) -> None:
     unit = replace(UNIT, status=replace(UNIT.status, phase=phase))
     assert judge(unit) == want
+
+
+@pytest.mark.parametrize(
+    ("state", "detail"),
+    [
+        pytest.param(RequeueState(requeue_at=moment(9)), moment(9), id="until then"),
+        pytest.param(RequeueState(), "", id="no time"),
+        pytest.param(None, "", id="no requeue state"),
+    ],
+)
+def test_in_backoff_until_when(state: RequeueState | None, detail: str) -> None:
+    status = replace(UNIT.status, phase="TimeoutBackoff", requeue_state=state)
+    want = Refusal(reason=Reason.IN_BACKOFF, detail=detail)
+    assert judge(replace(UNIT, status=status)) == want
 
 
 @pytest.mark.parametrize(

@@ -70,3 +70,14 @@ def test_who_waits_behind_another_is_told_behind_whom() -> None:
 def test_no_quota_says_which_of_two_things_is_wrong(quota: str, says: str) -> None:
     said = Refusal(reason=Reason.NO_QUOTA, quota=quota, other="neighbour")
     assert says in stable_message(said)
+
+
+@pytest.mark.parametrize(
+    ("until", "says"),
+    [
+        ("2026-11-01T10:00:00Z", "waits to be tried again at 2026-11-01T10:00:00Z"),
+        ("", "waits to be tried again at once"),
+    ],
+)
+def test_a_backoff_says_until_when(until: str, says: str) -> None:
+    assert stable_message(Refusal(reason=Reason.IN_BACKOFF, detail=until)) == says
