@@ -96,7 +96,8 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
 class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The unit may start; its demand is booked already.
 
-    The shell writes the phase and answers with `Engine.on_written` or `on_write_failed`.
+    The shell writes the phase and answers with `Engine.on_written` or `on_write_failed`. With
+    `is_waited_for`, nobody else of its queue starts until its pods run.
     """
 
     unit: str
@@ -105,6 +106,7 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     queue: str
     quota: str
     grants: tuple[Grant, ...]
+    is_waited_for: bool = False
     wake: tuple[str, ...] = ()
 
     def __hash__(self) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine import Engine
@@ -31,10 +32,17 @@ from shared_api.client.write_dispatcher import (
     Write,
     Written,
 )
-from shared_api.objects.meta import Timestamp
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock, parse_time, rfc3339
-from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.queue_unit_phases import (
+    PODS_READY,
+    WAITED_FOR,
+    Phase,
+    Writer,
+    status_of_move,
+    with_condition,
+)
 from shared_api.resource_list import format_amounts
 from shared_api.work_queue import WorkQueue
 
@@ -183,6 +191,12 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     Guarded by the version that the decision was made on. The list of admissions is written
     whole: the scheduler is its only writer at this move.
     """
+    if decision.is_waited_for:
+        # The controllers do not know queues: by this they end a start that takes too long.
+        waits = f"queue {decision.queue} waits until its pods run"
+        awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
+        conditions = with_condition(unit.status.conditions, awaited, now=now)
+        unit = replace(unit, status=replace(unit.status, conditions=conditions))
     message = f"admitted through queue {decision.queue}, charged to quota {decision.quota}"
     status = status_of_move(unit, Phase.DEQUEUED, writer=Writer.SCHEDULER, now=now, message=message)
     status["lastAllocateTime"] = now

@@ -205,7 +205,7 @@ class Engine:
             return self._refuse(line, info, *refusal)
         # Who is asked in vain keeps his turn.
         self._units.queues.served(line)
-        return self._start(record, info)
+        return self._start(line, record, info)
 
     def _refuse(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, by: Plugin
@@ -215,7 +215,7 @@ class Engine:
         # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
         return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=self._pass_on())
 
-    def _start(self, record: UnitRecord, info: QueueUnitInfo) -> Dequeue:
+    def _start(self, line: SchedulingQueue, record: UnitRecord, info: QueueUnitInfo) -> Dequeue:
         units, unit = self._units, record.unit
         units.leave(record)
         units.bookings.note_reserved(info)
@@ -229,6 +229,7 @@ class Engine:
             queue=info.queue,
             quota=info.quota,
             grants=build_grants(info.demand),
+            is_waited_for=line.waits_for_pods,
             wake=self._settle(is_news=False),
         )
 

@@ -126,6 +126,9 @@ PODS_READY: Final = "PodsReady"
 FINISHED: Final = "Finished"
 EVICTED: Final = "Evicted"
 
+WAITED_FOR: Final = "WaitForPodsRunning"
+"""Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
+
 
 class IllegalMoveError(AssertionError):
     """Somebody tried a move that is not theirs: a bug in the caller, told with the story."""
@@ -183,6 +186,12 @@ def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
 def is_being_evicted(unit: QueueUnit) -> bool:
     """Say whether an eviction was asked for that nobody has carried out to its end."""
     return is_booked(unit) and is_condition_true(unit.status.conditions, EVICTED)
+
+
+def is_waited_for(unit: QueueUnit) -> bool:
+    """Say whether the queue of an admitted unit rests until the unit's pods run."""
+    condition = find_condition(unit.status.conditions, PODS_READY)
+    return condition is not None and condition.reason == WAITED_FOR
 
 
 def is_managed_by_controllers(unit: QueueUnit) -> bool:

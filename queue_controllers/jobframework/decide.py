@@ -55,6 +55,7 @@ from queue_controllers.jobframework.unit_status import (
     evict_unit,
     free_unit,
     move_unit,
+    running_timeout,
     set_condition,
 )
 from shared_api.objects.meta import Condition, is_condition_true
@@ -358,7 +359,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         )
         actions = (release, TellJob(reason="Resumed", message=message, type=EventType.WARNING))
     # With a time to run in, a look at what is released says when that is over.
-    settled = not view.settings.running_timeout_seconds
+    settled = not running_timeout(unit, view.settings)
     return Decision(actions=actions, memory=view.memory, settled=settled)
 
 
@@ -411,7 +412,7 @@ def _is_late(
     view: JobView, job: JobFacts, unit: QueueUnit
 ) -> tuple[PatchUnitStatus | None, float | None]:
     """Return the eviction of a job that has not come to run in time, or when that will be so."""
-    seconds, released_at = view.settings.running_timeout_seconds, job.released_at
+    seconds, released_at = running_timeout(unit, view.settings), job.released_at
     if not seconds or released_at is None or phase_of(unit) not in RELEASED_PHASES:
         return None, None
     if phase_of(unit) is Phase.RUNNING:

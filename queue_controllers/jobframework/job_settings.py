@@ -46,7 +46,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     full_pod_templates: bool = False
     """Units carry the whole pod template instead of the part that is read."""
     running_timeout_seconds: float = 0.0
-    """How long a released job may take until its pods run, before it is evicted; 0: for ever."""
+    """How long a released job may take until its pods run, before it is evicted; 0: for ever,
+    unless the queue waits for them (`unit_status.running_timeout`)."""
     backoff: Backoff = Backoff(base_seconds=BACKOFF_BASE_SECONDS, cap_seconds=BACKOFF_CAP_SECONDS)
     """How long an evicted unit waits whose eviction asks for a wait."""
 

@@ -18,6 +18,7 @@ from shared_api.queue_unit_phases import (
     Phase,
     Writer,
     condition_body,
+    is_waited_for,
     phase_of,
     status_of_move,
     with_condition,
@@ -35,6 +36,17 @@ DEACTIVATED: Final = "Deactivated"
 BACKOFF_TIMEOUT: Final = "BackoffTimeout"
 JOB_CHANGED: Final = "JobChanged"
 """Reasons of evictions; the first two are upstream's."""
+
+WAITED_FOR_SECONDS: Final = 600.0
+"""The time to run in where none is set and others of the queue wait for the pods: a job without
+pods must not hold up the line for ever."""
+
+
+def running_timeout(unit: QueueUnit, settings: JobSettings) -> float:
+    """Return how many seconds a released job may take until its pods run; 0: for ever."""
+    if settings.running_timeout_seconds:
+        return settings.running_timeout_seconds
+    return WAITED_FOR_SECONDS if is_waited_for(unit) else 0.0
 
 
 def move_unit(

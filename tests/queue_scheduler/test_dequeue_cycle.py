@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Rest
 from queue_scheduler.dequeue_cycle import (
@@ -269,3 +270,22 @@ def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
         {"name": "workers", "replicas": 2, "running": 0, "resources": {"cpu": "2"}},
     ]
     assert patch["status"]["message"] == "admitted through queue team, charged to quota team"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_patch_says_that_the_queue_waits_for_the_pods(kit: ShellKit, waits: bool) -> None:
+    unit = kit.add_unit("a")
+    decision = replace(kit.dequeue(), is_waited_for=waits)
+    patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
+    found = condition_of(patch, "PodsReady")
+    assert found == (
+        {
+            "type": "PodsReady",
+            "status": "False",
+            "reason": "WaitForPodsRunning",
+            "message": "queue team waits until its pods run",
+            "lastTransitionTime": "2026-11-01T10:00:00Z",
+        }
+        if waits
+        else {}
+    )

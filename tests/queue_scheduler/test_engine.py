@@ -230,6 +230,14 @@ def test_one_at_a_time_where_pods_are_waited_for(cluster: Cluster) -> None:
     assert cluster.run() == ["u2"]
 
 
+@pytest.mark.parametrize("waits", ["true", "false"])
+def test_a_decision_says_whether_the_queue_waits_for_its_pods(cluster: Cluster, waits: str) -> None:
+    cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: waits})
+    cluster.unit(build_unit("u1", "a"))
+    (decision,) = (each for each in cluster.workers.run() if isinstance(each, Dequeue))
+    assert decision.is_waited_for is (waits == "true")
+
+
 def test_a_queue_that_begins_to_wait_for_pods_finds_what_is_under_way(cluster: Cluster) -> None:
     cluster.unit(admitted(build_unit("u1", "a"), 2), build_unit("u2", "a"))
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})

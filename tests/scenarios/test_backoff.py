@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from queue_controllers.configuration import read_configuration
+from queue_controllers.jobframework.unit_status import WAITED_FOR_SECONDS
 from shared_api.process.clock import parse_time
 from tests.queue_controllers.conftest import World
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import condition_of
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
 
 pytestmark = pytest.mark.scenario
 
@@ -30,9 +31,9 @@ class Town:
         scheduling.add_quota("gold", cpu=2)
         self.pass_time(1.0)
 
-    def start(self) -> None:
+    def start(self, running_timeout: float = RUNNING_TIMEOUT) -> None:
         """Start both programs, in place of those before."""
-        options = {"job": {"runningTimeout": f"{RUNNING_TIMEOUT:g}s"}}
+        options = {"job": {"runningTimeout": f"{running_timeout:g}s"}}
         self.scheduling.start()
         self.jobs.start(configuration=read_configuration(options, {"job"}))
 
@@ -107,3 +108,21 @@ def test_a_backoff_outlives_both_programs(town: Town) -> None:
     town.let_pods_time_out()
     town.start()
     town.pass_until("Dequeued", 2 * FIRST_BACKOFF)
+
+
+def test_a_job_without_pods_does_not_hold_a_line_that_waits_for_them(town: Town) -> None:
+    town.start(running_timeout=0.0)
+    waits = {"metadata": {"annotations": {"koord-queue/wait-for-pods-running": "true"}}}
+    town.scheduling.direct.patch("queues", "gold", waits, namespace=QUEUE_NAMESPACE)
+    town.scheduling.direct.patch(
+        "elasticquotas", "gold", {"spec": {"max": {"cpu": 4}}}, namespace="default"
+    )
+    town.create_job()
+    town.pass_until("Dequeued", 5.0)
+    town.jobs.job("next")
+    town.pass_time(WAITED_FOR_SECONDS - 10.0)
+    assert (town.jobs.phase(), town.jobs.phase("next")) == ("Dequeued", "Enqueued")
+    town.pass_time(15.0)
+    town.jobs.end_pods(0)
+    town.pass_time(1.0)
+    assert (town.jobs.phase(), town.jobs.phase("next")) == ("TimeoutBackoff", "Dequeued")

@@ -18,6 +18,8 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     FINAL_PHASES,
     MOVES,
+    PODS_READY,
+    WAITED_FOR,
     IllegalMoveError,
     Phase,
     Writer,
@@ -26,6 +28,7 @@ from shared_api.queue_unit_phases import (
     is_adopted,
     is_being_evicted,
     is_booked,
+    is_waited_for,
     phase_of,
     salvage_unit,
     status_of_move,
@@ -126,6 +129,15 @@ def test_an_eviction_is_under_way_until_the_unit_is_free() -> None:
     assert is_being_evicted(unit("Enqueued", evicted(), adopted=True))
     assert not is_being_evicted(unit("TimeoutBackoff", evicted()))
     assert not is_being_evicted(unit("Running", evicted("False")))
+
+
+def test_a_unit_is_waited_for_until_it_runs_or_is_put_back() -> None:
+    awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR)
+    of = unit("Dequeued", awaited)
+    assert is_waited_for(of)
+    for to in (Phase.RUNNING, Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF, Phase.FAILED):
+        assert not is_waited_for(unit(to, *conditions_of(to, of.status.conditions, now=NOW)))
+    assert not is_waited_for(unit("Dequeued"))
 
 
 def test_an_adopted_unit_that_runs_is_adopted_until_it_is_evicted() -> None:
