@@ -1,9 +1,10 @@
 """What the nodes have together, as koord-scheduler counts it.
 
-The sum of `status.allocatable` over all nodes, cordoned and not-ready ones included, less what the
-annotation `node.koordinator.sh/reservation` takes off: its `resources`, with cpu replaced by the
-number of `reservedCPUs` where those are given, floored at 0, and only for the apply policies ""
-and "Default".
+The sum of `status.allocatable` over all nodes, cordoned and not-ready ones included, but not those
+that were being deleted when they were first seen; less what the annotation
+`node.koordinator.sh/reservation` takes off: its `resources`, with cpu replaced by the number of
+`reservedCPUs` where those are given, floored at 0, and only for the apply policies "" and
+"Default".
 
 Source: koordinator, pkg/util/transformer/node_transformer.go.
 """
@@ -47,6 +48,8 @@ class NodeCapacity:
     def on_node(self, node: Node) -> None:
         """Take a new or changed node."""
         name = node.metadata.name
+        if name not in self._nodes and node.metadata.deletion_timestamp is not None:
+            return
         self.on_node_gone(name)
         self._nodes[name] = allocatable(node)
         self._total = add(self._total, self._nodes[name])

@@ -3,9 +3,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import structs
 
 from queue_scheduler.quota.capacity import NodeCapacity, allocatable
-from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.meta import ObjectMeta, Timestamp
 from shared_api.objects.node import Node, NodeStatus
 from shared_api.well_known_labels import NODE_RESERVATION
 
@@ -26,6 +27,19 @@ def test_without_nodes_there_is_no_total() -> None:
     capacity.on_node(node("a", cpu="4"))
     capacity.on_node_gone("a")
     assert (capacity.total, NodeCapacity().total) == (None, None)
+
+
+def test_a_node_counts_until_it_is_gone_but_not_if_it_was_leaving_when_first_seen() -> None:
+    leaving = structs.replace(
+        node("a", cpu="4"),
+        metadata=ObjectMeta(name="a", deletion_timestamp=Timestamp("2026-11-01T10:00:00Z")),
+    )
+    capacity = NodeCapacity()
+    capacity.on_node(leaving)
+    assert capacity.total is None
+    capacity.on_node(node("a", cpu="4"))
+    capacity.on_node(leaving)
+    assert capacity.total == {"cpu": 4000}
 
 
 def test_the_total_follows_the_nodes() -> None:
