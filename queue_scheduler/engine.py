@@ -325,7 +325,7 @@ class Engine:
 
     def take_notices(self) -> list[Notice]:
         """Return, once, what users should read as events."""
-        notices = [*self._notices, *self._units.take_notices(), *self._plugins.take_notices()]
+        notices = [*self._notices, *self._plugins.take_notices()]
         self._notices.clear()
         return notices
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from queue_scheduler.bookings import Bookings
-from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
@@ -81,7 +81,6 @@ class UnitRegistry:
         self._held: Counter[str] = Counter()
         self._gone: set[Uid] = set()
         self._gone_before: set[Uid] = set()
-        self._notices: list[Notice] = []
 
     def unit(self, key: str) -> QueueUnit | None:
         """Return a unit as last seen."""
@@ -104,11 +103,6 @@ class UnitRegistry:
     def admitted_count(self, queue_name: str) -> int:
         """Return how many units that came through a queue occupy quota."""
         return self._admitted[queue_name]
-
-    def take_notices(self) -> list[Notice]:
-        """Return, once, what users should read as events."""
-        notices, self._notices = self._notices, []
-        return notices
 
     # --- placing ------------------------------------------------------------------------------
 
@@ -138,8 +132,6 @@ class UnitRegistry:
             demand = NO_DEMAND
             if verdict is not Standing.BOOKED:
                 verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
-                if before is None or before.hold != verdict:
-                    self._notice_invalid(unit, str(error))
         if verdict is Standing.BOOKED:
             self._place_booked(unit, version, demand, before)
         else:
@@ -430,12 +422,6 @@ class UnitRegistry:
             for record in self.records.values()
             if record.info is not None and record.info.queue == queue_name and is_in_flight(record)
         }
-
-    def _notice_invalid(self, unit: QueueUnit, note: str) -> None:
-        meta = unit.metadata
-        reason = Reason.INVALID_DEMAND
-        notice = Notice(kind="QueueUnit", key=meta.key, uid=meta.uid, reason=reason, note=note)
-        self._notices.append(notice)
 
     # --- copies -------------------------------------------------------------------------------
 

@@ -4,6 +4,10 @@ A unit that starts within two seconds gets no such write. After that the conditi
 `QuotaReserved=False` carries the reason, and is written again only when the reason is another.
 Numbers move all the time and live in the debug API. The writes go into the low lane and give
 way to every phase write.
+
+A reason that somebody has to mend is told by an event as well, when its condition is written: so
+once per change of the reason, in step with the low lane's rate, and never for what a unit lacks
+for a moment while quotas and queues arrive.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Any, Final
 
 import structlog
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.dequeue_cycle import WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import stable_message
@@ -37,6 +41,11 @@ SWEEP_SECONDS: Final = 5.0
 LEAST_REST_SECONDS: Final = 0.25
 """Between two steps: one thread wakes for all units whose two seconds end within it."""
 
+TOLD_REASONS: Final = frozenset(
+    {Reason.INVALID_DEMAND, Reason.NO_QUOTA, Reason.QUOTA_NOT_IN_QUEUE, Reason.NO_QUEUE}
+)
+"""What does not pass by itself: the unit, its quota or its queue must be mended."""
+
 UNITS_PER_STEP: Final = 200
 """Bounds the time between two looks at newer news."""
 
@@ -55,6 +64,7 @@ class WaitingReporter:
         shared: Asked why a unit waits.
         writes: Takes the patches.
         note_written: Takes what the server answered.
+        tell: Takes the notices that become events.
         may_write: False while this process does not lead.
     """
 
@@ -63,6 +73,7 @@ class WaitingReporter:
         shared: SharedEngine,
         writes: WriteSink,
         note_written: Callable[[QueueUnit], object],
+        tell: Callable[[Notice], None],
         may_write: Callable[[], bool],
         clock: Clock,
         due: WorkQueue[str],
@@ -70,6 +81,7 @@ class WaitingReporter:
         self._shared = shared
         self._writes = writes
         self._note_written = note_written
+        self._tell = tell
         self._may_write = may_write
         self._clock = clock
         self._due = due
@@ -77,6 +89,7 @@ class WaitingReporter:
         self._under_way: set[str] = set()
         self._swept: dict[str, int] = {}
         self._sweep_at = 0.0
+        self._report_from: float | None = None
 
     def on_unit_seen(self, key: str) -> None:
         """Look at this unit when it has had its two seconds. From any thread."""
@@ -87,6 +100,12 @@ class WaitingReporter:
         if not self._may_write():
             return SWEEP_SECONDS
         now = self._clock.monotonic()
+        if self._report_from is None:
+            # What came before has its two seconds from here on: nobody decided until then, and
+            # the queues of quotas are being made.
+            self._report_from = now + FIRST_REPORT_SECONDS
+        if now < self._report_from:
+            return self._report_from - now
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_SECONDS
             for changed in self._shared.ask(self._find_changed):
@@ -133,14 +152,16 @@ class WaitingReporter:
         body = build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now()))
         write = status_report(QUEUE_UNITS, meta.namespace, meta.name, body)
         self._under_way.add(key)
-        self._writes.submit(write, lambda outcome: self._on_outcome(key, outcome))
+        self._writes.submit(write, lambda outcome: self._on_outcome(key, refusal, outcome))
 
-    def _on_outcome(self, key: str, outcome: Outcome[Any]) -> None:
+    def _on_outcome(self, key: str, refusal: Refusal, outcome: Outcome[Any]) -> None:
         self._under_way.discard(key)
         match outcome:
             case Written(object=unit):
                 self._note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
+                if refusal.reason in TOLD_REASONS:
+                    self._tell(build_notice(unit, refusal))
             case Rejected(error=Conflict() | NotFound()):
                 pass  # the newer object brings it back here
             case Rejected(error=error):
@@ -156,6 +177,17 @@ def _is_reported(unit: QueueUnit, refusal: Refusal) -> bool:
         and condition.status == "False"
         and condition.reason == refusal.reason
         and condition.message == stable_message(refusal)
+    )
+
+
+def build_notice(unit: QueueUnit, refusal: Refusal) -> Notice:
+    """Return what the event says of a unit: the words of its condition."""
+    return Notice(
+        kind=QUEUE_UNITS.kind,
+        key=unit.metadata.key,
+        uid=unit.metadata.uid,
+        reason=refusal.reason.value,
+        note=stable_message(refusal),
     )
 
 

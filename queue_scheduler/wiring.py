@@ -192,9 +192,17 @@ class Scheduler:
     def _build_beside_the_line(self, queue_namespace: str) -> None:
         """Build what follows the decisions: reasons, queues of quotas, counts, events, metrics."""
         may_write = self._takeover.is_open
+        notices = NoticeEvents(self._shared, self._events, may_write, self._clock)
+        self._thread_of("notice-events", notices.step)
         run, due = self._work_queue("waiting-reporter")
         reporter = WaitingReporter(
-            self._shared, self._dispatcher, self._units.note_written, may_write, self._clock, due
+            self._shared,
+            self._dispatcher,
+            self._units.note_written,
+            notices.tell,
+            may_write,
+            self._clock,
+            due,
         )
         run(reporter.step)
         run, names = self._work_queue("queue-reconciler")
@@ -211,8 +219,6 @@ class Scheduler:
             self._shared, self._dispatcher, self._queues.note_written, may_write, self._clock
         )
         self._thread_of("queue-status", status.step)
-        notices = NoticeEvents(self._shared, self._events, may_write)
-        self._thread_of("notice-events", notices.step)
         self._program.metrics.registry.register(
             StateCollector(self._shared, lambda: self._shared.ask(read_quota_views))
         )

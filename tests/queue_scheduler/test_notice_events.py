@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+from structlog.testing import capture_logs
+
+from queue_scheduler.decision import Notice
 from queue_scheduler.engine import Engine
-from queue_scheduler.notice_events import LOOK_SECONDS, NoticeEvents, ObjectEvents
+from queue_scheduler.notice_events import (
+    FOLD_SECONDS,
+    LOOK_SECONDS,
+    MAX_LINES,
+    NoticeEvents,
+    ObjectEvents,
+)
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.meta import Uid
@@ -59,7 +69,7 @@ def test_a_follower_records_nothing(kit: ShellKit) -> None:
 
 def test_notices_are_passed_on_once(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write)
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
     kit.add_queue("odd", policy="Lottery")
     assert notices.step() == LOOK_SECONDS
     notices.step()
@@ -70,7 +80,7 @@ def test_notices_are_passed_on_once(kit: ShellKit) -> None:
 
 def test_a_follower_keeps_its_notices_for_the_day_it_leads(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write)
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
     kit.leads = False
     kit.add_queue("odd", policy="Lottery")
     notices.step()
@@ -80,9 +90,61 @@ def test_a_follower_keeps_its_notices_for_the_day_it_leads(kit: ShellKit) -> Non
     assert len(sent.told) == 1
 
 
+def notice_of(name: str, reason: str = "NoQueue", **more: Any) -> Notice:
+    key, note = f"default/{name}", "queue mine does not exist"
+    return Notice(kind="QueueUnit", key=key, uid=Uid(name), reason=reason, note=note, **more)
+
+
+def test_what_is_told_becomes_an_event_and_a_line_of_the_log(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    with capture_logs() as logs:
+        notices.tell(notice_of("a"))
+        notices.tell(notice_of("b", warning=False))
+        notices.step()
+        notices.step()
+    assert sent.told == [("QueueUnit", f"default/{name}", "NoQueue") for name in ("a", "b")]
+    assert sent.warnings == [True, False]
+    assert logs == [
+        {
+            "event": "object needs attention",
+            "log_level": level,
+            "kind": "QueueUnit",
+            "object": f"default/{name}",
+            "reason": "NoQueue",
+            "note": "queue mine does not exist",
+        }
+        for name, level in (("a", "warning"), ("b", "info"))
+    ]
+
+
+def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices.step()
+    with capture_logs() as logs:
+        for second in range(30):
+            for number in range(200):
+                notices.tell(notice_of(f"u{second}-{number}"))
+            notices.step()
+            kit.clock.advance(LOOK_SECONDS)
+        notices.tell(notice_of("other", "NoQuota"))
+        notices.step()
+        assert len(logs) == MAX_LINES + 1, "another reason has lines of its own"
+        kit.clock.advance(FOLD_SECONDS)
+        notices.step()
+        notices.tell(notice_of("later"))
+        notices.step()
+    assert len(sent.told) == 30 * 200 + 2
+    folded, later = logs[-2:]
+    assert (folded["kind"], folded["reason"]) == ("QueueUnit", "NoQueue")
+    assert folded["more"] == 30 * 200 - MAX_LINES
+    assert later["object"] == "default/later"
+
+
 def test_what_is_wrong_with_a_quota_is_told_on_that_quota(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write)
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
     for namespace in ("default", "other"):
         if namespace != "default":
             body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queue_scheduler import waiting_reporter
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.waiting_reporter import (
     FIRST_REPORT_SECONDS,
@@ -16,9 +16,9 @@ from queue_scheduler.waiting_reporter import (
     WaitingReporter,
     build_waiting_patch,
 )
-from shared_api.client.errors import NotFound
+from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import ELASTIC_QUOTAS
-from shared_api.client.writes import Rejected
+from shared_api.client.writes import Rejected, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit
@@ -31,10 +31,12 @@ class Desk:
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
+        self.told: list[Notice] = []
         self.reporter = WaitingReporter(
             kit.shared,
             kit.dispatcher,
             kit.note_written,
+            self.told.append,
             kit.may_write,
             kit.clock,
             kit.work_queue(),
@@ -54,6 +56,18 @@ class Desk:
             self.reporter.step()
             self.kit.send()
             self.kit.clock.advance(0.1)
+
+
+def reporter_of(kit: ShellKit, writes: HeldWrites, told: list[Notice]) -> WaitingReporter:
+    return WaitingReporter(
+        kit.shared,
+        writes,
+        kit.note_written,
+        told.append,
+        kit.may_write,
+        kit.clock,
+        kit.work_queue(),
+    )
 
 
 @pytest.fixture
@@ -150,9 +164,7 @@ def test_a_follower_writes_nothing(desk: Desk) -> None:
 
 def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
     held = HeldWrites()
-    reporter = WaitingReporter(
-        kit.shared, held, kit.note_written, kit.may_write, kit.clock, kit.work_queue()
-    )
+    reporter = reporter_of(kit, held, told=[])
     kit.leads = False
     reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
     kit.clock.advance(10.0)
@@ -165,11 +177,10 @@ def test_reports_wait_as_keys_while_many_are_under_way(
 ) -> None:
     monkeypatch.setattr(waiting_reporter, "MAX_UNDER_WAY", 2)
     held = HeldWrites()
-    reporter = WaitingReporter(
-        kit.shared, held, kit.note_written, kit.may_write, kit.clock, kit.work_queue()
-    )
+    reporter = reporter_of(kit, held, told=[])
     for name in ("a", "b", "c"):
         reporter.on_unit_seen(kit.add_unit(name, quota="nowhere").metadata.key)
+    assert reporter.step() == FIRST_REPORT_SECONDS
     kit.clock.advance(FIRST_REPORT_SECONDS)
     assert reporter.step() == LEAST_REST_SECONDS
     assert len(held.writes) == 2
@@ -206,6 +217,86 @@ def test_a_write_of_unknown_outcome_is_looked_at_again(desk: Desk) -> None:
     assert desk.kit.reason("big") == ""
     desk.pass_time(SWEEP_SECONDS + 1.0)
     assert desk.kit.reason("big") == "OverQuotaMax"
+
+
+def told_of(desk: Desk) -> list[tuple[str, str, str]]:
+    return [(notice.kind, notice.key, notice.reason) for notice in desk.told]
+
+
+def test_what_somebody_has_to_mend_is_told_once(desk: Desk) -> None:
+    desk.kit.add_quota("other", 4)
+    desk.add_unit("invalid", cpu=-1)
+    desk.add_unit("lost", quota="nowhere")
+    desk.add_unit("astray", queue="other")
+    desk.add_unit("queueless", queue="none")
+    desk.add_unit("big", cpu=9)
+    desk.pass_time(60.0)
+    for name in ("invalid", "lost", "astray", "queueless", "big"):
+        desk.reporter.on_unit_seen(desk.kit.learn(name).metadata.key)
+    desk.pass_time(60.0)
+    assert told_of(desk) == [
+        ("QueueUnit", "default/invalid", "InvalidDemand"),
+        ("QueueUnit", "default/lost", "NoQuota"),
+        ("QueueUnit", "default/astray", "QuotaNotInQueue"),
+        ("QueueUnit", "default/queueless", "NoQueue"),
+    ]
+    for notice in desk.told:
+        unit = desk.kit.unit(notice.key.removeprefix("default/"))
+        assert notice.note == unit["status"]["message"]
+        assert notice.uid == unit["metadata"]["uid"]
+
+
+def test_another_reason_is_told_again(desk: Desk) -> None:
+    desk.add_unit("lost", quota="late", queue="shared")
+    desk.pass_time(3.0)
+    desk.kit.add_quota("late", 4)
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert [reason for _, _, reason in told_of(desk)] == ["NoQuota", "NoQueue"]
+
+
+def test_what_is_not_written_is_not_told(kit: ShellKit) -> None:
+    """Another replica, or a newer object: whoever writes it tells it."""
+    held, told = HeldWrites(), list[Notice]()
+    reporter = reporter_of(kit, held, told)
+    reporter.step()
+    reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
+    kit.clock.advance(FIRST_REPORT_SECONDS)
+    reporter.step()
+    held.settle(Rejected(Conflict(409)))
+    assert len(held.writes) == 1
+    assert told == []
+
+
+def test_a_queue_that_goes_is_told_no_faster_than_it_is_written(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_reporter, "MAX_UNDER_WAY", 2)
+    held, told = HeldWrites(), list[Notice]()
+    reporter = reporter_of(kit, held, told)
+    reporter.step()
+    units = [kit.add_unit(f"u{number}", cpu=9) for number in range(10)]
+    kit.shared.tell(Engine.on_queue_gone, "team")
+    for unit in units:
+        reporter.on_unit_seen(unit.metadata.key)
+    kit.clock.advance(FIRST_REPORT_SECONDS)
+    for number in range(5):
+        reporter.step()
+        assert len(told) == number
+        held.settle(Written(units[number]))
+
+
+def test_who_was_there_before_this_process_decides_has_two_seconds_from_then_on(
+    desk: Desk,
+) -> None:
+    desk.kit.leads = False
+    desk.add_unit("early", quota="late")
+    desk.pass_time(SWEEP_SECONDS)
+    desk.kit.leads = True
+    desk.pass_time(FIRST_REPORT_SECONDS - 0.2)
+    desk.kit.add_quota("late", 4)
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS)
+    assert desk.kit.writes() == 0
+    assert desk.told == []
 
 
 def test_the_patch_says_reason_and_words_without_numbers() -> None:

@@ -5,50 +5,30 @@ Every story ends with a good unit of a good quota that starts: nobody else notic
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from shared_api.client.errors import Invalid
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
-from shared_api.leader_election import LeaderElector, LeaseSettings
-from shared_api.lease_lock import ApiLeaseLock
 from shared_api.testing.object_builders import (
     elastic_quota_body,
     namespace_body,
     pod_set,
     queue_body,
 )
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUOTA_CRD, condition_of
+from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.scenarios.bad_input_kit import (
+    TOLD_SECONDS,
+    Logs,
+    assert_all_else_goes_on,
+    warning_of,
+    warnings_of,
+)
 
 pytestmark = pytest.mark.scenario
 
-TOLD_SECONDS = 10.0
-"""By then reason, condition and event are there: two seconds of patience, and one sweep."""
-
 ABSURD = "9e999999999"
-
-
-@pytest.fixture
-def world() -> Iterator[SchedulerWorld]:
-    """A scheduler in `max` mode, and a quota `team` of 4 cpu."""
-    with running_world() as world:
-        world.start()
-        world.add_quota()
-        world.settle()
-        yield world
-
-
-def assert_all_else_goes_on(world: SchedulerWorld) -> None:
-    """A unit of another quota starts at once."""
-    world.add_quota("good", cpu=1)
-    world.add_unit("good-unit", "good")
-    world.settle(1.0)
-    assert world.phase("good-unit") == "Dequeued"
 
 
 def template(**spec: Any) -> dict[str, Any]:
@@ -74,7 +54,7 @@ def requesting(amount: Any, resource: str = "cpu") -> dict[str, Any]:
     ],
 )
 def test_a_unit_whose_demand_can_not_be_read_is_told_and_in_nobodys_way(
-    world: SchedulerWorld, pods: dict[str, Any], says: str
+    logs: Logs, world: SchedulerWorld, pods: dict[str, Any], says: str
 ) -> None:
     world.add_unit("bad", podSet=[pods], priority=9)
     world.add_unit("next")
@@ -86,6 +66,7 @@ def test_a_unit_whose_demand_can_not_be_read_is_told_and_in_nobodys_way(
     assert says in message
     assert len(message) < 1000
     assert world.note("bad", "InvalidDemand") == message
+    assert warning_of(logs, "bad", "InvalidDemand") == message
     assert world.phase("next") == "Dequeued"
     assert_all_else_goes_on(world)
 
@@ -99,13 +80,14 @@ def test_a_unit_whose_demand_can_not_be_read_is_told_and_in_nobodys_way(
     ],
 )
 def test_a_total_that_can_not_be_read_names_its_field(
-    world: SchedulerWorld, spec: dict[str, Any], says: str
+    logs: Logs, world: SchedulerWorld, spec: dict[str, Any], says: str
 ) -> None:
     world.add_unit("bad", podSet=None, **spec)
     world.settle(TOLD_SECONDS)
     assert world.reason("bad") == "InvalidDemand"
     assert says in condition_of(world.unit("bad"), "QuotaReserved")["message"]
     assert says in world.note("bad", "InvalidDemand")
+    assert says in warning_of(logs, "bad", "InvalidDemand")
     assert_all_else_goes_on(world)
 
 
@@ -148,13 +130,14 @@ def test_what_the_schema_can_refuse_is_refused_with_its_path(
     ],
 )
 def test_a_unit_that_does_not_fit_its_type_is_told_with_the_path(
-    world: SchedulerWorld, pods: dict[str, Any], path: str
+    logs: Logs, world: SchedulerWorld, pods: dict[str, Any], path: str
 ) -> None:
     world.add_unit("bad", podSet=[pods])
     world.settle(TOLD_SECONDS)
     assert world.reason("bad") == "Unreadable"
     assert path in condition_of(world.unit("bad"), "QuotaReserved")["message"]
     assert path in world.note("bad", "Unreadable")
+    assert path in warnings_of(logs, "object cannot be read")[0]
     assert_all_else_goes_on(world)
     fix = {"spec": {"podSet": [pod_set()]}}
     world.direct.patch("queueunits", "bad", fix, namespace="default")
@@ -237,12 +220,17 @@ def test_a_template_of_200_kilobytes(world: SchedulerWorld) -> None:
     ],
 )  # fmt: skip
 def test_a_quota_that_makes_no_sense_is_told_and_hurts_only_its_own(
-    world: SchedulerWorld, quotas: list[dict[str, Any]], about: str, event: str, reason: str
+    logs: Logs,
+    world: SchedulerWorld,
+    quotas: list[dict[str, Any]],
+    about: str,
+    event: str,
+    reason: str,
 ) -> None:
     world.direct.create_all(quotas)
     world.add_unit("concerned", "x")
     world.settle(TOLD_SECONDS)
-    assert (about, event) in world.events()
+    assert warning_of(logs, about, event) == world.note(about, event)
     if reason:
         assert world.phase("concerned") == "Enqueued"
         assert world.reason("concerned")
@@ -251,11 +239,12 @@ def test_a_quota_that_makes_no_sense_is_told_and_hurts_only_its_own(
     assert_all_else_goes_on(world)
 
 
-def test_a_quota_of_the_wrong_type_is_told(world: SchedulerWorld) -> None:
+def test_a_quota_of_the_wrong_type_is_told(logs: Logs, world: SchedulerWorld) -> None:
     body = elastic_quota_body("odd")
     world.direct.create({**body, "spec": {"max": {"cpu": ["1"]}}})
     world.settle(TOLD_SECONDS)
     assert "$.spec.max[...]" in world.note("odd", "Unreadable")
+    assert "$.spec.max[...]" in warnings_of(logs, "object cannot be read")[0]
     assert_all_else_goes_on(world)
 
 
@@ -269,7 +258,7 @@ def test_a_quota_that_is_repaired_admits(world: SchedulerWorld) -> None:
     assert world.phase("waiting") == "Dequeued"
 
 
-def test_two_quotas_of_one_name_the_younger_is_told(world: SchedulerWorld) -> None:
+def test_two_quotas_of_one_name_the_younger_is_told(logs: Logs, world: SchedulerWorld) -> None:
     world.direct.create(namespace_body("elsewhere"))
     world.clock.advance(60.0)
     world.add_quota("team", cpu=100, namespace="elsewhere")
@@ -280,12 +269,36 @@ def test_two_quotas_of_one_name_the_younger_is_told(world: SchedulerWorld) -> No
         if event["reason"] == "DuplicateName"
     ]
     assert told == ["elsewhere"]
+    assert warning_of(logs, "team", "DuplicateName")
     world.add_unit("big", cpu=5)
     world.settle(TOLD_SECONDS)
     assert world.reason("big") == "OverQuotaMax"
 
 
-def test_a_quota_deleted_with_units_in_it(world: SchedulerWorld) -> None:
+def test_a_unit_of_a_quota_that_is_not_there(logs: Logs, world: SchedulerWorld) -> None:
+    world.add_unit("lost", "nowhere")
+    world.settle(TOLD_SECONDS)
+    assert world.reason("lost") == "NoQuota"
+    assert "nowhere" in world.note("lost", "NoQuota")
+    assert warning_of(logs, "lost", "NoQuota") == world.note("lost", "NoQuota")
+    assert_all_else_goes_on(world)
+
+
+def test_what_comes_in_any_order_before_the_start_is_not_told(logs: Logs) -> None:
+    """Its queue is made as soon as this process leads."""
+    with running_world() as world:
+        world.add_unit("early", "late", cpu=9)
+        world.add_quota("late")
+        replica = Follower()
+        world.start(leadership=replica, settle_seconds=TOLD_SECONDS)
+        replica.leads = True
+        world.settle(TOLD_SECONDS)
+        assert world.reason("early") == "OverQuotaMax"
+        assert world.events() == set()
+        assert [line for line in logs if line["log_level"] != "info"] == []
+
+
+def test_a_quota_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> None:
     world.add_unit("run", cpu=4)
     world.settle()
     world.add_unit("wait")
@@ -294,6 +307,8 @@ def test_a_quota_deleted_with_units_in_it(world: SchedulerWorld) -> None:
     world.direct.delete("elasticquotas", "team", "default")
     world.settle(TOLD_SECONDS)
     assert world.reason("wait") == "NoQuota"
+    assert "team" in world.note("wait", "NoQuota")
+    assert warning_of(logs, "wait", "NoQuota") == world.note("wait", "NoQuota")
     assert world.phase("run") == "Dequeued"
     assert_all_else_goes_on(world)
     world.add_quota()
@@ -307,7 +322,7 @@ def test_a_quota_deleted_with_units_in_it(world: SchedulerWorld) -> None:
 # --- queues -----------------------------------------------------------------------------------
 
 
-def test_a_queue_deleted_with_units_in_it(world: SchedulerWorld) -> None:
+def test_a_queue_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> None:
     """One that a person made: nobody makes it again."""
     takes = {"annotations": {"koord-queue/available-quota-in-queue": "*"}}
     world.direct.create(queue_body("mine", metadata=takes))
@@ -317,17 +332,34 @@ def test_a_queue_deleted_with_units_in_it(world: SchedulerWorld) -> None:
     world.direct.delete("queues", "mine", QUEUE_NAMESPACE)
     world.settle(TOLD_SECONDS)
     assert world.reason("wait") == "NoQueue"
-    assert "mine" in condition_of(world.unit("wait"), "QuotaReserved")["message"]
+    message = condition_of(world.unit("wait"), "QuotaReserved")["message"]
+    assert "mine" in message
+    assert world.note("wait", "NoQueue") == message
+    assert warning_of(logs, "wait", "NoQueue") == message
     assert_all_else_goes_on(world)
 
 
-def test_an_unknown_policy_leaves_the_last_good_one_in_force(world: SchedulerWorld) -> None:
+def test_a_unit_of_a_queue_that_does_not_take_its_quota(logs: Logs, world: SchedulerWorld) -> None:
+    world.direct.create(queue_body("mine"))
+    world.add_unit("astray", queue="mine")
+    world.add_unit("lost", queue="nowhere")
+    world.settle(TOLD_SECONDS)
+    for name, reason in (("astray", "QuotaNotInQueue"), ("lost", "NoQueue")):
+        assert world.reason(name) == reason
+        assert warning_of(logs, name, reason) == world.note(name, reason)
+    assert_all_else_goes_on(world)
+
+
+def test_an_unknown_policy_leaves_the_last_good_one_in_force(
+    logs: Logs, world: SchedulerWorld
+) -> None:
     patch = {"spec": {"queuePolicy": "Lottery"}}
     world.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
     world.settle(TOLD_SECONDS)
     ready = condition_of(world.queue(), "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "UnknownPolicy")
     assert "Priority stays in force" in world.note("team", "UnknownPolicy")
+    assert "Priority stays in force" in warning_of(logs, "team", "UnknownPolicy")
     world.add_unit("big", cpu=9, priority=5)
     world.add_unit("small")
     world.settle()
@@ -336,107 +368,3 @@ def test_an_unknown_policy_leaves_the_last_good_one_in_force(world: SchedulerWor
     world.direct.patch("queues", "team", good, namespace=QUEUE_NAMESPACE)
     world.settle(TOLD_SECONDS)
     assert condition_of(world.queue(), "Ready")["status"] == "True"
-
-
-# --- the cluster ------------------------------------------------------------------------------
-
-
-def test_the_api_server_is_down_at_the_start() -> None:
-    with running_world() as world:
-        world.add_quota()
-        world.add_unit("early")
-        world.server.go_down()
-        world.start(settle_seconds=60.0)
-        assert world.scheduler is not None
-        assert not all(check()[0] for check in world.scheduler.ready_checks().values())
-        world.server.come_up()
-        world.settle(10.0)
-        assert all(check()[0] for check in world.scheduler.ready_checks().values())
-        assert world.phase("early") == "Dequeued"
-
-
-def test_the_api_server_is_down_for_a_minute(world: SchedulerWorld) -> None:
-    world.add_unit("first", cpu=4)
-    world.settle()
-    world.server.go_down()
-    world.settle(60.0)
-    world.add_unit("second", cpu=4)  # it comes back with news
-    world.finish("first")
-    world.server.come_up()
-    world.settle(10.0)
-    assert world.phase("second") == "Dequeued"
-    assert_all_else_goes_on(world)
-
-
-def test_a_unit_that_is_being_written_when_the_server_goes_down(world: SchedulerWorld) -> None:
-    """It is booked once, whatever became of the write."""
-    world.add_unit("a", cpu=3)
-    world.add_unit("b", cpu=3)
-    world.server.faults.lose_answer(times=30)
-    world.settle(5.0)
-    world.server.faults.clear()
-    world.settle(15.0)
-    phases = sorted(world.phase(name) for name in ("a", "b"))
-    assert phases == ["Dequeued", "Enqueued"]
-
-
-def test_the_quota_kind_is_missing_and_comes() -> None:
-    with running_world(quotas=False) as world:
-        world.start()
-        assert world.scheduler is not None
-        assert all(check()[0] for check in world.scheduler.ready_checks().values())
-        world.add_unit("early")
-        world.settle(TOLD_SECONDS)
-        assert world.reason("early") == "NoQuota"
-        world.direct.create(QUOTA_CRD)
-        world.add_quota()
-        world.settle(TOLD_SECONDS)
-        assert world.phase("early") == "Dequeued"
-
-
-@pytest.mark.parametrize("seconds", [3600.0, -3600.0, 10 * 365 * 86400.0])
-def test_the_clock_jumps(world: SchedulerWorld, seconds: float) -> None:
-    """Order is by the server's creation times; what is measured is measured elsewhere."""
-    world.add_unit("first", cpu=4)
-    world.settle()
-    world.add_unit("older", cpu=4)
-    world.settle(2.0)
-    world.clock.jump_wall_clock(seconds)
-    world.add_unit("younger", cpu=4)
-    world.settle(TOLD_SECONDS)
-    world.finish("first")
-    world.settle(1.0)
-    want = {"older": "Dequeued", "younger": "Enqueued"}
-    if seconds < 0:  # the server's clock jumped too: by its own times the other one is older
-        want = {"older": "Enqueued", "younger": "Dequeued"}
-    assert {name: world.phase(name) for name in want} == want
-
-
-def test_the_clock_jumps_and_the_leader_stays_the_leader(world: SchedulerWorld) -> None:
-    """Leases are judged by what was observed, on the monotonic clock."""
-
-    def elector(name: str) -> LeaderElector:
-        rng = random.Random(name)
-        flow = FlowControl(0, 1, world.clock)
-        client = ResourceClient(world.server, flow=flow, clock=world.clock, rng=rng)
-        lock = ApiLeaseLock(client, "default", "lease")
-        return LeaderElector(
-            lock,
-            name,
-            LeaseSettings(),
-            clock=world.clock,
-            rng=rng,
-            on_started_leading=lambda: None,
-            on_stopped_leading=lambda _: None,
-        )
-
-    first, second = elector("first"), elector("second")
-    first.step()
-    for jump in (7200.0, -7200.0, 86400.0, 0.0):
-        world.clock.jump_wall_clock(jump)
-        for _ in range(20):
-            world.clock.advance(2.0)
-            first.step()
-            second.step()
-            assert first.is_leader()
-            assert not second.is_leader()
