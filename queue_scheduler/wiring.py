@@ -57,6 +57,9 @@ a unit but the last of a unit's pods going."""
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
 """Between tries of the same work; a server that is down is asked less and less."""
 
+NO_QUOTAS: Final = "every unit waits with reason NoQuota until then"
+"""What follows while the CRD of quotas is missing."""
+
 log = structlog.get_logger("wiring")
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
@@ -131,7 +134,9 @@ class Scheduler:
         self._queues = self._informer(QUEUES, settings=own)
         self._units = self._informer(QUEUE_UNITS)
         self._quotas = self._informer(
-            ELASTIC_QUOTAS, store=IndexedStore(indexes=by_name, transform=_compacting())
+            ELASTIC_QUOTAS,
+            settings=InformerSettings(if_missing=NO_QUOTAS),
+            store=IndexedStore(indexes=by_name, transform=_compacting()),
         )
         self._pods = self._informer(PODS, settings=InformerSettings(gather_seconds=PODS_SECONDS))
         self._nodes = self._informer(NODES)
@@ -364,7 +369,7 @@ class Scheduler:
         ok, detail = self._quotas.check_synced()
         if ok or self._quota_kind.may_be_served():
             return ok, detail
-        return True, "ElasticQuota is not served here; every unit waits with reason NoQuota"
+        return True, f"ElasticQuota is not served here; {NO_QUOTAS}"
 
     def _may_decide(self) -> bool:
         return self._takeover.is_open() and self._dispatcher.has_room()

@@ -36,6 +36,7 @@ from shared_api.client.errors import (
     ConnectionLost,
     DecodeFailure,
     Gone,
+    NotFound,
     StreamIdle,
 )
 from shared_api.client.resource_client import Page, WatchEvent
@@ -74,6 +75,9 @@ resourceVersion may be one that this server does not know (restored from a backu
 PAUSES: Final = Backoff(base_seconds=0.2, cap_seconds=3.5, jitter=0.25)
 """Between failures: a server that is back is found within 5 s, and many clients do not return to a
 sick one together."""
+
+REMIND_SECONDS: Final = 60.0
+"""Between two warnings of the same trouble: nothing is tried for ever in silence."""
 
 T = TypeVar("T")
 
@@ -174,6 +178,7 @@ class Reflector(Generic[T]):
         clock: for deadlines and pauses.
         rng: spreads watches and pauses.
         observer: counts.
+        if_missing: what a 404 means, in words: the server does not have the resource.
     """
 
     def __init__(
@@ -185,8 +190,10 @@ class Reflector(Generic[T]):
         clock: Clock,
         rng: random.Random,
         observer: ReflectorObserver | None = None,
+        if_missing: str = "",
     ) -> None:
         self._name = name
+        self._if_missing = if_missing
         self._source = source
         self._sink = sink
         self._clock = clock
@@ -202,6 +209,7 @@ class Reflector(Generic[T]):
         self._resume_at = clock.monotonic()
         self._heard_at = clock.monotonic()
         self._trouble = ""
+        self._remind_at = 0.0
         self._resource_version = ""
 
     # ------------------------------------------------------------------ from any thread
@@ -444,14 +452,20 @@ class Reflector(Generic[T]):
             self._trouble = ""
 
     def _on_failure(self, failure: ApiFailure, doing: str) -> None:
-        """Pause, longer with each failure in a row; the log has each trouble once."""
+        """Pause, longer with each failure in a row; the log has each trouble once a minute."""
         # A list that works does not excuse the watch after it: else a server that refuses only
         # watches would be made to list without end.
         attempt = self._failures + max(self._fruitless_lists - 1, 0)
         pause = PAUSES.seconds(attempt, self._rng)
         self._failures += 1
-        self._resume_at = self._clock.monotonic() + pause
+        now = self._clock.monotonic()
+        self._resume_at = now + pause
         trouble = f"{doing}: {failure}"
-        report = log.debug if trouble == self._trouble else log.warning
+        if self._if_missing and isinstance(failure, NotFound):
+            trouble = f"{trouble}: {self._if_missing}"
+        report = log.debug
+        if trouble != self._trouble or now >= self._remind_at:
+            report = log.warning
+            self._remind_at = now + REMIND_SECONDS
         self._trouble = trouble
         report("cannot follow", resource=self._name, error=trouble, retry_in_seconds=pause)

@@ -119,6 +119,8 @@ class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """0 for steps that never block, which one thread can call in turns (tests)."""
     gather_seconds: float = GATHER_SECONDS
     """0 to take every event as it comes; so do steps that never block."""
+    if_missing: str = "nothing of them is known until then"
+    """What follows while the server does not have the kind, for the log and ``/readyz``."""
 
 
 class SharedInformer(Generic[T]):
@@ -153,7 +155,16 @@ class SharedInformer(Generic[T]):
         self._observer = observer
         self._source = _Selected(client, resource_type, self._settings)
         self._reflector = Reflector(
-            self._name, self._source, self, clock=clock, rng=rng, observer=observer
+            self._name,
+            self._source,
+            self,
+            clock=clock,
+            rng=rng,
+            observer=observer,
+            if_missing=(
+                f"{resource_type.api_version} has no {self._name} here, the CRD "
+                f"{self._name}.{resource_type.group} must be installed; {self._settings.if_missing}"
+            ),
         )
         self._handlers: list[Handler[T]] = []
         self._joining: deque[Handler[T]] = deque()

@@ -8,16 +8,22 @@ import pytest
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.informer.reflector import REMIND_SECONDS
 from shared_api.leader_election import LeaderElector, LeaseSettings
 from shared_api.lease_lock import ApiLeaseLock
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUOTA_CRD
-from tests.scenarios.bad_input_kit import TOLD_SECONDS, assert_all_else_goes_on
+from tests.scenarios.bad_input_kit import (
+    TOLD_SECONDS,
+    Logs,
+    assert_all_else_goes_on,
+    warnings_of,
+)
 
 pytestmark = pytest.mark.scenario
 
 
-def test_the_api_server_is_down_at_the_start() -> None:
+def test_the_api_server_is_down_at_the_start(logs: Logs) -> None:
     with running_world() as world:
         world.add_quota()
         world.add_unit("early")
@@ -25,17 +31,19 @@ def test_the_api_server_is_down_at_the_start() -> None:
         world.start(settle_seconds=60.0)
         assert world.scheduler is not None
         assert not all(check()[0] for check in world.scheduler.ready_checks().values())
+        assert "connection refused" in warnings_of(logs, "cannot follow")[0]
         world.server.come_up()
         world.settle(10.0)
         assert all(check()[0] for check in world.scheduler.ready_checks().values())
         assert world.phase("early") == "Dequeued"
 
 
-def test_the_api_server_is_down_for_a_minute(world: SchedulerWorld) -> None:
+def test_the_api_server_is_down_for_a_minute(logs: Logs, world: SchedulerWorld) -> None:
     world.add_unit("first", cpu=4)
     world.settle()
     world.server.go_down()
     world.settle(60.0)
+    assert "connection refused" in warnings_of(logs, "cannot follow")[0]
     world.add_unit("second", cpu=4)  # it comes back with news
     world.finish("first")
     world.server.come_up()
@@ -56,7 +64,7 @@ def test_a_unit_that_is_being_written_when_the_server_goes_down(world: Scheduler
     assert phases == ["Dequeued", "Enqueued"]
 
 
-def test_the_quota_kind_is_missing_and_comes() -> None:
+def test_the_quota_kind_is_missing_and_comes(logs: Logs) -> None:
     with running_world(quotas=False) as world:
         world.start()
         assert world.scheduler is not None
@@ -64,6 +72,12 @@ def test_the_quota_kind_is_missing_and_comes() -> None:
         world.add_unit("early")
         world.settle(TOLD_SECONDS)
         assert world.reason("early") == "NoQuota"
+        (warning,) = warnings_of(logs, "cannot follow")
+        assert "the CRD elasticquotas.scheduling.sigs.k8s.io must be installed" in warning
+        assert "scheduling.sigs.k8s.io/v1alpha1" in warning
+        assert "every unit waits with reason NoQuota until then" in warning
+        world.settle(REMIND_SECONDS)
+        assert warnings_of(logs, "cannot follow") == [warning] * 2
         world.direct.create(QUOTA_CRD)
         world.add_quota()
         world.settle(TOLD_SECONDS)

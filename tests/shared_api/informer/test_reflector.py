@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared_api.client.errors import (
     ApiFailure,
@@ -26,6 +27,7 @@ from shared_api.informer.reflector import (
     MIN_WATCH_SECONDS,
     PAGE_LIMIT,
     PAUSES,
+    REMIND_SECONDS,
     WATCH_MARGIN_SECONDS,
     EventStream,
     Reflector,
@@ -107,6 +109,7 @@ class Scene:
             clock=self.clock,
             rng=random.Random(7),
             observer=self.counts,
+            if_missing="install it, or nothing starts",
         )
 
     def run(self, seconds: float = 0.0) -> list[str]:
@@ -203,6 +206,24 @@ def test_a_server_that_is_down_for_a_minute_is_found_within_seconds_and_not_hamm
     before = scene.counts.seen["list"]
     assert scene.run(5) == ["ADDED 1"], "resumed, no event lost"
     assert scene.counts.seen["list"] == before, "and without a list"
+
+
+def test_what_lasts_is_logged_once_a_minute(scene: Scene) -> None:
+    scene.server.down = True
+    with capture_logs() as logs:
+        scene.run(3 * REMIND_SECONDS)
+    warnings = [line for line in logs if line["log_level"] == "warning"]
+    assert len(logs) > 2 * len(warnings)
+    assert len(warnings) == 3
+    assert {line["event"] for line in warnings} == {"cannot follow"}
+
+
+def test_a_kind_that_the_server_does_not_have_is_named_with_what_follows(scene: Scene) -> None:
+    scene.server.list_failures += [NotFound(404, "NotFound", "404 page not found")] * 3
+    scene.run()
+    assert scene.reflector.trouble == (
+        "list: 404 NotFound: 404 page not found: install it, or nothing starts"
+    )
 
 
 def test_pauses_grow_to_the_cap_and_are_spread(scene: Scene) -> None:
