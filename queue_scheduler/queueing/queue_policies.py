@@ -8,17 +8,25 @@
 
 A policy is two pure answers, so other people's load through the entry point
 `koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
-job's, where the unit carries it: a job that was evicted comes back to its old place.
+job's, where the controllers wrote it on the unit: a job that was evicted comes back to its old
+place. Of a unit made by hand it is the unit's own, so nobody dates himself to the front.
 """
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Final, Protocol
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_managed_by_controllers
 from shared_api.well_known_labels import JOB_CREATED_AT
+
+_TIME: Final = re.compile(
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
+)
+"""RFC 3339 in UTC, as the API server writes it: such texts sort as times."""
 
 
 class HoldsBack(Enum):
@@ -47,13 +55,18 @@ class QueuePolicy(Protocol):
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
-    """Return (creation time of the job, namespace, name).
-
-    RFC 3339 texts in UTC sort as times.
-    """
+    """Return (creation time of the job, namespace, name)."""
     meta = unit.metadata
-    created = meta.annotations.get(JOB_CREATED_AT) or meta.creation_timestamp
-    return (created, meta.namespace, meta.name)
+    return (_job_created_at(unit) or meta.creation_timestamp, meta.namespace, meta.name)
+
+
+def _job_created_at(unit: QueueUnit) -> str:
+    """Return what the controllers wrote; "" for what is not theirs, no time, or after the unit."""
+    text = unit.metadata.annotations.get(JOB_CREATED_AT, "")
+    if not text or not is_managed_by_controllers(unit):
+        return ""
+    is_before = text <= unit.metadata.creation_timestamp
+    return text if is_before and _TIME.fullmatch(text) else ""
 
 
 class _BuiltIn:

@@ -26,6 +26,7 @@ from shared_api.well_known_labels import (
     ADOPTED,
     BLOCK_FOR_TEST,
     JOB_CREATED_AT,
+    MANAGED_BY,
     MAX_DEPTH,
     QUOTA_NAME,
     RELATED_QUEUE_UNIT,
@@ -86,6 +87,8 @@ class World:
         if key in self.units:
             return
         written: dict[str, str] = {JOB_CREATED_AT: moment(a % 5)}
+        if a % 3:
+            written[MANAGED_BY] = "koord-queue-controllers"
         if a % 17 == 3:
             written[ADOPTED] = "true"
         unit = build_unit(
