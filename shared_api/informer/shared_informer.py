@@ -348,7 +348,10 @@ class SharedInformer(Generic[T]):
             self._undecodable[key] = failure
         if self._observer is not None:
             self._observer.on_decode_failure()
-        log.warning("object cannot be read", resource=self._name, key=key, error=failure.error)
+        # Our own condition on it makes a new version, and news to nobody.
+        is_known = before is not None and (before.uid, before.error) == (failure.uid, failure.error)
+        report = log.debug if is_known else log.warning
+        report("object cannot be read", resource=self._name, key=key, error=failure.error)
         for on_undecodable in self._undecodable_handlers:
             try:
                 on_undecodable(failure)

@@ -137,7 +137,8 @@ def test_a_unit_that_does_not_fit_its_type_is_told_with_the_path(
     assert world.reason("bad") == "Unreadable"
     assert path in condition_of(world.unit("bad"), "QuotaReserved")["message"]
     assert path in world.note("bad", "Unreadable")
-    assert path in warnings_of(logs, "object cannot be read")[0]
+    (warning,) = warnings_of(logs, "object cannot be read")
+    assert path in warning
     assert_all_else_goes_on(world)
     fix = {"spec": {"podSet": [pod_set()]}}
     world.direct.patch("queueunits", "bad", fix, namespace="default")
@@ -244,7 +245,8 @@ def test_a_quota_of_the_wrong_type_is_told(logs: Logs, world: SchedulerWorld) ->
     world.direct.create({**body, "spec": {"max": {"cpu": ["1"]}}})
     world.settle(TOLD_SECONDS)
     assert "$.spec.max[...]" in world.note("odd", "Unreadable")
-    assert "$.spec.max[...]" in warnings_of(logs, "object cannot be read")[0]
+    (warning,) = warnings_of(logs, "object cannot be read")
+    assert "$.spec.max[...]" in warning
     assert_all_else_goes_on(world)
 
 
