@@ -16,7 +16,7 @@ Unknown keys are errors that name their path.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -40,17 +40,30 @@ from shared_api.program_flags import (
     read_program_flags,
     with_two_dashes,
 )
+from shared_api.upstream_flags import (
+    KLOG_FLAGS,
+    UpstreamFlag,
+    add_upstream_flags,
+    read_upstream_flags,
+)
 
 PROGRAM: Final = "koord-queue-controllers"
 
-IGNORED_FLAGS: Final = (
-    "--wqqps",
-    "--default-requeue-period",
-    "--enable-pod-reclaim",
-    "--enable-reservation",
-    "--enable-network-aware",
+UPSTREAM_FLAGS: Final = (
+    *KLOG_FLAGS,
+    UpstreamFlag("--wqqps", "what is due is worked on at once; --kube-api-qps limits the requests"),
+    UpstreamFlag("--default-requeue-period", "jobs are looked at when something changes"),
+    UpstreamFlag(
+        "--enable-pod-reclaim", "a suspended job's pods are its operator's", is_switch=True
+    ),
+    UpstreamFlag(
+        "--enable-reservation", "no reservations are made in this version", is_switch=True
+    ),
+    UpstreamFlag(
+        "--enable-network-aware", "no topologies are copied in this version", is_switch=True
+    ),
 )
-"""Upstream's flags for what is done otherwise here, or not at all: taken, and told in the log."""
+"""What is done otherwise here, or not at all."""
 
 
 class ExtensionOptions(
@@ -94,8 +107,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     manage: Manage | None
     adopt: Adopt | None
-    ignored: tuple[str, ...]
-    """Flags that were given and have no effect."""
+    without_effect: Mapping[str, str]
+    """Flags that were given and do nothing, each with what to use instead."""
 
 
 # --- the command line ---------------------------------------------------------------------------
@@ -119,9 +132,6 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
     workers = program.writers if got.workers is None else got.workers
     if workers < 1:
         raise FlagError(f"--workers {workers}: at least 1 is needed")
-    if got.verbosity >= DEBUG_VERBOSITY:
-        program = msgspec.structs.replace(program, log_level="debug")
-    given = vars(got)
     return Flags(
         program=program,
         config=got.config,
@@ -130,12 +140,8 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         workers=workers,
         manage=None if manage is None else Manage(manage),
         adopt=None if got.adopt is None else Adopt(got.adopt),
-        ignored=tuple(flag for flag in IGNORED_FLAGS if given[_name_of(flag)] is not None),
+        without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
-
-
-DEBUG_VERBOSITY: Final = 4
-"""Of klog's `-v`: from here on it is what we call debug."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,14 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--manage", choices=[each.value for each in Manage], help="which jobs are queued")
     add("--manage-all-jobs", nargs="?", const="true", default="false", help="--manage all")
     add("--adopt", choices=[each.value for each in Adopt], help="jobs that already run")
-    add("-v", dest="verbosity", type=int, default=0, help="klog's verbosity; 4 and up: debug")
-    for flag in IGNORED_FLAGS:
-        add(flag, nargs="?", const="true", help="upstream's; has no effect here")
+    add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
-
-
-def _name_of(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
 
 
 # --- the file -----------------------------------------------------------------------------------

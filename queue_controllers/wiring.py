@@ -163,8 +163,8 @@ def build_controllers(
     if unknown:
         known = ", ".join(sorted(extensions))
         raise FlagError(f"--enabled-extensions: {', '.join(unknown)} not known; there are: {known}")
-    if flags.ignored:
-        log.warning("flags without effect", flags=list(flags.ignored))
+    if flags.without_effect:
+        log.warning("settings without effect", settings=dict(flags.without_effect))
     enabled = {key: extensions[key] for key in flags.enabled_extensions}
     return Controllers(host, flags, configuration, enabled, informer_wait_seconds)
 

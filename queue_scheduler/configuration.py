@@ -8,7 +8,7 @@ a process that does not start. Flags have upstream's names as aliases.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -19,10 +19,18 @@ from shared_api.program_flags import (
     FlagError,
     ProgramFlags,
     add_program_flags,
+    parse_bool,
     parse_duration,
     read_config_file,
     read_program_flags,
     with_two_dashes,
+)
+from shared_api.upstream_flags import (
+    KLOG_FLAGS,
+    UpstreamFlag,
+    add_upstream_flags,
+    read_upstream_flags,
+    values_of,
 )
 
 API_VERSION: Final = "scheduling.k8s.io/v1"
@@ -30,6 +38,65 @@ KIND: Final = "KoordQueueConfiguration"
 
 DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 """Upstream's default."""
+
+FEATURE_GATES_FLAG: Final = "--feature-gates"
+FEATURE_GATES: Final[Mapping[str, bool | None]] = {
+    "AllAlpha": False,
+    "AllBeta": True,
+    "ElasticQuota": True,
+    "ElasticQuotaTreeBuildQueueForQuota": True,
+    "ElasticQuotaTreeCheckAvailableQuota": False,
+    "ElasticQuotaTreeDecoupledQueue": True,
+    "MaximumExecutionTime": False,
+    "QueueUnitActive": None,
+    "QueueUnitConditions": None,
+    "QueueUnitRequeueState": None,
+}
+"""Upstream's gates, each with the only value that describes what is done here. None: either value,
+since the gated thing is always there, and harms nobody who does not use it."""
+
+UPSTREAM_FLAGS: Final = (
+    *KLOG_FLAGS,
+    UpstreamFlag("--scheduleSuspendTimeInMillSecond", "workers rest until something changes"),
+    UpstreamFlag(
+        "--enableApiHandler", "the debug API is always there: --debug-address", is_switch=True
+    ),
+    UpstreamFlag(
+        "--defaultPreemptible",
+        "label jobs quota.scheduling.koordinator.sh/preemptible=false that may not be preempted",
+        is_switch=True,
+        only=True,
+    ),
+    UpstreamFlag(
+        "--enableParentLimit",
+        "a parent's max always counts; its runtime: enableCheckParentQuota of ElasticQuotaV2",
+        is_switch=True,
+    ),
+    UpstreamFlag(
+        "--enableVisibilityServer",
+        "the debug API answers the same questions: --debug-address",
+        is_switch=True,
+    ),
+    UpstreamFlag(FEATURE_GATES_FLAG, "what upstream gates is always on here, or not there"),
+    UpstreamFlag(
+        "--admissionCheckControllerWorker", "units with admission checks are held in this version"
+    ),
+    UpstreamFlag(
+        "--strictDequeueMode",
+        "units are dequeued without asking koord-scheduler first",
+        is_switch=True,
+        only=False,
+    ),
+    UpstreamFlag("--queue-list", "it chooses queues for strict dequeue mode, which is not there"),
+    *(
+        UpstreamFlag(name, "the controllers' backoffTimeout says how long a unit is put back")
+        for name in ("--podInitialBackoffSeconds", "--podMaxBackoffSeconds")
+    ),
+    UpstreamFlag(
+        "--default-queue-policy", "label ElasticQuotas koord-queue/queue-policy, or edit the Queue"
+    ),
+)
+"""What is done otherwise here, or not at all."""
 
 
 class PluginEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,6 +186,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     debug_tls_certificate: str
     debug_tls_key: str
     oversell_rate: Fraction
+    without_effect: Mapping[str, str]
+    """Flags that were given and do nothing, each with what to use instead."""
 
 
 def parse_flags(arguments: Sequence[str]) -> Flags:
@@ -126,9 +195,11 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
 
     Raises:
         SystemExit: `--help`, or an unknown flag (argparse's own message).
-        FlagError: A value that makes no sense.
+        FlagError: A value that makes no sense, or asks for what is not available.
     """
     got = _parser().parse_args(with_two_dashes(arguments))
+    for gates in values_of(got, FEATURE_GATES_FLAG):
+        _check_feature_gates(gates)
     return Flags(
         program=read_program_flags(got, namespace=got.queue_namespace),
         config=got.config,
@@ -137,7 +208,21 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         debug_tls_certificate=got.debug_tls_certificate,
         debug_tls_key=got.debug_tls_key,
         oversell_rate=parse_rate(got.oversellrate),
+        without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
+
+
+def _check_feature_gates(text: str) -> None:
+    """Refuse a gate that upstream does not know, or that asks for something else than is done."""
+    for gate in filter(None, (each.strip() for each in text.split(","))):
+        name, _, value = (each.strip() for each in gate.partition("="))
+        if name not in FEATURE_GATES:
+            msg = f"{FEATURE_GATES_FLAG}: {name!r} is unknown; known: {', '.join(FEATURE_GATES)}"
+            raise FlagError(msg)
+        wanted = parse_bool(f"{FEATURE_GATES_FLAG} {name}", value)
+        if FEATURE_GATES[name] not in {None, wanted}:
+            msg = f"{FEATURE_GATES_FLAG}: {gate} is not available in this version"
+            raise FlagError(msg)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,4 +239,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--debug-tls-certificate", default="", help="PEM file; needed off the loopback address")
     add("--debug-tls-key", default="", help="PEM file of the certificate's key")
     add("--oversellrate", "--oversell-rate", default="1", help="factor on max, in mode max only")
+    add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser

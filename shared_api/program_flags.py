@@ -27,6 +27,9 @@ _SECONDS: Final = {
 DEFAULT_QPS = 500.0
 DEFAULT_BURST = 1000
 
+DEBUG_VERBOSITY: Final = 4
+"""Of klog's `-v`: from here on it is what we call debug."""
+
 
 class FlagError(ValueError):
     """A flag whose value makes no sense, in one line."""
@@ -93,7 +96,16 @@ def add_program_flags(
     add("--kube-api-burst", "--burst", type=int, default=DEFAULT_BURST)
     add("--writers", type=int, default=8, help="connections that write at the same time")
     add("--log-format", choices=("json", "console"), default="json")
-    add("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    levels = ("debug", "info", "warning", "error")
+    add("--log-level", choices=levels, help="default: info, or what -v says")
+    add(
+        "-v",
+        "--v",
+        dest="verbosity",
+        type=int,
+        default=0,
+        help=f"klog's verbosity: from {DEBUG_VERBOSITY} on --log-level debug, where that is absent",
+    )
 
 
 def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFlags:
@@ -124,7 +136,7 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
         burst=got.kube_api_burst,
         writers=got.writers,
         log_format=got.log_format,
-        log_level=got.log_level,
+        log_level=got.log_level or ("debug" if got.verbosity >= DEBUG_VERBOSITY else "info"),
     )
 
 

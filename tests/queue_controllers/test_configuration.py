@@ -53,12 +53,64 @@ def test_upstreams_flags_are_taken_with_one_dash_or_two() -> None:
     assert (program.qps, program.burst) == (5.5, 7)
     assert program.lease_namespace == "elsewhere"
     assert program.log_level == "debug"
-    assert (flags.manage, flags.workers, flags.ignored) == (Manage.ALL, 3, ())
+    assert (flags.manage, flags.workers, flags.without_effect) == (Manage.ALL, 3, {})
 
 
-def test_upstreams_flags_without_effect_are_taken_and_told() -> None:
-    flags = parse_flags(["--wqqps=100", "--enable-reservation"])
-    assert flags.ignored == ("--wqqps", "--enable-reservation")
+# Upstream's table of flags; True: it stands without a value too.
+UPSTREAMS_TABLE = [
+    ("kubeconfig", "/some/file", False),
+    ("qps", "300", False),
+    ("burst", "300", False),
+    ("metrics-bind-address", ":8080", False),
+    ("health-probe-bind-address", ":8081", False),
+    ("leader-elect", "false", True),
+    ("leader-namespace", "koord-queue", False),
+    ("enable-job-extensions", "true", True),
+    ("enabled-extensions", "job", False),
+    ("manage-all-jobs", "false", True),
+    ("config", "/some/file", False),
+    ("workers", "20", False),
+    ("wqqps", "100", False),
+    ("enable-pod-reclaim", "false", True),
+    ("default-requeue-period", "1m", False),
+    ("enable-reservation", "false", True),
+    ("enable-network-aware", "false", True),
+    ("v", "4", False),
+    ("vmodule", "reconciler=2", False),
+    ("logtostderr", "true", True),
+]
+WITHOUT_EFFECT = {
+    "--wqqps",
+    "--enable-pod-reclaim",
+    "--default-requeue-period",
+    "--enable-reservation",
+    "--enable-network-aware",
+    "--vmodule",
+    "--logtostderr",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_switch"), UPSTREAMS_TABLE, ids=[row[0] for row in UPSTREAMS_TABLE]
+)
+def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
+    name: str, value: str, is_switch: bool
+) -> None:
+    spellings = [[f"--{name}={value}"], [f"-{name}={value}"]]
+    more = (
+        [[f"--{name}"], [f"-{name}"]] if is_switch else [[f"--{name}", value], [f"-{name}", value]]
+    )
+    for arguments in (*spellings, *more):
+        told = parse_flags(arguments).without_effect
+        assert set(told) == {f"--{name}"} & WITHOUT_EFFECT, arguments
+
+
+def test_upstreams_defaults_together_are_those_of_a_start() -> None:
+    flags = parse_flags([f"--{name}={value}" for name, value, _ in UPSTREAMS_TABLE])
+    assert set(flags.without_effect) == WITHOUT_EFFECT
+    assert flags.without_effect["--default-requeue-period"] == (
+        "jobs are looked at when something changes"
+    )
 
 
 def test_the_master_switch_turns_all_extensions_off() -> None:
@@ -71,6 +123,7 @@ def test_the_master_switch_turns_all_extensions_off() -> None:
         (["--leader-elect=perhaps"], "perhaps"),
         (["--workers=0"], "--workers 0"),
         (["--manage-all-jobs", "--manage=labelled"], "contradict"),
+        (["--enable-reservation=perhaps"], "--enable-reservation 'perhaps'"),
     ],
 )
 def test_values_that_make_no_sense(arguments: list[str], message: str) -> None:

@@ -110,3 +110,95 @@ def test_an_unknown_flag_ends_the_program_with_2() -> None:
     with pytest.raises(SystemExit) as caught:
         parse_flags(["--debug-adress=:1"])
     assert caught.value.code == 2
+
+
+# Upstream's table of flags; True: it stands without a value too.
+UPSTREAMS_TABLE = [
+    ("kubeconfig", "/some/file", False),
+    ("qps", "50", False),
+    ("burst", "50", False),
+    ("oversellrate", "1", False),
+    ("scheduleSuspendTimeInMillSecond", "10", False),
+    ("enableApiHandler", "false", True),
+    ("defaultPreemptible", "true", True),
+    ("leaderElection", "true", True),
+    ("enableParentLimit", "false", True),
+    ("enableVisibilityServer", "true", True),
+    ("feature-gates", "ElasticQuota=true, QueueUnitActive=false", False),
+    ("admissionCheckControllerWorker", "2", False),
+    ("config", "/some/file", False),
+    ("strictDequeueMode", "false", False),
+    ("queue-list", "a,!b", False),
+    ("podInitialBackoffSeconds", "1", False),
+    ("podMaxBackoffSeconds", "20", False),
+    ("default-queue-policy", "Block", False),
+    ("v", "4", False),
+    ("vmodule", "reconciler=2", False),
+    ("logtostderr", "true", True),
+]
+IN_EFFECT = {"kubeconfig", "qps", "burst", "oversellrate", "leaderElection", "config", "v"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_switch"), UPSTREAMS_TABLE, ids=[row[0] for row in UPSTREAMS_TABLE]
+)
+def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
+    name: str, value: str, is_switch: bool
+) -> None:
+    spellings = [[f"--{name}={value}"], [f"-{name}={value}"]]
+    more = (
+        [[f"--{name}"], [f"-{name}"]] if is_switch else [[f"--{name}", value], [f"-{name}", value]]
+    )
+    for arguments in (*spellings, *more):
+        told = parse_flags(arguments).without_effect
+        assert set(told) == {f"--{name}"} - {f"--{each}" for each in IN_EFFECT}, arguments
+
+
+def test_what_upstreams_chart_passes_is_taken_and_what_does_nothing_is_told() -> None:
+    flags = parse_flags(
+        [
+            "--v=4",
+            "--oversellrate=1",
+            "--qps=50",
+            "--burst=60",
+            "--config=/etc/plugin.yaml",
+            "--enableVisibilityServer",
+        ]
+    )
+    assert (flags.program.qps, flags.program.burst) == (50, 60)
+    assert flags.config == "/etc/plugin.yaml"
+    assert flags.without_effect == {
+        "--enableVisibilityServer": "the debug API answers the same questions: --debug-address"
+    }
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        pytest.param("--strictDequeueMode", "--strictDequeueMode=true is not", id="strict mode"),
+        pytest.param("--defaultPreemptible=false", "label jobs", id="not preemptible"),
+        pytest.param("--enableApiHandler=maybe", "neither true nor false", id="no truth value"),
+        pytest.param(
+            "--feature-gates=ElasticQuota=true,MaximumExecutionTime=true",
+            "--feature-gates: MaximumExecutionTime=true is not available",
+            id="a gate that is not built",
+        ),
+        pytest.param(
+            "--feature-gates=ElasticQuotaTreeDecoupledQueue=false",
+            "Queue=false is not available",
+            id="a gate that is always open",
+        ),
+        pytest.param("--feature-gates=Elastic=true", "'Elastic' is unknown", id="an unknown gate"),
+        pytest.param("--feature-gates=ElasticQuota", "neither true nor", id="a gate alone"),
+        pytest.param("--feature-gates=AllAlpha=true", "not available", id="all of them"),
+    ],
+)
+def test_a_flag_that_would_change_which_jobs_start_is_refused(argument: str, says: str) -> None:
+    with pytest.raises(FlagError, match=says) as caught:
+        parse_flags([argument, "--feature-gates="])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_flag_given_twice_is_looked_at_twice() -> None:
+    with pytest.raises(FlagError, match="AllAlpha"):
+        parse_flags(["--feature-gates=AllAlpha=true", "--feature-gates=AllBeta=true"])

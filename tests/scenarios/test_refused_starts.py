@@ -42,8 +42,8 @@ def taken_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def refusal(module: str, kubeconfig: Path, *flags: str) -> str:
-    """Start a program that must refuse; return the one line that it says."""
+def refused_start(module: str, kubeconfig: Path, *flags: str) -> list[str]:
+    """Start a program that must refuse; return the lines of its log and of what it says."""
     free = ["--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]
     if module == "queue_scheduler":
         free.append("--debug-address=127.0.0.1:0")
@@ -56,8 +56,14 @@ def refusal(module: str, kubeconfig: Path, *flags: str) -> str:
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    said = [line for line in done.stderr.splitlines() if not line.startswith("{")]
-    assert len(said) == 1, done.stderr
+    return done.stderr.splitlines()
+
+
+def refusal(module: str, kubeconfig: Path, *flags: str) -> str:
+    """Start a program that must refuse; return the one line that it says."""
+    lines = refused_start(module, kubeconfig, *flags)
+    said = [line for line in lines if not line.startswith("{")]
+    assert len(said) == 1, lines
     return said[0]
 
 
@@ -138,10 +144,39 @@ def test_a_port_in_use_is_named_with_its_flag(
         pytest.param(["--debug-address=nowhere"], "--debug-address", id="no address"),
         pytest.param(["--oversellrate=2"], "oversell", id="oversold in the wrong mode"),
         pytest.param(["--leader-elect-lease-duration=5"], "lease", id="lease too short"),
+        pytest.param(["--strictDequeueMode"], "--strictDequeueMode=true", id="not available"),
     ],
 )
 def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str) -> None:
     assert says in refusal("queue_scheduler", kubeconfig, *flags)
+
+
+@pytest.mark.parametrize(
+    ("module", "flags", "named"),
+    [
+        pytest.param(
+            "queue_scheduler",
+            ["--v=2", "--enableVisibilityServer", "--queue-list=a"],
+            {"--enableVisibilityServer", "--queue-list"},
+            id="scheduler",
+        ),
+        pytest.param(
+            "queue_controllers",
+            ["-v=2", "-wqqps=100", "--enable-reservation"],
+            {"--wqqps", "--enable-reservation"},
+            id="controllers",
+        ),
+    ],
+)
+def test_flags_without_effect_are_named_in_one_line_of_the_log(
+    kubeconfig: Path, taken_port: int, module: str, flags: list[str], named: set[str]
+) -> None:
+    taken = f"--metrics-address=127.0.0.1:{taken_port}"
+    lines = refused_start(module, kubeconfig, taken, *flags)
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    (told,) = [event for event in events if event["event"] == "settings without effect"]
+    assert told["settings"].keys() == named
+    assert all(told["settings"].values())
 
 
 @pytest.mark.parametrize("module", PROGRAMS)

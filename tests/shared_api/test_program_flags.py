@@ -51,10 +51,17 @@ def test_the_defaults() -> None:
         ("--burst=8", "burst", 8),
         ("--metrics-secure", "metrics_secure", True),
         ("-kubeconfig=f", "kubeconfig", "f"),
+        ("--v=4", "log_level", "debug"),
+        ("-v=4", "log_level", "debug"),
+        ("--v=3", "log_level", "info"),
     ],
 )
 def test_upstreams_spellings_are_taken(argument: str, field: str, want: object) -> None:
     assert getattr(read(argument), field) == want
+
+
+def test_the_level_that_was_asked_for_by_name_comes_before_a_verbosity() -> None:
+    assert read("--v=4", "--log-level=warning").log_level == "warning"
 
 
 @pytest.mark.parametrize(
