@@ -32,10 +32,11 @@ def build_plugins(
     """Return the configured plugins, in order.
 
     Raises:
-        ConfigurationError: An unknown plugin, arguments for one that is not loaded, or arguments
-            that a plugin refuses; the message names the place.
+        ConfigurationError: An unknown plugin, one that is listed twice, arguments for one that is
+            not loaded, or arguments that a plugin refuses; the message names the place.
     """
     names = configuration.plugin_names()
+    _refuse_twins(names, "plugins: {!r} is listed twice")
     for name in configuration.plugin_configs:
         if name not in names:
             msg = f"pluginConfigs.{name}: no such plugin in plugins ({', '.join(names)})"
@@ -82,16 +83,15 @@ def load_policies() -> tuple[QueuePolicy, ...]:
         ConfigurationError: Two policies have one name.
     """
     policies = (*BUILT_IN_POLICIES, *(build() for build in _load(POLICY_GROUP).values()))
-    _refuse_twins(policy.name for policy in policies)
+    _refuse_twins((policy.name for policy in policies), "two queue policies are called {!r}")
     return policies
 
 
-def _refuse_twins(names: Iterable[str]) -> None:
+def _refuse_twins(names: Iterable[str], words: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            msg = f"two queue policies are called {name!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(words.format(name))
         seen.add(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
@@ -114,9 +115,7 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
     Raises:
         FlagError: A value that makes no sense.
     """
-    if got.writers < 1:
-        msg = f"--writers {got.writers}: at least 1 is needed"
-        raise FlagError(msg)
+    _check_numbers(got)
     check_pair("--metrics-tls", got.metrics_tls_certificate, got.metrics_tls_key)
     return ProgramFlags(
         kubeconfig=got.kubeconfig,
@@ -140,14 +139,55 @@ def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFla
     )
 
 
+def _check_numbers(got: argparse.Namespace) -> None:
+    for flag, count in (("--writers", got.writers), ("--kube-api-burst", got.kube_api_burst)):
+        if count < 1:
+            msg = f"{flag} {count}: at least 1 is needed"
+            raise FlagError(msg)
+    # How the durations go together is the election's to say, but with nan everything does.
+    for flag, number in (
+        ("--kube-api-qps", got.kube_api_qps),
+        ("--leader-elect-renew-deadline", got.renew_deadline_seconds),
+        ("--leader-elect-retry-period", got.retry_seconds),
+    ):
+        if not (math.isfinite(number) and number >= 0):
+            msg = f"{flag} {number:g}: a number is needed that is not below 0"
+            raise FlagError(msg)
+
+
+def check_keys(node: yaml.MappingNode) -> None:
+    """Let a map of a YAML file pass whose keys differ; readers silently take the last of two.
+
+    Raises:
+        ConstructorError: One is given twice; it names key and line.
+    """
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name = (key.tag, key.value)
+        if name in lines:
+            problem = f"`{key.value}` is there already, on line {lines[name]}"
+            raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+        lines[name] = key.start_mark.line + 1
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        # Here and not when it is constructed: until then merge keys may have added others.
+        node = super().compose_mapping_node(anchor)
+        check_keys(node)
+        return node
+
+
 def read_config_file(path: str) -> object:
     """Return what the YAML file of `--config` holds, decoded; an empty map where it is empty.
 
     Raises:
-        ConfigurationError: It can not be read, or is no YAML.
+        ConfigurationError: It can not be read, is no YAML, or gives a key twice.
     """
     try:
-        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         msg = f"--config {path}: {error.strerror or error}"
         raise ConfigurationError(msg) from error

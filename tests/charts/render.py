@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import pytest
 import yaml
 
+from shared_api.program_flags import check_keys
 from tests.controlplane.helm import require_helm
 from tests.controlplane.tool_cache import BinariesUnavailable
 
@@ -180,12 +181,9 @@ def as_manifest(objects: Iterable[Json]) -> str:
 
 
 class StrictLoader(yaml.CSafeLoader):
-    """Refuses a key that is given twice, of which YAML readers silently take the last."""
+    """Refuses a key that is given twice; in C, since what is rendered is long."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT002 - the base class's signature
         """A map, once its keys are known to differ."""
-        keys = [key.value for key, _ in node.value]
-        twice = {key for key in keys if keys.count(key) > 1}
-        if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"{twice} twice", node.start_mark)
+        check_keys(node)
         return super().construct_mapping(node, deep)

@@ -40,6 +40,9 @@ def test_the_order_is_the_files() -> None:
     [
         pytest.param(["Elastic"], {}, "'Elastic' is unknown; known: ElasticQuotaV2", id="unknown"),
         pytest.param(
+            ["Priority", "ElasticQuotaV2", "Priority"], {}, "'Priority' is listed twice", id="twice"
+        ),
+        pytest.param(
             ["Priority"], {"ElasticQuotaV2": {}}, "pluginConfigs.ElasticQuotaV2", id="not loaded"
         ),
         pytest.param(

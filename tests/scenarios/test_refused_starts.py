@@ -83,6 +83,18 @@ def refusal(module: str, kubeconfig: Path, *flags: str) -> str:
         pytest.param(
             "queue_scheduler", "plugins: [{name: Elastic}]", "'Elastic'", id="scheduler, a plugin"
         ),
+        pytest.param(
+            "queue_scheduler",
+            "plugins: []\nplugins: [{name: Priority}]",
+            "`plugins` is there already, on line 1",
+            id="scheduler, a key twice",
+        ),
+        pytest.param(
+            "queue_scheduler",
+            "plugins: [{name: Priority}, {name: Priority}]",
+            "'Priority' is listed twice",
+            id="scheduler, a plugin twice",
+        ),
         pytest.param("queue_controllers", "jbo: {}", "`jbo`", id="controllers, a key"),
         pytest.param(
             "queue_controllers", "job: {runningTimeot: 3}", "job: ", id="controllers, below"
@@ -144,6 +156,7 @@ def test_a_port_in_use_is_named_with_its_flag(
         pytest.param(["--debug-address=nowhere"], "--debug-address", id="no address"),
         pytest.param(["--oversellrate=2"], "oversell", id="oversold in the wrong mode"),
         pytest.param(["--leader-elect-lease-duration=5"], "lease", id="lease too short"),
+        pytest.param(["--kube-api-qps=nan"], "--kube-api-qps nan", id="no rate"),
         pytest.param(["--strictDequeueMode"], "--strictDequeueMode=true", id="not available"),
     ],
 )

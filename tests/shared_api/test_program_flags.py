@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from shared_api.program_flags import (
+    ConfigurationError,
     FlagError,
     ProgramFlags,
     add_program_flags,
     check_pair,
     parse_bool,
     parse_duration,
+    read_config_file,
     read_program_flags,
     with_two_dashes,
 )
@@ -60,6 +63,10 @@ def test_upstreams_spellings_are_taken(argument: str, field: str, want: object) 
     assert getattr(read(argument), field) == want
 
 
+def test_no_limit_is_a_rate_too() -> None:
+    assert (read("--qps=0").qps, read("--qps=0.5").qps) == (0, 0.5)
+
+
 def test_the_level_that_was_asked_for_by_name_comes_before_a_verbosity() -> None:
     assert read("--v=4", "--log-level=warning").log_level == "warning"
 
@@ -69,6 +76,19 @@ def test_the_level_that_was_asked_for_by_name_comes_before_a_verbosity() -> None
     [
         pytest.param(["--leader-elect=maybe"], "--leader-elect 'maybe'", id="no truth value"),
         pytest.param(["--writers=0"], "--writers 0", id="no writer"),
+        *(
+            pytest.param([f"--kube-api-qps={text}"], f"--kube-api-qps {text}:", id=f"qps {text}")
+            for text in ("-1", "nan", "inf", "-inf")
+        ),
+        pytest.param(["--qps", "-0.5"], "--kube-api-qps -0.5:", id="qps by upstream's name"),
+        *(
+            pytest.param([f"--burst={text}"], f"--kube-api-burst {text}:", id=f"burst {text}")
+            for text in ("0", "-5")
+        ),
+        *(
+            pytest.param([f"--leader-elect-{name}=nan"], f"--leader-elect-{name} nan", id=name)
+            for name in ("renew-deadline", "retry-period")
+        ),
         pytest.param(
             ["--metrics-tls-key=k"],
             "--metrics-tls-certificate and --metrics-tls-key go together",
@@ -117,3 +137,48 @@ def test_durations_are_written_as_in_go(text: str, want: Fraction) -> None:
 def test_these_are_no_durations(text: str) -> None:
     with pytest.raises(FlagError, match="duration"):
         parse_duration(text)
+
+
+def config_file(folder: Path, text: str) -> str:
+    path = folder / "config.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("a: 1\nb: 2\na: 3\n", "`a` is there already, on line 1 .*line 3,", id="top"),
+        pytest.param("a:\n- b: 1\n- c: 1\n  'c': 2\n", "`c` .*on line 3 .*line 4,", id="below"),
+        pytest.param("{a: 1, a: 1}", "`a` .*on line 1 .*line 1, column 8", id="on one line"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_named_with_its_line(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=says) as caught:
+        read_config_file(config_file(tmp_path, text))
+    assert str(caught.value).startswith("--config ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("", {}, id="empty"),
+        pytest.param("a: {x: 1}\nb: {x: 1}\n", {"a": {"x": 1}, "b": {"x": 1}}, id="apart"),
+        pytest.param("1: a\n'1': b\n", {1: "a", "1": "b"}, id="a number and a text"),
+        pytest.param(
+            "a: [&x {b: 1, c: 2}]\nd: {<<: *x, b: 3}\n",
+            {"a": [{"b": 1, "c": 2}], "d": {"b": 3, "c": 2}},
+            id="what is merged in may be overridden",
+        ),
+    ],
+)
+def test_keys_that_differ(tmp_path: Path, text: str, want: object) -> None:
+    assert read_config_file(config_file(tmp_path, text)) == want
+
+
+def test_a_list_as_a_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="not valid YAML"):
+        read_config_file(config_file(tmp_path, "? [1]\n: a\n"))
