@@ -221,9 +221,13 @@ class Program:
     def _ready_checks(self, work: Work) -> Mapping[str, Check]:
         return {
             **work.ready_checks(),
-            "not-stopping": lambda: (not self._stopping.is_set(), "stopping"),
+            "not-stopping": self._check_not_stopping,
             "leadership": lambda: (True, f"leader: {self.leadership.holder() or 'nobody'}"),
         }
+
+    def _check_not_stopping(self) -> tuple[bool, str]:
+        stopping = self._stopping.is_set()
+        return not stopping, "stopping" if stopping else "running"
 
     # ------------------------------------------------------------------ start and stop
 

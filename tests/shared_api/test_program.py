@@ -87,6 +87,7 @@ class StubWork:
         self.program = program
         self.story: list[str] = []
         self.is_ready = True
+        self.while_stopping: Callable[[], None] = lambda: None
         self._script = script
         self.thread = program.spawn("script", self._run)
 
@@ -95,6 +96,7 @@ class StubWork:
 
     def stop(self) -> None:
         self.story.append("stop")
+        self.while_stopping()
 
     def on_started_leading(self) -> None:
         self.story.append("leading")
@@ -195,6 +197,8 @@ def test_probes_and_metrics_answer_while_it_runs(runner: Runner) -> None:
             seen[name] = (answer.status_code, answer.text)
         work.is_ready = False
         seen["unready"] = (get(f"{health}/readyz").status_code, "")
+        url = f"{health}/readyz?verbose"
+        work.while_stopping = lambda: seen.update(stopping=(0, get(url).text))
 
     runner.run(script)
     assert seen["live"][0] == 200
@@ -202,7 +206,9 @@ def test_probes_and_metrics_answer_while_it_runs(runner: Runner) -> None:
     assert seen["ready"][0] == 200
     assert "[+]stub ok: as the test says" in seen["ready"][1]
     assert "[+]leadership ok: leader: " in seen["ready"][1]
+    assert "[+]not-stopping ok: running" in seen["ready"][1]
     assert seen["unready"][0] == 500
+    assert "[-]not-stopping failed: stopping" in seen["stopping"][1]
     assert seen["metrics"][0] == 200
     assert "koord_queue_" in seen["metrics"][1]
 
