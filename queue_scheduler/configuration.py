@@ -113,7 +113,8 @@ class KoordQueueConfiguration(
     Attributes:
         plugins: Plugins by name, in the order in which they are asked.
         plugin_configs: Arguments by plugin name; each plugin checks its own.
-        default_reclaim_protect_time: A Go duration ("5m") or nanoseconds, upstream's type.
+        default_reclaim_protect_time: A Go duration ("5m") or nanoseconds, upstream's type: how
+            long a unit is not reclaimed. None ever is in this version, so any time is kept.
     """
 
     api_version: str = API_VERSION
@@ -125,6 +126,12 @@ class KoordQueueConfiguration(
     def plugin_names(self) -> tuple[str, ...]:
         """Return the plugins to load, in order."""
         return tuple(entry.name for entry in self.plugins) or DEFAULT_PLUGINS
+
+    def without_effect(self) -> dict[str, str]:
+        """Return the settings that were made and do nothing, each with the reason."""
+        if not _read_protect_time(self.default_reclaim_protect_time):
+            return {}
+        return {"defaultReclaimProtectTime": "nothing is reclaimed in this version"}
 
 
 def load_configuration(path: str | None) -> KoordQueueConfiguration:
@@ -139,7 +146,7 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
     try:
         configuration = msgspec.convert(document, KoordQueueConfiguration)
         _check_kind(configuration)
-        _check_duration(configuration.default_reclaim_protect_time)
+        _read_protect_time(configuration.default_reclaim_protect_time)
     except (msgspec.ValidationError, FlagError) as error:
         msg = f"--config {path}: {error}"
         raise ConfigurationError(msg) from error
@@ -153,10 +160,13 @@ def _check_kind(configuration: KoordQueueConfiguration) -> None:
         raise ConfigurationError(msg)
 
 
-def _check_duration(value: str | int) -> None:
-    """A number is nanoseconds, as Go's type has it."""
-    if isinstance(value, str):
-        parse_duration(value)
+def _read_protect_time(value: str | int) -> Fraction:
+    """Return seconds; a number is nanoseconds, as Go's type has it."""
+    try:
+        return parse_duration(value if isinstance(value, str) else f"{value}ns")
+    except FlagError as error:
+        msg = f"defaultReclaimProtectTime: {error}"
+        raise FlagError(msg) from error
 
 
 def parse_rate(text: str) -> Fraction:

@@ -74,8 +74,8 @@ def build_scheduler(
         FlagError: The configuration names an unknown plugin, or arguments it refuses.
         AddressError: The debug address, or what it is served with.
     """
-    if flags.without_effect:
-        log.warning("settings without effect", settings=dict(flags.without_effect))
+    if without_effect := {**flags.without_effect, **configuration.without_effect()}:
+        log.warning("settings without effect", settings=without_effect)
     return Scheduler(program, flags, configuration)
 
 

@@ -52,15 +52,22 @@ def test_upstreams_shape_is_read(tmp_path: Path) -> None:
     assert got.plugin_configs == {"ElasticQuotaV2": {"mode": "max"}}
 
 
+def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    got = load(tmp_path, "")
+    assert got.plugin_names() == ("Priority", "ElasticQuotaV2")
+    assert got.without_effect() == {}
+
+
 @pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("", id="empty"),
-        pytest.param(HEAD + "defaultReclaimProtectTime: 300000000000\n", id="nanoseconds"),
-    ],
+    ("text", "told"),
+    [("5m", True), ("300000000000", True), ("0", False), ("0s", False), ('""', False)],
 )
-def test_these_are_fine(tmp_path: Path, text: str) -> None:
-    assert load(tmp_path, text).plugin_names() == ("Priority", "ElasticQuotaV2")
+def test_a_protection_that_nobody_needs_is_taken_and_told(
+    tmp_path: Path, text: str, told: bool
+) -> None:
+    got = load(tmp_path, f"{HEAD}defaultReclaimProtectTime: {text}\n").without_effect()
+    want = {"defaultReclaimProtectTime": "nothing is reclaimed in this version"}
+    assert got == (want if told else {})
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,12 @@ def test_these_are_fine(tmp_path: Path, text: str) -> None:
         pytest.param("a: [\n", "not valid YAML", id="no YAML"),
         pytest.param("- 1\n", "config.yaml: ", id="a list"),
         pytest.param(
-            HEAD + "defaultReclaimProtectTime: soon\n", "not a duration", id="no duration"
+            HEAD + "defaultReclaimProtectTime: soon\n",
+            "defaultReclaimProtectTime: 'soon' is not a duration",
+            id="no duration",
+        ),
+        pytest.param(
+            HEAD + "defaultReclaimProtectTime: -1\n", "defaultReclaimProtectTime: ", id="negative"
         ),
     ],
 )

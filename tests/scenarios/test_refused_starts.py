@@ -169,8 +169,8 @@ def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str)
     [
         pytest.param(
             "queue_scheduler",
-            ["--v=2", "--enableVisibilityServer", "--queue-list=a"],
-            {"--enableVisibilityServer", "--queue-list"},
+            ["--v=2", "--enableVisibilityServer", "--config={config}"],
+            {"--enableVisibilityServer", "defaultReclaimProtectTime"},
             id="scheduler",
         ),
         pytest.param(
@@ -181,11 +181,19 @@ def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str)
         ),
     ],
 )
-def test_flags_without_effect_are_named_in_one_line_of_the_log(
-    kubeconfig: Path, taken_port: int, module: str, flags: list[str], named: set[str]
+def test_settings_without_effect_are_named_in_one_line_of_the_log(
+    kubeconfig: Path,
+    taken_port: int,
+    tmp_path: Path,
+    module: str,
+    flags: list[str],
+    named: set[str],
 ) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("defaultReclaimProtectTime: 5m")
     taken = f"--metrics-address=127.0.0.1:{taken_port}"
-    lines = refused_start(module, kubeconfig, taken, *flags)
+    given = [flag.format(config=config) for flag in flags]
+    lines = refused_start(module, kubeconfig, taken, *given)
     events = [json.loads(line) for line in lines if line.startswith("{")]
     (told,) = [event for event in events if event["event"] == "settings without effect"]
     assert told["settings"].keys() == named
