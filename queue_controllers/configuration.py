@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from queue_controllers.jobframework.job_settings import (
     BACKOFF_BASE_SECONDS,
@@ -30,6 +31,7 @@ from queue_controllers.jobframework.job_settings import (
 )
 from shared_api.backoff import Backoff
 from shared_api.program_flags import (
+    DURATION_PATTERN,
     ConfigurationError,
     FlagError,
     ProgramFlags,
@@ -66,14 +68,25 @@ UPSTREAM_FLAGS: Final = (
 """What is done otherwise here, or not at all."""
 
 
+# What schemas say besides the type; what a bad value is told comes from `_check_durations`.
+Seconds: TypeAlias = (
+    Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
+    | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+)
+Off: TypeAlias = (
+    Annotated[str, Meta(extra_json_schema={"pattern": "^(0+(ns|us|µs|ms|s|m|h)?)?$"})]
+    | Annotated[int, Meta(extra_json_schema={"const": 0})]
+)
+
+
 class ExtensionOptions(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     """The options under an extension's key; None: as for all extensions."""
 
-    running_timeout: str | int = 0
-    backoff_timeout: str | int = 0
-    partial_running_timeout: str | int = 0
+    running_timeout: Seconds = 0
+    backoff_timeout: Seconds = 0
+    partial_running_timeout: Off = 0
     annotation: bool = False
     manage: Manage | None = None
     adopt: Adopt | None = None

@@ -8,13 +8,16 @@ a process that does not start. Flags have upstream's names as aliases.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from shared_api.program_flags import (
+    DURATION_PATTERN,
     ConfigurationError,
     FlagError,
     ProgramFlags,
@@ -38,6 +41,9 @@ KIND: Final = "KoordQueueConfiguration"
 
 DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 """Upstream's default."""
+
+# At most two digits of exponent: as an exact number, 1e999999999 would take hours to write out.
+_RATE: Final = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2})?")
 
 FEATURE_GATES_FLAG: Final = "--feature-gates"
 FEATURE_GATES: Final[Mapping[str, bool | None]] = {
@@ -117,11 +123,15 @@ class KoordQueueConfiguration(
             long a unit is not reclaimed. None ever is in this version, so any time is kept.
     """
 
-    api_version: str = API_VERSION
-    kind: str = KIND
-    plugins: tuple[PluginEntry, ...] = ()
+    # What schemas say besides the type; what a bad value is told comes from `load_configuration`.
+    api_version: Annotated[str, Meta(extra_json_schema={"const": API_VERSION})] = API_VERSION
+    kind: Annotated[str, Meta(extra_json_schema={"const": KIND})] = KIND
+    plugins: Annotated[tuple[PluginEntry, ...], Meta(extra_json_schema={"uniqueItems": True})] = ()
     plugin_configs: dict[str, dict[str, Any]] = {}
-    default_reclaim_protect_time: str | int = 0
+    default_reclaim_protect_time: (
+        Annotated[str, Meta(extra_json_schema={"pattern": f"^({DURATION_PATTERN})$"})]
+        | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+    ) = 0
 
     def plugin_names(self) -> tuple[str, ...]:
         """Return the plugins to load, in order."""
@@ -175,11 +185,10 @@ def parse_rate(text: str) -> Fraction:
     Raises:
         FlagError: It is no number above 0.
     """
-    try:
-        rate = Fraction(text)
-    except (ValueError, ZeroDivisionError) as error:
+    if not _RATE.fullmatch(text):
         msg = f"--oversellrate {text!r} is not a number"
-        raise FlagError(msg) from error
+        raise FlagError(msg)
+    rate = Fraction(text)
     if rate <= 0:
         msg = f"--oversellrate {text} must be above 0"
         raise FlagError(msg)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -24,6 +24,8 @@ _SECONDS: Final = {
     "m": Fraction(60),
     "h": Fraction(3600),
 }
+DURATION_PATTERN: Final = "([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+|0|"
+"""What `parse_duration` takes, for schemas; to be set between ^( and )$."""
 
 DEFAULT_QPS = 500.0
 DEFAULT_BURST = 1000
@@ -173,7 +175,7 @@ def check_keys(node: yaml.MappingNode) -> None:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - the stub calls a text or None a dict
         # Here and not when it is constructed: until then merge keys may have added others.
         node = super().compose_mapping_node(anchor)
         check_keys(node)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from queue_scheduler.quota.quota_settings import (
     QuotaMode,
@@ -26,8 +27,18 @@ from queue_scheduler.quota.quota_settings import (
     SpecialQuotas,
     default_special_max,
 )
+from shared_api.crd_schema import QUANTITY
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
+
+# What schemas say besides the type; what a bad value is told comes from `read_arguments`.
+QuantityValue: TypeAlias = (
+    Annotated[str, Meta(extra_json_schema={"pattern": QUANTITY["pattern"]})] | int | float
+)
+Release: TypeAlias = Annotated[
+    str,
+    Meta(extra_json_schema={"pattern": "^v?([0-9]+([.][0-9]+)*(-.*)?|[Hh][Ee][Aa][Dd])$"}),
+]
 
 
 class ElasticQuotaArguments(
@@ -36,17 +47,17 @@ class ElasticQuotaArguments(
     """The arguments, as written."""
 
     mode: QuotaMode = QuotaMode.RUNTIME
-    koordinator_version: str = "1.8"
+    koordinator_version: Release = "1.8"
     rounding: Rounding | None = None
     enable_min_quota_scale: bool = True
     enable_check_parent_quota: bool = False
     special_quotas: SpecialQuotas = SpecialQuotas.OBSERVED
-    default_quota_group_max: dict[str, str | int | float] | None = None
-    system_quota_group_max: dict[str, str | int | float] | None = None
+    default_quota_group_max: dict[str, QuantityValue] | None = None
+    system_quota_group_max: dict[str, QuantityValue] | None = None
     foreign_pending: bool = True
     guarantee_usage: bool = False
     multi_quota_tree: bool = False
-    expected_capacity: dict[str, str | int | float] | None = None
+    expected_capacity: dict[str, QuantityValue] | None = None
 
 
 def read_arguments(

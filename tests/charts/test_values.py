@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.charts.render import HelmFailed, render, render_notes
+from shared_api.leader_election import LeaseSettingError, LeaseSettings
+from tests.charts.render import CHART, HelmFailed, render, render_notes, run_helm
 from tests.charts.values_table import UPSTREAM
 
 Json = Any
@@ -36,6 +37,35 @@ Json = Any
         ),
         ({"controllers": {"config": {"manage": "everything"}}}, "/controllers/config/manage"),
         ({"controllers": {"config": {"job": {"runTimeout": 1}}}}, "'runTimeout' not allowed"),
+        *(
+            ({"controllers": {"config": {"job": {name: value}}}}, f"/controllers/config/job/{name}")
+            for name, value in (
+                ("runningTimeout", "soon"),
+                ("runningTimeout", -1),
+                ("backoffTimeout", "5 m"),
+                ("partialRunningTimeout", 5),
+                ("partialRunningTimeout", "5s"),
+            )
+        ),
+        *(({"oversellrate": value}, "/oversellrate") for value in ("0", "0.00", "-1", "much", ".")),
+        *(({"qps": value}, "/qps") for value in (-1, "-1", "nan", "1e3")),
+        ({"pluginConfigs": {"kind": "Deployment"}}, "/pluginConfigs/kind"),
+        ({"pluginConfigs": {"apiVersion": "v1"}}, "/pluginConfigs/apiVersion"),
+        ({"pluginConfigs": {"plugins": [{"name": "Priority"}] * 2}}, "/pluginConfigs/plugins"),
+        (
+            {"pluginConfigs": {"defaultReclaimProtectTime": "soon"}},
+            "/pluginConfigs/defaultReclaimProtectTime",
+        ),
+        *(
+            (
+                {"pluginConfigs": {"pluginConfigs": {"ElasticQuotaV2": {name: value}}}},
+                f"/pluginConfigs/pluginConfigs/ElasticQuotaV2/{name}",
+            )
+            for name, value in (
+                ("koordinatorVersion", "newest"),
+                ("expectedCapacity", {"cpu": "many"}),
+            )
+        ),
         ({"metrics": {"serviceMonitor": {"interval": "30 s"}}}, "/metrics/serviceMonitor/interval"),
         ({"podSecurityContext": "none"}, "/podSecurityContext"),
     ],
@@ -44,6 +74,30 @@ def test_a_typo_fails(values: Json, where: str) -> None:
     with pytest.raises(HelmFailed, match="specifications of the schema") as refused:
         render(values)
     assert where in str(refused.value)
+
+
+def test_numbers_that_helm_has_as_texts_are_numbers() -> None:
+    mode = "pluginConfigs.pluginConfigs.ElasticQuotaV2.mode=max"
+    given = f"oversellrate=0.5,qps=2.5,controllers.qps=7.5,{mode}"
+    text = run_helm("template", "x", str(CHART), "--set", given)
+    for argument in ("--oversellrate=0.5", "--kube-api-qps=2.5", "--kube-api-qps=7.5"):
+        assert f"- {argument}\n" in text
+
+
+@pytest.mark.parametrize("lease", [4, 5, 8, 17])
+@pytest.mark.parametrize(("renew", "retry"), [(2, 1), (6, 5), (7, 5), (15, 12), (5, 5)])
+def test_an_election_that_can_not_work_fails_as_the_programs_would(
+    lease: int, renew: int, retry: int
+) -> None:
+    values = {"leaseDurationSeconds": lease, "renewDeadlineSeconds": renew}
+    values["retryPeriodSeconds"] = retry
+    try:
+        LeaseSettings(lease_seconds=lease, renew_deadline_seconds=renew, retry_seconds=retry)
+    except LeaseSettingError:
+        with pytest.raises(HelmFailed, match="leaderElection: "):
+            render({"leaderElection": values})
+    else:
+        render({"leaderElection": values})
 
 
 def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
@@ -79,7 +133,17 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
             "controllers.replicas above 1 needs leaderElection.enabled",
         ),
         ({"leaderElection": {"renewDeadlineSeconds": 15}}, "must be above renewDeadlineSeconds"),
-        ({"leaderElection": {"retryPeriodSeconds": 10}}, "that above retryPeriodSeconds"),
+        ({"leaderElection": {"retryPeriodSeconds": 10}}, "above 1.2 times retryPeriodSeconds"),
+        (
+            {
+                "leaderElection": {
+                    "leaseDurationSeconds": 4,
+                    "renewDeadlineSeconds": 2,
+                    "retryPeriodSeconds": 1,
+                }
+            },
+            "at least retryPeriodSeconds and the 4 seconds of a write",
+        ),
         ({"debugApi": {"expose": True}}, "debugApi.expose needs debugApi.tls.secretName"),
         ({"oversellrate": 1.5}, "oversellrate: a rate other than 1 needs the quota mode max"),
         (
@@ -139,6 +203,14 @@ def test_what_is_set_and_does_nothing_is_named(values: Json, named: str) -> None
     (line,) = not_in_effect(render_notes(values))
     assert line.startswith(named)
     assert render(values) == render(), "it is said to do nothing"
+
+
+def test_a_protection_that_nobody_needs_is_named() -> None:
+    values = {"pluginConfigs": {"defaultReclaimProtectTime": "5m"}}
+    (line,) = not_in_effect(render_notes(values))
+    assert line.startswith("pluginConfigs.defaultReclaimProtectTime=5m: nothing is reclaimed")
+    for off in ("0s", 0, ""):
+        assert TITLE not in render_notes({"pluginConfigs": {"defaultReclaimProtectTime": off}})
 
 
 def test_upstreams_own_values_say_only_what_matters() -> None:

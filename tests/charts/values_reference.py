@@ -23,6 +23,7 @@ import yaml
 from queue_controllers.configuration import ExtensionOptions, GeneralOptions
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments
+from shared_api.crd_schema import QUANTITY
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "koord-queue"
 # Helm below 3.18 knows nothing newer. There, what stands beside a $ref does not count.
@@ -169,7 +170,28 @@ COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 OPEN: Final[Schema] = {"type": "object"}
 QUANTITIES: Final[Schema] = {
     "type": "object",
-    "additionalProperties": {"type": ["string", "number"]},
+    "additionalProperties": {
+        "anyOf": [{"type": "number"}, {"type": "string", "pattern": QUANTITY["pattern"]}]
+    },
+}
+
+# With --set, helm has a number with a point as a string.
+NUMBERS: Final[Schema] = {
+    "rate": {
+        "anyOf": [
+            {"type": "number", "minimum": 0},
+            {"type": "string", "pattern": "^([0-9]+([.][0-9]*)?|[.][0-9]+)$"},
+        ]
+    },
+    "factor": {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {
+                "type": "string",
+                "pattern": "^(0*[1-9][0-9]*([.][0-9]*)?|0*[.]0*[1-9][0-9]*)$",
+            },
+        ]
+    },
 }
 
 # What Kubernetes takes, as far as typos in it are likely.
@@ -215,7 +237,11 @@ def build_definitions() -> Schema:
         [KoordQueueConfiguration, ElasticQuotaArguments, GeneralOptions, ExtensionOptions],
         ref_template=REFERENCE,
     )
-    definitions = {**KUBERNETES_TYPES, **{name: _bare(body) for name, body in types.items()}}
+    definitions = {
+        **KUBERNETES_TYPES,
+        **NUMBERS,
+        **{name: _bare(body) for name, body in types.items()},
+    }
     plugins = definitions["KoordQueueConfiguration"]["properties"]["pluginConfigs"]
     # Each plugin checks its own arguments; of those that come along, they are known here too.
     plugins["properties"] = {

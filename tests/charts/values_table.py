@@ -125,6 +125,37 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
             "pluginConfigs": {"ElasticQuotaV2": {"mode": "max"}, "Others": {"any": ["thing"]}},
         },
     },
+    "numbers and durations as texts, as --set gives them": {
+        "oversellrate": "0.5",
+        "qps": "0.5",
+        "controllers": {
+            "qps": "12.5",
+            "config": {
+                "job": {
+                    "runningTimeout": "1h30m",
+                    "backoffTimeout": "90",
+                    "partialRunningTimeout": "0s",
+                }
+            },
+        },
+        "pluginConfigs": {
+            "pluginConfigs": {
+                "ElasticQuotaV2": {
+                    "mode": "max",
+                    "koordinatorVersion": "v1.9.0-rc1",
+                    "expectedCapacity": {"cpu": "1.5k", "memory": 1024},
+                }
+            },
+            "defaultReclaimProtectTime": "5m",
+        },
+    },
+    "the shortest lease": {
+        "leaderElection": {
+            "leaseDurationSeconds": 5,
+            "renewDeadlineSeconds": 2,
+            "retryPeriodSeconds": 1,
+        }
+    },
     "a user that OpenShift chooses": {
         "podSecurityContext": {"runAsUser": None, "runAsGroup": None},
         "admissionPolicy": {"enabled": False},

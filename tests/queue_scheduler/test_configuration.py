@@ -106,13 +106,20 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "want"), [("1", Fraction(1)), ("1.5", Fraction(3, 2)), ("0.1", Fraction(1, 10))]
+    ("text", "want"),
+    [
+        ("1", Fraction(1)),
+        ("1.5", Fraction(3, 2)),
+        ("0.1", Fraction(1, 10)),
+        (".5", Fraction(1, 2)),
+        ("1e-05", Fraction(1, 100_000)),
+    ],
 )
 def test_rates_are_exact(text: str, want: Fraction) -> None:
     assert parse_rate(text) == want
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "much", "1/0", ""])
+@pytest.mark.parametrize("text", ["0", "-1", "much", "1/2", "", ".", "nan", "inf", "1e999999999"])
 def test_a_rate_that_makes_no_sense(text: str) -> None:
     with pytest.raises(FlagError, match="--oversellrate"):
         parse_rate(text)

@@ -61,8 +61,11 @@ mpi: MPIJob
 {{- end }}
 {{- end }}
 {{- with .Values.leaderElection }}
-{{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (int .renewDeadlineSeconds) (int .retryPeriodSeconds)) }}
-{{- fail "leaderElection: leaseDurationSeconds must be above renewDeadlineSeconds, and that above retryPeriodSeconds" }}
+{{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (mul 10 .renewDeadlineSeconds) (mul 12 .retryPeriodSeconds)) }}
+{{- fail "leaderElection: leaseDurationSeconds must be above renewDeadlineSeconds, and that above 1.2 times retryPeriodSeconds" }}
+{{- end }}
+{{- if lt (int .leaseDurationSeconds) (add 4 .retryPeriodSeconds | int) }}
+{{- fail "leaderElection: leaseDurationSeconds must be at least retryPeriodSeconds and the 4 seconds of a write" }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -33,6 +33,10 @@
 {{- $lines = append $lines (printf "%s=%s: set controllers.config.job.%s" $name $value $key) }}
 {{- end }}
 {{- end }}
+{{- $protected := toString (.Values.pluginConfigs.defaultReclaimProtectTime | default "0") }}
+{{- if not (has $protected (list "0" "0s")) }}
+{{- $lines = append $lines (printf "pluginConfigs.defaultReclaimProtectTime=%s: nothing is reclaimed in this version" $protected) }}
+{{- end }}
 {{- range $lines }}
 {{- printf "  - %s\n" . }}
 {{- end }}
