@@ -35,6 +35,10 @@ OWN_QUEUE_PRIORITY: Final = 1000
 
 DEFAULT_POLICY: Final = "Priority"
 
+NOT_WRITING_SECONDS: Final = 1.0
+"""Until it is looked again whether this replica may write; nobody tells when a lease that was about
+to run out is renewed."""
+
 BY_NAME: Final = "by-name"
 """Index of the quota store: quota names are global, objects are namespaced."""
 
@@ -134,7 +138,17 @@ def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
 
 
 class QueueReconciler:
-    """The step that makes queues follow quotas. Its keys are names of quotas."""
+    """The step that makes queues follow quotas. Its keys are names of quotas.
+
+    Args:
+        client: Sends; past the dispatcher, since the next look at a queue needs what came of it.
+        namespace: Of the queues.
+        quotas: With the index `BY_NAME`.
+        queues: Those of the namespace.
+        names: What to look at.
+        may_write: Whether a write that begins now ends within this replica's lead. Asked before
+            each step, and a step writes at most once.
+    """
 
     def __init__(
         self,
@@ -165,9 +179,9 @@ class QueueReconciler:
             self._names.add(some.metadata.name)
 
     def step(self) -> float | None:
-        """Bring one queue in step with its quota; rests while this replica does not lead."""
+        """Bring one queue in step with its quota; rests while this replica may not write."""
         if not self._may_write():
-            return None
+            return NOT_WRITING_SECONDS
         name = self._names.try_get()
         if name is None:
             return self._names.seconds_until_ready()

@@ -219,11 +219,15 @@ class Scheduler:
             self._quotas.store,
             self._queues.store,
             names,
-            may_write,
+            self._takeover.may_write,
         )
         run(self._reconciler.step)
         status = QueueStatusWriter(
-            self._shared, self._dispatcher, self._queues.note_written, may_write, self._clock
+            self._shared,
+            self._dispatcher,
+            self._queues.note_written,
+            self._takeover.may_write,
+            self._clock,
         )
         self._thread_of("queue-status", status.step)
         self._program.metrics.registry.register(

@@ -57,8 +57,15 @@ class Takeover:
         self._open = False
 
     def is_open(self) -> bool:
-        """Say whether this process decides."""
+        """Say whether this process decides. Once it does, it does to its end."""
         return self._open
+
+    def may_write(self) -> bool:
+        """Say whether this process decides, and a write that begins now ends within its lead.
+
+        Who sends writes past the dispatcher asks before each of them.
+        """
+        return self._open and self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def step(self) -> float | None:
         """Go on with the take-over; return how long to rest, None when it is done."""

@@ -22,6 +22,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
+from tests.queue_scheduler.scheduler_world import Follower, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit, exhaust
 
 OURS = {"labels": {"create-by-koordqueue": "true"}, "uid": "q1"}
@@ -170,6 +171,26 @@ def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(room: Room) -> N
     room.kit.leads = True
     room.look()
     assert room.has_queue()
+
+
+def test_who_lost_the_lease_writes_no_queue_until_it_leads_again() -> None:
+    lease = Follower()
+    lease.leads = True
+    with running_world() as world:
+        world.start(leadership=lease)
+        world.add_quota()
+        world.settle()
+        assert world.queue()
+        lease.leads = False
+        before = world.writes()
+        world.add_quota("late")
+        world.direct.delete("elasticquotas", "team", "default")
+        world.settle(5.0)
+        assert world.writes() == before
+        lease.leads = True
+        world.settle(2.0)
+        assert world.queue("late")
+        assert not world.direct.exists("queues", "team", QUEUE_NAMESPACE)
 
 
 @pytest.mark.parametrize("status", [403, 409, 422, 503])

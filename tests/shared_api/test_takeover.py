@@ -104,3 +104,16 @@ def test_a_server_that_does_not_answer_is_asked_again() -> None:
     cache.server_is_down = False
     assert takeover.step() is None
     assert opened == ["open"]
+
+
+def test_no_write_begins_that_could_outlive_the_lease() -> None:
+    lead, cache = Lead(), Cache()
+    lead.seconds, cache.resource_version = WRITE_SECONDS, "7"
+    takeover, _ = made(lead, cache)
+    assert not takeover.may_write()
+    takeover.step()
+    assert takeover.may_write()
+    lead.seconds = WRITE_SECONDS - 0.1
+    assert not takeover.may_write()
+    lead.seconds = WRITE_SECONDS
+    assert takeover.may_write()
