@@ -16,7 +16,9 @@ import structlog
 
 from queue_scheduler.dequeue_cycle import WriteSink
 from queue_scheduler.engine import Engine
+from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.errors import NotFound
 from shared_api.client.resource_types import QUEUES
@@ -78,17 +80,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
     items = tuple(
         (unit.metadata.name, unit.metadata.namespace, unit.spec.priority or 0) for unit in units
     )
-    policy = line.queue.spec.queue_policy
-    ready, reason, message = True, "Ready", "units are admitted in order"
-    if policy in NOT_SERVED_POLICIES:
-        ready, reason = False, "QueuePolicyNotServed"
-        message = f"policy {policy} is not available in this version; units are held"
-    elif policy and policy != line.policy.name:
-        ready, reason = False, "UnknownPolicy"
-        message = f"policy {policy!r} is unknown; {line.policy.name} stays in force"
-    elif line.queue.spec.admission_checks:
-        ready, reason = False, "AdmissionChecksNotServed"
-        message = "admission checks are not carried out by this version; their units are held"
+    ready, reason, message = judge_queue(engine, line)
     return QueueFigures(
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted_count(name),
@@ -97,6 +89,26 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
         reason=reason,
         message=message,
     )
+
+
+def judge_queue(engine: Engine, line: SchedulingQueue) -> tuple[bool, str, str]:
+    """Return whether a queue does its work, the reason, and the words for it."""
+    queue = line.queue
+    policy = queue.spec.queue_policy
+    if policy in NOT_SERVED_POLICIES:
+        message = f"policy {policy} is not available in this version; units are held"
+        return False, "QueuePolicyNotServed", message
+    # Before what lets some units through.
+    refusal = engine.plugins.why_not_ready(queue)
+    if refusal is not None:
+        return False, refusal.reason.value, queue_message(refusal)
+    if policy and policy != line.policy.name:
+        message = f"policy {policy!r} is unknown; {line.policy.name} stays in force"
+        return False, "UnknownPolicy", message
+    if queue.spec.admission_checks:
+        message = "admission checks are not carried out by this version; their units are held"
+        return False, "AdmissionChecksNotServed", message
+    return True, "Ready", "units are admitted in order"
 
 
 def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> dict[str, Any]:

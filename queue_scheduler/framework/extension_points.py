@@ -306,6 +306,18 @@ class QuotaProvider(Protocol):
 
 
 @runtime_checkable
+class QueueReadiness(Protocol):
+    """Knows what keeps a whole queue from working; shown in the queue's condition."""
+
+    def why_not_ready(self, queue: Queue) -> Refusal | None:
+        """Return why no unit of the queue can start, whatever it asks for; None: some might.
+
+        Asked about every queue, about once a second.
+        """
+        ...
+
+
+@runtime_checkable
 class Forkable(Protocol):
     """Keeps its state copyable."""
 

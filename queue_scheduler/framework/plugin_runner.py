@@ -49,6 +49,7 @@ class PluginRunner:
         self.has_guarantees = bool(self._guarantees)
         self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
         self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
+        self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
         # Classes refused by a plugin that can not say what would help them: any fact may.
         self._wait_for_anything: dict[points.Waiter, None] = {}
 
@@ -194,6 +195,14 @@ class PluginRunner:
             if name:
                 return name
         return ""
+
+    def why_not_ready(self, queue: Queue) -> Refusal | None:
+        """Return why no unit of a queue can start; the first answer counts."""
+        for plugin in self._readiness:
+            refusal = plugin.why_not_ready(queue)
+            if refusal is not None:
+                return refusal
+        return None
 
     # --- copies -------------------------------------------------------------------------------
 

@@ -69,6 +69,24 @@ def stable_message(refusal: Refusal) -> str:
     )
 
 
+_OF_QUEUES: Final[dict[Reason, str]] = {
+    Reason.NO_CAPACITY: "the cluster has no node; units wait until there is one",
+    Reason.BROKEN_CHAIN: "quota {quota} can not be used ({other}: {detail}); units wait",
+    Reason.NO_QUOTA: (
+        "quota {quota} does not exist, nor does one that the queue's annotation "
+        "koord-queue/available-quota-in-queue lists; units wait"
+    ),
+}
+
+
+def queue_message(refusal: Refusal) -> str:
+    """Return why a queue admits nothing, in words that stay while the reason does."""
+    words = _OF_QUEUES.get(refusal.reason)
+    if words is None:
+        return stable_message(refusal)
+    return words.format(quota=refusal.quota, other=refusal.other, detail=refusal.detail)
+
+
 def full_message(refusal: Refusal) -> str:
     """Return why a unit waits, with the numbers of this moment."""
     text = stable_message(refusal)

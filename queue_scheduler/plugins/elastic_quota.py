@@ -213,9 +213,12 @@ class ElasticQuotaPlugin:
         self._tell_capacity()
 
     def _tell_capacity(self) -> None:
+        self.books.on_capacity(self._total())
+
+    def _total(self) -> Amounts | None:
         """The nodes decide; what is expected stands in where there is no node at all."""
         total = self._capacity.total
-        self.books.on_capacity(self._expected_capacity if total is None else total)
+        return self._expected_capacity if total is None else total
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
         """Take a pod that no unit accounts for."""
@@ -252,6 +255,26 @@ class ElasticQuotaPlugin:
         kind, note = "ElasticQuota", problem.text
         return Notice(kind=kind, key=key, uid=uid, reason=problem.kind, note=note)
 
+    def why_not_ready(self, queue: Queue) -> Refusal | None:
+        """Return why none of the queue's quotas can admit anything."""
+        name, listed = queue.metadata.name, _listed_quotas(queue)
+        quotas = self._known if "*" in listed else self._known & {name, *listed}
+        if not quotas:
+            return Refusal(reason=Reason.NO_QUOTA, quota=name)
+        if any(self.books.chain(quota) for quota in quotas):
+            lacks_nodes = self._settings.mode is QuotaMode.RUNTIME and self._total() is None
+            return Refusal(reason=Reason.NO_CAPACITY) if lacks_nodes else None
+        return self._why_broken(name if name in quotas else min(quotas))
+
+    def _why_broken(self, quota: str) -> Refusal:
+        culprit = self.books.trees.why_unusable(quota).other
+        view = self.books.view(culprit)
+        assert view is not None, f"quota {culprit} is at fault and unknown"
+        # A younger object of the same name has a problem of its own, which does no harm to it.
+        texts = [p.text for p in view.problems if p.fatal and p.namespace == view.namespace]
+        detail = "; ".join(texts)
+        return Refusal(reason=Reason.BROKEN_CHAIN, quota=quota, other=culprit, detail=detail)
+
     def views(self) -> list[QuotaView]:
         """Return all quotas with their numbers, by name."""
         found = (self.books.view(name) for name in self.books.names())
@@ -273,12 +296,17 @@ class ElasticQuotaPlugin:
 
 
 def _takes_quota(queue: Queue, quota: str) -> bool:
+    listed = _listed_quotas(queue)
+    return "*" in listed or quota in listed
+
+
+def _listed_quotas(queue: Queue) -> frozenset[str]:
+    """Return the quotas that the queue's annotation lists; `*` stands for all."""
     for key in AVAILABLE_QUOTA:
         listed = read_annotation(queue.metadata.annotations, key)
         if listed is not None:
-            names = {name.strip() for name in listed.split(",")}
-            return "*" in names or quota in names
-    return False
+            return frozenset(name.strip() for name in listed.split(","))
+    return frozenset()
 
 
 def _demand(info: QueueUnitInfo) -> Demand:

@@ -16,6 +16,7 @@ from queue_scheduler.queue_status import (
     is_shown,
     read_figures,
 )
+from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import queue, to_struct
@@ -197,10 +198,33 @@ def test_items_are_hidden_where_the_queue_says_so(writer: Writer) -> None:
 def test_the_condition_says_what_keeps_the_queue_from_working(
     kit: ShellKit, spec: dict[str, Any], want: str
 ) -> None:
-    kit.add_queue("other", **spec)
+    takes_all = {"annotations": {"koord-queue/available-quota": "*"}}
+    kit.add_queue("other", metadata=takes_all, **spec)
     figures = kit.shared.ask(read_figures, "other", max_items=MAX_ITEMS)
     assert figures is not None
     assert (figures.reason, figures.ready) == (want, want == "Ready")
+
+
+def test_a_queue_that_admits_nothing_says_why_and_says_when_that_is_over(writer: Writer) -> None:
+    kit = writer.kit
+    quota = kit.client.get(ELASTIC_QUOTAS, "default", "team")
+    kit.shared.tell(Engine.on_quota_gone, quota)
+    writer.pass_time(INTERVAL_SECONDS + 1.0)
+    ready = condition_of({"status": kit.queue_status("team")}, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "NoQuota")
+    assert ready["message"].startswith("quota team does not exist")
+    kit.shared.tell(Engine.on_quota, quota)
+    writer.pass_time(INTERVAL_SECONDS + 1.0)
+    ready = condition_of({"status": kit.queue_status("team")}, "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", "Ready")
+
+
+@pytest.mark.parametrize("policy", ["Lottery", "Intelligent"])
+def test_what_holds_all_units_is_said_before_what_holds_some(kit: ShellKit, policy: str) -> None:
+    kit.add_queue("nobodys", policy=policy, admissionChecks=[{"name": "prov"}])
+    figures = kit.shared.ask(read_figures, "nobodys", max_items=MAX_ITEMS)
+    assert figures is not None
+    assert figures.reason == {"Lottery": "NoQuota", "Intelligent": "QueuePolicyNotServed"}[policy]
 
 
 def test_the_list_ends_at_a_hundred(kit: ShellKit) -> None:

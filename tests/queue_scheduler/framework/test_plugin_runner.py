@@ -314,6 +314,24 @@ def test_facts_reach_everybody() -> None:
     assert [notice.note for notice in runner.take_notices()] == [*want, *want]
 
 
+class Readiness:
+    """Says that no queue works, or nothing."""
+
+    def __init__(self, name: str, refusal: Refusal | None) -> None:
+        self.name = name
+        self.refusal = refusal
+
+    def why_not_ready(self, queue: Queue) -> Refusal | None:
+        return self.refusal
+
+
+def test_the_first_answer_counts_on_why_a_queue_does_not_work() -> None:
+    no_quota = Refusal(reason=Reason.NO_QUOTA)
+    plugins = [Gate("g", None), Readiness("1", None), Readiness("2", no_quota), Readiness("3", NO)]
+    assert PluginRunner(plugins).why_not_ready(build_queue("q")) is no_quota
+    assert PluginRunner(plugins[:2]).why_not_ready(build_queue("q")) is None
+
+
 class Forking(Waker):
     """Keeps its state copyable."""
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.insight.wording import full_message, stable_message
+from queue_scheduler.insight.wording import full_message, queue_message, stable_message
 
 WHOLE = {
     "quota": "team",
@@ -81,3 +81,10 @@ def test_no_quota_says_which_of_two_things_is_wrong(quota: str, says: str) -> No
 )
 def test_a_backoff_says_until_when(until: str, says: str) -> None:
     assert stable_message(Refusal(reason=Reason.IN_BACKOFF, detail=until)) == says
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_words_for_a_queue(reason: Reason) -> None:
+    text = queue_message(refusal(reason))
+    assert text
+    assert "{" not in text

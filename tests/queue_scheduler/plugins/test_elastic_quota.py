@@ -8,6 +8,7 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refused
 from queue_scheduler.framework.extension_points import ForeignPod, Mapped, QueueDirectory, Unmapped
+from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -262,3 +263,72 @@ def test_a_fork_counts_nodes_of_its_own() -> None:
     assert view is not None
     assert other is not None
     assert (view.runtime["cpu"], other.runtime["cpu"]) == (8000, 16_000)
+
+
+# --- what keeps a whole queue from working ----------------------------------------------------
+
+TEAM = queue("team")
+
+
+def test_a_queue_is_ready_when_one_of_its_quotas_is() -> None:
+    plugin = new_plugin(quota("team", parent="nowhere"), quota("other"))
+    assert plugin.why_not_ready(queue("other")) is None
+    assert plugin.why_not_ready(shared_queue("*")) is None
+    assert plugin.why_not_ready(shared_queue("team, other")) is None
+    lists_another = {"annotations": {"koord-queue/available-quota": "other"}}
+    assert plugin.why_not_ready(queue("team", metadata=lists_another)) is None
+
+
+@pytest.mark.parametrize("its", [queue("gone"), shared_queue("gone")], ids=["own", "listed"])
+def test_a_queue_without_any_quota_is_not_ready(its: Queue) -> None:
+    got = new_plugin(quota("team")).why_not_ready(its)
+    assert got is not None
+    assert got.reason is Reason.NO_QUOTA
+
+
+@pytest.mark.parametrize(
+    ("quotas", "says"),
+    [
+        pytest.param(
+            [quota("team", parent="x"), quota("x", parent="team")],
+            "(team: its parents form a cycle: team -> x -> team)",
+            id="cycle",
+        ),
+        pytest.param(
+            [quota("team", parent="gone")], "(team: its parent 'gone' does not exist)", id="parent"
+        ),
+        pytest.param(
+            [quota("team", parent="x"), elastic_quota("x", max={"cpu": "much"})],
+            "(x: spec.max: ",
+            id="amounts of the parent",
+        ),
+        pytest.param(
+            [quota("team", parent="gone"), quota("team", namespace="younger", uid="2")],
+            "(team: its parent 'gone' does not exist)",
+            id="beside a younger one of the name",
+        ),
+    ],
+)
+def test_a_queue_of_a_broken_quota_says_what_is_wrong(quotas: list[Any], says: str) -> None:
+    got = new_plugin(*quotas).why_not_ready(TEAM)
+    assert got is not None
+    assert got.reason is Reason.BROKEN_CHAIN
+    assert says in queue_message(got)
+
+
+def test_without_a_node_no_queue_is_ready_in_runtime_mode() -> None:
+    plugin = new_plugin(quota("team"), mode=QuotaMode.RUNTIME)
+    got = plugin.why_not_ready(TEAM)
+    assert got is not None
+    assert got.reason is Reason.NO_CAPACITY
+    assert "no node" in queue_message(got)
+    plugin.on_node(node("n"))
+    assert plugin.why_not_ready(TEAM) is None
+    plugin.on_node_gone("n")
+    assert plugin.why_not_ready(TEAM) is not None
+
+
+def test_what_is_expected_stands_in_for_nodes() -> None:
+    plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.RUNTIME), {"cpu": 4000})
+    plugin.on_quota(quota("team"))
+    assert plugin.why_not_ready(TEAM) is None
