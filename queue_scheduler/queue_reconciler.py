@@ -1,8 +1,11 @@
 """A Queue for every ElasticQuota: made, kept in step, deleted with it.
 
 Ours are the queues with the label `create-by-koordqueue: "true"`. Only they are deleted with
-their quota, and only they get policy and `koord-queue/` annotations from it. A queue that a
-person made is left as it is, also when a quota of its name appears.
+their quota, and only they get policy, parent and `koord-queue/` annotations from it. A queue that
+a person made is left as it is, also when a quota of its name appears.
+
+The queue has a list of the annotations that are its quota's: they go when the quota loses them.
+What people add to one of our queues stays.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
+    COPIED_ANNOTATIONS,
     CREATED_BY_KOORD_QUEUE,
+    LEGACY_PREFIX,
     PREFIX,
     QUEUE_POLICY,
     QUOTA_PARENT,
     QUOTA_QUEUE_ENABLE,
     SPECIAL_QUOTAS,
+    read_annotation,
 )
 from shared_api.work_queue import WorkQueue
 
@@ -104,37 +110,62 @@ def _build_queue(name: str, namespace: str, quota: ElasticQuota) -> dict[str, An
             "name": name,
             "namespace": namespace,
             "labels": labels,
-            "annotations": _copied_annotations(quota),
+            "annotations": _wanted_annotations(quota),
         },
         "spec": {
-            "queuePolicy": quota.metadata.labels.get(QUEUE_POLICY) or DEFAULT_POLICY,
+            "queuePolicy": _policy_of(quota) or DEFAULT_POLICY,
             "priority": OWN_QUEUE_PRIORITY,
         },
     }
 
 
-def _copied_annotations(quota: ElasticQuota) -> dict[str, str]:
-    return {
-        key: value
-        for key, value in sorted(quota.metadata.annotations.items())
-        if key.startswith(PREFIX) or key == QUOTA_QUEUE_ENABLE
-    }
+def _policy_of(quota: ElasticQuota) -> str:
+    return read_annotation(quota.metadata.labels, QUEUE_POLICY) or ""
+
+
+def _wanted_annotations(quota: ElasticQuota) -> dict[str, str]:
+    """Return what the queue has from its quota, under the names of today, and the list of it."""
+    found = quota.metadata.annotations
+    legacy = (key for key in found if key.startswith(LEGACY_PREFIX))
+    keys = {PREFIX + key.removeprefix(LEGACY_PREFIX) for key in legacy}
+    keys.update(key for key in found if _is_copied(key))
+    keys.discard(COPIED_ANNOTATIONS)
+    wanted = {key: read_annotation(found, key) or "" for key in sorted(keys)}
+    if wanted:
+        wanted[COPIED_ANNOTATIONS] = ",".join(wanted)
+    return wanted
+
+
+def _is_copied(key: str) -> bool:
+    return key.startswith(PREFIX) or key == QUOTA_QUEUE_ENABLE
+
+
+def _differing_annotations(quota: ElasticQuota, queue: Queue) -> dict[str, str | None]:
+    """Return what to write (None: remove) so that the queue has what its quota says."""
+    has, wanted = queue.metadata.annotations, _wanted_annotations(quota)
+    listed = has.get(COPIED_ANNOTATIONS, "").split(",")
+    # The list goes with the last of them. No other key is ever ours, whoever put it into the list.
+    gone = {key for key in (*listed, COPIED_ANNOTATIONS) if _is_copied(key)} - wanted.keys()
+    differing: dict[str, str | None] = dict.fromkeys(sorted(gone & has.keys()))
+    return differing | {key: value for key, value in wanted.items() if has.get(key) != value}
 
 
 def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
     """What the quota says wins where it says something; the rest of the queue is its users'."""
     body: dict[str, Any] = {}
-    policy = quota.metadata.labels.get(QUEUE_POLICY)
+    metadata: dict[str, Any] = {}
+    policy = _policy_of(quota)
     if policy and policy != queue.spec.queue_policy:
         body["spec"] = {"queuePolicy": policy}
-    has = queue.metadata.annotations
-    differing = {k: v for k, v in _copied_annotations(quota).items() if has.get(k) != v}
+    differing = _differing_annotations(quota, queue)
     if differing:
-        body["metadata"] = {"annotations": differing}
-    if not body:
+        metadata["annotations"] = differing
+    parent = quota.metadata.labels.get(QUOTA_PARENT) or None
+    if parent != queue.metadata.labels.get(QUOTA_PARENT):
+        metadata["labels"] = {QUOTA_PARENT: parent}
+    if not (body or metadata):
         return None
-    body.setdefault("metadata", {})["uid"] = queue.metadata.uid
-    return PatchQueue(body)
+    return PatchQueue({**body, "metadata": {**metadata, "uid": queue.metadata.uid}})
 
 
 class QueueReconciler:

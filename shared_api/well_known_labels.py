@@ -84,6 +84,9 @@ QUEUE_POLICY: Final = PREFIX + "queue-policy"
 """Label on quotas: the policy of the queue made for them. Absent: never touched again."""
 QUOTA_QUEUE_ENABLE: Final = "quota-koord-queue-enable"
 """Annotation on quotas, copied to their queue."""
+COPIED_ANNOTATIONS: Final = PREFIX + "copied-annotations"
+"""Annotation on the queues made for quotas: comma list of the annotations that are the quota's, and
+go when it has them no more. W, R: the scheduler."""
 
 # --- nodes ------------------------------------------------------------------------------------
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"

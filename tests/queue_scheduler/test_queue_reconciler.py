@@ -27,6 +27,7 @@ from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit, exh
 
 OURS = {"labels": {"create-by-koordqueue": "true"}, "uid": "q1"}
 POLICY = "koord-queue/queue-policy"
+PARENT = "quota.scheduling.koordinator.sh/parent"
 
 
 class Room:
@@ -70,6 +71,11 @@ class Room:
     def queue(self, name: str = "team") -> Json:
         return self.direct.get("queues", name, QUEUE_NAMESPACE)
 
+    def patch_annotations(self, plural: str, annotations: dict[str, str | None]) -> None:
+        namespace = QUEUE_NAMESPACE if plural == "queues" else "default"
+        patch = {"metadata": {"annotations": annotations}}
+        self.direct.patch(plural, "team", patch, namespace=namespace)
+
     def has_queue(self, name: str = "team") -> bool:
         return self.direct.exists("queues", name, QUEUE_NAMESPACE)
 
@@ -84,7 +90,10 @@ def test_a_quota_gets_a_queue(room: Room) -> None:
     room.look()
     made = room.queue()
     assert made["metadata"]["labels"] == {"create-by-koordqueue": "true"}
-    assert made["metadata"]["annotations"] == {"koord-queue/max-depth": "3"}
+    assert made["metadata"]["annotations"] == {
+        "koord-queue/max-depth": "3",
+        "koord-queue/copied-annotations": "koord-queue/max-depth",
+    }
     assert made["spec"] == {"queuePolicy": "Block", "priority": 1000}
 
 
@@ -115,6 +124,65 @@ def test_the_queue_follows_the_quotas_policy_and_annotations(room: Room) -> None
     room.look()
     assert room.queue()["spec"]["queuePolicy"] == "FIFO"
     assert room.queue()["metadata"]["annotations"]["koord-queue/max-depth"] == "9"
+
+
+def test_what_the_quota_says_under_the_old_prefix_reaches_its_queue(room: Room) -> None:
+    legacy = {"kube-queue/max-depth": "1", "kube-queue/priority-threshold": "5"}
+    today = {"koord-queue/max-depth": "2"}
+    room.add_quota(labels={"kube-queue/queue-policy": "Block"}, annotations={**legacy, **today})
+    room.look()
+    made = room.queue()
+    assert made["spec"]["queuePolicy"] == "Block"
+    annotations = made["metadata"]["annotations"]
+    assert annotations.pop("koord-queue/copied-annotations")
+    assert annotations == {"koord-queue/max-depth": "2", "koord-queue/priority-threshold": "5"}
+    patch = {"metadata": {"labels": {"kube-queue/queue-policy": "FIFO"}}}
+    room.direct.patch("elasticquotas", "team", patch, namespace="default")
+    room.look()
+    assert room.queue()["spec"]["queuePolicy"] == "FIFO"
+
+
+def test_what_the_quota_says_no_more_leaves_its_queue(room: Room) -> None:
+    copied = {"koord-queue/max-depth": "3", "kube-queue/wait-for-pods-running": "true"}
+    room.add_quota(annotations=copied)
+    room.look()
+    room.patch_annotations("queues", {"koord-queue/priority-threshold": "7", "mine": "too"})
+    room.look()
+    room.patch_annotations("elasticquotas", {"koord-queue/max-depth": None})
+    room.look()
+    mine = {"koord-queue/priority-threshold": "7", "mine": "too"}
+    rest = "koord-queue/wait-for-pods-running"
+    listed = {"koord-queue/copied-annotations": rest}
+    assert room.queue()["metadata"]["annotations"] == {**mine, rest: "true", **listed}
+    room.patch_annotations("elasticquotas", {"kube-queue/wait-for-pods-running": None})
+    room.look()
+    assert room.queue()["metadata"]["annotations"] == mine
+    before = room.kit.writes("queues")
+    room.look()
+    assert room.kit.writes("queues") == before
+
+
+def test_a_list_that_people_have_changed_is_corrected_and_takes_nothing_of_theirs(
+    room: Room,
+) -> None:
+    room.add_quota(annotations={"koord-queue/max-depth": "3"})
+    room.look()
+    lies = {"koord-queue/copied-annotations": "mine,,koord-queue/max-depth", "mine": "1"}
+    room.patch_annotations("queues", lies)
+    room.look()
+    annotations = room.queue()["metadata"]["annotations"]
+    assert annotations["koord-queue/copied-annotations"] == "koord-queue/max-depth"
+    assert (annotations["mine"], annotations["koord-queue/max-depth"]) == ("1", "3")
+
+
+def test_the_parent_of_the_queue_is_that_of_its_quota(room: Room) -> None:
+    room.add_quota()
+    room.look()
+    for parent in ("one", "two", None):
+        patch = {"metadata": {"labels": {PARENT: parent}}}
+        room.direct.patch("elasticquotas", "team", patch, namespace="default")
+        room.look()
+        assert room.queue()["metadata"]["labels"].get(PARENT) == parent
 
 
 def test_a_policy_set_on_the_queue_stays_while_the_quota_says_none(room: Room) -> None:
@@ -248,7 +316,9 @@ def test_the_switch_of_the_quota_is_copied() -> None:
     meta = {"annotations": {"quota-koord-queue-enable": "true"}}
     got = decide_queue("team", QUEUE_NAMESPACE, elastic_quota("team", metadata=meta), None)
     assert isinstance(got, CreateQueue)
-    assert got.body["metadata"]["annotations"] == meta["annotations"]
+    got_annotations = got.body["metadata"]["annotations"]
+    assert got_annotations.pop("koord-queue/copied-annotations") == "quota-koord-queue-enable"
+    assert got_annotations == meta["annotations"]
 
 
 def test_of_two_quotas_of_one_name_the_oldest_counts() -> None:

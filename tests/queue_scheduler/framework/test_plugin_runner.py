@@ -327,9 +327,10 @@ class Readiness:
 
 def test_the_first_answer_counts_on_why_a_queue_does_not_work() -> None:
     no_quota = Refusal(reason=Reason.NO_QUOTA)
-    plugins = [Gate("g", None), Readiness("1", None), Readiness("2", no_quota), Readiness("3", NO)]
-    assert PluginRunner(plugins).why_not_ready(build_queue("q")) is no_quota
-    assert PluginRunner(plugins[:2]).why_not_ready(build_queue("q")) is None
+    plugins = [Readiness("1", None), Readiness("2", no_quota), Readiness("3", NO)]
+    gate = Gate("has no opinion", None)
+    assert PluginRunner([gate, *plugins]).why_not_ready(build_queue("q")) is no_quota
+    assert PluginRunner([gate, *plugins[:1]]).why_not_ready(build_queue("q")) is None
 
 
 class Forking(Waker):
