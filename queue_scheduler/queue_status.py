@@ -3,6 +3,9 @@
 At most every five seconds per queue, only when something changed, in the low lane: what a queue
 costs a cluster is its writes. The first change after a quiet while is written at once. The list
 stops at 100 positions; the debug API has them all.
+
+What a queue shows is compared, not what was written: so a status that somebody cleared or overwrote
+is restored, at the rate of all its writes.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
-from shared_api.client.errors import NotFound
+from shared_api.backoff import Backoff
+from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
@@ -43,6 +47,9 @@ thing that is written: under load one write a second took a fifth of what admiss
 
 MIN_INTERVAL_SECONDS: Final = 1.0
 """At most one write a second and queue, whatever the annotation says."""
+
+RETRY_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
+"""After a write that failed; what keeps failing (no right to write) is for people to mend."""
 
 READY: Final = "Ready"
 ITEMS_KEY: Final = "active"
@@ -157,6 +164,27 @@ def is_shown(queue: Queue, figures: QueueFigures) -> bool:
     )
 
 
+_Wanted = tuple[str, QueueFigures]
+"""What a queue of this resourceVersion is to show."""
+
+
+class _Writing:
+    """How far the writing of one queue's status is."""
+
+    __slots__ = ("failures", "name", "not_before", "settled", "trouble", "under_way")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.not_before = 0.0
+        self.under_way: _Wanted | None = None
+        """What is handed over and not written yet."""
+        self.settled: _Wanted | None = None
+        """What is shown, or was written and is not kept by the server: no reason to write."""
+        self.failures = 0
+        self.trouble = ""
+        """What was logged of these failures."""
+
+
 class QueueStatusWriter:
     """The step that keeps all queues' status current."""
 
@@ -173,23 +201,24 @@ class QueueStatusWriter:
         self._note_written = note_written
         self._may_write = may_write
         self._clock = clock
-        self._shown: dict[str, tuple[str, QueueFigures]] = {}
-        self._not_before: dict[str, float] = {}
+        # Their fields are also changed by writers, on the outcome of what is under way.
+        self._writings: dict[str, _Writing] = {}
 
     def step(self) -> float:
-        """Write the status of every queue whose figures changed; return how long to rest."""
+        """Write the status of every queue that shows another; return how long to rest."""
         if self._may_write():
             names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
             for name in names:
-                self._update(name)
-            for name in self._shown.keys() - set(names):
-                del self._shown[name]
-                self._not_before.pop(name, None)
+                if name not in self._writings:
+                    self._writings[name] = _Writing(name)
+                self._update(name, self._writings[name])
+            for name in self._writings.keys() - set(names):
+                del self._writings[name]
         return MIN_INTERVAL_SECONDS
 
-    def _update(self, name: str) -> None:
+    def _update(self, name: str, writing: _Writing) -> None:
         now = self._clock.monotonic()
-        if now < self._not_before.get(name, 0.0):
+        if now < writing.not_before:
             return
         queue = self._shared.ask(lambda engine: engine.queues.queue(name))
         if queue is None:
@@ -197,30 +226,50 @@ class QueueStatusWriter:
         annotations = queue.metadata.annotations
         hidden = read_annotation(annotations, DISABLE_SHOW_ITEMS) is not None
         figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
-        uid = queue.metadata.uid
-        if figures is None or self._shown.get(name) == (uid, figures):
+        if figures is None:
+            return
+        wanted = (queue.metadata.resource_version, figures)
+        if wanted in (writing.settled, writing.under_way):
             return
         if is_shown(queue, figures):
-            self._shown[name] = (uid, figures)
+            writing.settled = wanted
             return
-        self._shown[name] = (uid, figures)
-        self._not_before[name] = now + _interval(
-            read_annotation(annotations, STATUS_REFRESH_INTERVAL)
-        )
+        writing.under_way = wanted
+        writing.not_before = now + _interval(read_annotation(annotations, STATUS_REFRESH_INTERVAL))
         body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
         write = status_report(QUEUES, queue.metadata.namespace, name, body)
-        self._writes.submit(write, lambda outcome: self._on_outcome(name, outcome))
+        self._writes.submit(write, lambda outcome: self._on_outcome(writing, wanted, outcome))
 
-    def _on_outcome(self, name: str, outcome: Outcome[Any]) -> None:
-        match outcome:
-            case Written(object=queue):
-                self._note_written(queue)
-            case Rejected(error=NotFound()):
-                pass
-            case _:
-                log.info("status of a queue was not written", queue=name, outcome=str(outcome))
-                self._not_before[name] = self._clock.monotonic() + MIN_INTERVAL_SECONDS
-                self._shown.pop(name, None)
+    def _on_outcome(self, writing: _Writing, wanted: _Wanted, outcome: Outcome[Any]) -> None:
+        is_latest = writing.under_way is wanted
+        if is_latest:
+            writing.under_way = None
+        now = self._clock.monotonic()
+        if isinstance(outcome, Written):
+            queue = outcome.object
+            self._note_written(queue)
+            writing.settled = (queue.metadata.resource_version, wanted[1])
+            writing.failures, writing.trouble = 0, ""
+            # The engine hears of it by the watch.
+            writing.not_before = max(writing.not_before, now + MIN_INTERVAL_SECONDS)
+        elif is_latest:
+            writing.not_before = now + RETRY_BACKOFF.seconds(writing.failures)
+            writing.failures += 1
+            _log_once(writing, outcome)
+
+
+def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
+    """Log a failure if it is another than the ones before it."""
+    match outcome:
+        case Rejected(error=NotFound() | Conflict()):
+            return  # the engine will hear what there is
+        case Rejected(error=error):
+            trouble = str(error.status)
+        case _:
+            trouble = type(outcome).__name__
+    if trouble != writing.trouble:
+        writing.trouble = trouble
+        log.warning("status of a queue is not written", queue=writing.name, outcome=str(outcome))
 
 
 def _interval(text: str | None) -> float:

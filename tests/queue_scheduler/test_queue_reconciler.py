@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ class Room:
     def queue(self, name: str = "team") -> Json:
         return self.direct.get("queues", name, QUEUE_NAMESPACE)
 
-    def patch_annotations(self, plural: str, annotations: dict[str, str | None]) -> None:
+    def patch_annotations(self, plural: str, annotations: Mapping[str, str | None]) -> None:
         namespace = QUEUE_NAMESPACE if plural == "queues" else "default"
         patch = {"metadata": {"annotations": annotations}}
         self.direct.patch(plural, "team", patch, namespace=namespace)

@@ -5,24 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from queue_scheduler.engine import Engine
 from queue_scheduler.queue_status import (
     INTERVAL_SECONDS,
     MAX_ITEMS,
     MIN_INTERVAL_SECONDS,
+    RETRY_BACKOFF,
     QueueStatusWriter,
     build_status_patch,
     is_shown,
     read_figures,
 )
-from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
+from shared_api.client.writes import Dropped, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import queue, to_struct
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
     QUEUE_STATUS,
+    HeldWrites,
     ShellKit,
     condition_of,
 )
@@ -55,6 +59,13 @@ class Writer:
             self.status.step()
             self.kit.send()
             self.kit.clock.advance(0.1)
+
+    def pretend(self, body: dict[str, Any]) -> None:
+        """Change the queue's status as somebody else would, and let the engine hear of it."""
+        self.kit.direct.patch(
+            "queues", "team", body, namespace=QUEUE_NAMESPACE, subresource="status"
+        )
+        self.kit.learn_queue("team")
 
     def writes(self) -> int:
         return self.kit.writes("queues")
@@ -140,6 +151,86 @@ def test_a_lost_write_is_made_again(writer: Writer) -> None:
     writer.kit.add_unit("a")
     writer.pass_time(6.0)
     assert writer.kit.queue_status("team")["pending"] == 1
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        pytest.param(None, id="cleared"),
+        pytest.param({"pending": 77}, id="overwritten"),
+        pytest.param({"conditions": []}, id="condition taken away"),
+    ],
+)
+def test_a_status_that_somebody_changed_is_restored(writer: Writer, theirs: Any) -> None:
+    kit = writer.kit
+    kit.add_unit("a")
+    writer.pass_time(INTERVAL_SECONDS + 1.0)
+    writer.pretend({"status": theirs})
+    writer.pass_time(MIN_INTERVAL_SECONDS)
+    status = kit.queue_status("team")
+    assert (status["pending"], len(status["queueItemDetails"]["active"])) == (1, 1)
+    assert condition_of({"status": status}, "Ready")["status"] == "True"
+
+
+def test_who_changes_it_all_the_time_is_answered_at_the_usual_rate(writer: Writer) -> None:
+    kit = writer.kit
+    kit.add_unit("a")
+    writer.pass_time(INTERVAL_SECONDS + 1.0)
+    before = writer.writes()
+    for _ in range(100):
+        writer.pretend({"status": None})
+        writer.pass_time(0.2)
+    assert writer.writes() - before <= 20 / INTERVAL_SECONDS + 1
+
+
+def test_a_status_that_the_server_does_not_keep_is_written_once(kit: ShellKit) -> None:
+    writes = HeldWrites()
+    status = QueueStatusWriter(kit.shared, writes, kit.note_written, kit.may_write, kit.clock)
+    status.step()
+    # An older CRD leaves out what it does not know.
+    kept = kit.client.get(QUEUES, QUEUE_NAMESPACE, "team")
+    writes.settle(Written(kept))
+    kit.shared.tell(Engine.on_queue, kept)
+    for _ in range(10):
+        kit.clock.advance(INTERVAL_SECONDS + 1.0)
+        status.step()
+    assert len(writes.writes) == 1
+
+
+def test_what_is_refused_is_tried_less_and_less_and_logged_once(writer: Writer) -> None:
+    kit = writer.kit
+    kit.server.faults.fail(403, times=10_000, match=QUEUE_STATUS)
+    kit.add_unit("a")
+    with capture_logs() as logs:
+        writer.pass_time(600.0)
+    assert 10 <= writer.writes() <= 20
+    assert [(log["event"], log["queue"]) for log in logs] == [
+        ("status of a queue is not written", "team")
+    ]
+    kit.server.faults.clear()
+    writer.pass_time(RETRY_BACKOFF.cap_seconds + 1.0)
+    assert kit.queue_status("team")["pending"] == 1
+    kit.add_unit("b")
+    kit.server.faults.fail(403, times=1, match=QUEUE_STATUS)
+    writer.pass_time(INTERVAL_SECONDS + 3.0)
+    assert kit.queue_status("team")["pending"] == 2
+
+
+def test_figures_that_change_while_a_write_waits_are_written_after_it(kit: ShellKit) -> None:
+    writes = HeldWrites()
+    status = QueueStatusWriter(kit.shared, writes, kit.note_written, kit.may_write, kit.clock)
+    status.step()
+    kit.clock.advance(INTERVAL_SECONDS + 1.0)
+    status.step()
+    assert len(writes.writes) == 1  # it is under way
+    kit.add_unit("a")
+    status.step()
+    assert [write.body["status"]["pending"] for write in writes.writes] == [0, 1]
+    # The older one is superseded: that is no failure of the newer one.
+    writes.settle(Dropped("superseded"))
+    kit.clock.advance(INTERVAL_SECONDS + 1.0)
+    status.step()
+    assert len(writes.writes) == 2
 
 
 def test_a_queue_that_is_gone_is_forgotten(writer: Writer) -> None:
