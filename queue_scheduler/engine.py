@@ -440,7 +440,9 @@ class Engine:
         policy = self._policies.get(name) if name else PRIORITY
         if policy is not None:
             return policy
-        last_good = line.policy if line is not None else PRIORITY
+        # What a scheduler before this one had in force is in the status.
+        recorded = self._policies.get(queue.status.policy_in_force, PRIORITY)
+        last_good = line.policy if line is not None else recorded
         is_new = line is None or line.queue.spec.queue_policy != name
         if is_new and name not in NOT_SERVED_POLICIES:
             note = f"queue policy {name!r} is unknown; {last_good.name} stays in force"

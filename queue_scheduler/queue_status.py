@@ -65,6 +65,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
         pending: Units that wait or are held.
         admitted: Units that occupy quota.
         items: (name, namespace, priority) of the first in line, in order.
+        policy: The policy in force; read again at a start, where the queue names an unknown one.
         ready: Whether the queue does its work.
         reason: Of the condition.
         message: Of the condition.
@@ -73,6 +74,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     pending: int
     admitted: int
     items: tuple[tuple[str, str, int], ...]
+    policy: str
     ready: bool
     reason: str
     message: str
@@ -92,6 +94,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted_count(name),
         items=items,
+        policy=line.policy.name,
         ready=ready,
         reason=reason,
         message=message,
@@ -141,6 +144,7 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
         "status": {
             "pending": figures.pending,
             "admitted": figures.admitted,
+            "policyInForce": figures.policy,
             "queueItemDetails": {ITEMS_KEY: items},
             "conditions": [condition_body(each) for each in conditions],
         },
@@ -156,8 +160,8 @@ def is_shown(queue: Queue, figures: QueueFigures) -> bool:
     )
     condition = find_condition(status.conditions, READY)
     return (
-        (status.pending, status.admitted, items)
-        == (figures.pending, figures.admitted, figures.items)
+        (status.pending, status.admitted, items, status.policy_in_force)
+        == (figures.pending, figures.admitted, figures.items, figures.policy)
         and condition is not None
         and (condition.status == "True", condition.reason, condition.message)
         == (figures.ready, figures.reason, figures.message)

@@ -125,6 +125,13 @@ class QueueStatus(WireStruct, frozen=True):
     ] = {}
     pending: Annotated[int, int32("Units that wait.")] = 0
     admitted: Annotated[int, int32("Units that hold quota.")] = 0
+    policy_in_force: Annotated[
+        str,
+        text(
+            "The policy that orders the units: the last known one that the spec named.",
+            longest=LABEL_LENGTH,
+        ),
+    ] = ""
     conditions: Annotated[
         tuple[Condition, ...],
         items("Whether the queue works, and why not.", most=MAX_CONDITIONS, key="type"),

@@ -14,7 +14,7 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.unit_record import Standing
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node
-from shared_api.objects.queue import AdmissionCheckReference
+from shared_api.objects.queue import AdmissionCheckReference, QueueStatus
 from shared_api.well_known_labels import ADOPTED
 from tests.properties.engine_kit import (
     Workers,
@@ -230,6 +230,22 @@ def test_a_unit_evicted_after_a_change_of_policy_is_ordered_by_the_new_one() -> 
 class TestUnknownPolicy:
     def test_the_last_good_one_goes_on(self) -> None:
         engine, _ = engine_of(build_queue("a", "FIFO"), build_queue("a", "Lottery"))
+        line = engine.queues.line("a")
+        assert line is not None
+        assert line.policy.name == "FIFO"
+
+    def test_after_a_restart_the_one_that_the_status_tells_of_goes_on(self) -> None:
+        for told, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
+            known = QueueStatus(policy_in_force=told)
+            engine, _ = engine_of(replace(build_queue("a", "Lottery"), status=known))
+            line = engine.queues.line("a")
+            assert line is not None
+            assert line.policy.name == want
+
+    def test_the_status_is_not_asked_while_it_is_known(self) -> None:
+        lies = QueueStatus(policy_in_force="Block")
+        edited = replace(build_queue("a", "Lottery"), status=lies)
+        engine, _ = engine_of(build_queue("a", "FIFO"), edited)
         line = engine.queues.line("a")
         assert line is not None
         assert line.policy.name == "FIFO"

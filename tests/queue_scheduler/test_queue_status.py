@@ -23,6 +23,7 @@ from shared_api.client.writes import Dropped, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import queue, to_struct
+from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
     QUEUE_STATUS,
@@ -125,6 +126,22 @@ def test_a_restart_writes_nothing(writer: Writer) -> None:
     writer.restarted()
     writer.pass_time(10.0)
     assert writer.writes() == 1
+
+
+def test_the_last_good_policy_outlives_a_restart() -> None:
+    with running_world() as world:
+        world.start()
+        world.add_quota(cpu=1)
+        world.settle(2.0)
+        for policy in ("Block", "Lottery"):
+            patch = {"spec": {"queuePolicy": policy}}
+            world.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
+            world.settle(INTERVAL_SECONDS + 1.0)
+        for _ in range(2):
+            world.start(settle_seconds=INTERVAL_SECONDS + 1.0)
+            assert world.queue()["status"]["policyInForce"] == "Block"
+            ready = condition_of(world.queue(), "Ready")
+            assert ready["message"] == "policy 'Lottery' is unknown; Block stays in force"
 
 
 def test_a_follower_writes_nothing(writer: Writer) -> None:
