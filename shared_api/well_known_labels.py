@@ -109,6 +109,13 @@ def read_annotation(annotations: Mapping[str, str], key: str) -> str | None:
     return value
 
 
+def spellings(key: str) -> tuple[str, ...]:
+    """Return the keys under which `read_annotation` finds a value."""
+    if not key.startswith(PREFIX):
+        return (key,)
+    return (key, LEGACY_PREFIX + key.removeprefix(PREFIX))
+
+
 def read_quota_name(labels: Mapping[str, str]) -> str:
     """Return the quota that labels of a job, unit or pod name, or ""."""
     for key in (QUOTA_NAME, *QUOTA_NAME_LEGACY):

@@ -57,7 +57,7 @@ class PatchUnitStatus(Action, frozen=True):
 
 
 class DeleteUnit(Action, frozen=True):
-    """Delete a unit whose job is gone; guarded by its uid."""
+    """Delete a unit whose job is gone or somebody else's; guarded by its uid."""
 
     unit: QueueUnit
 

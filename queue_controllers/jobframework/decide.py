@@ -3,7 +3,8 @@
 The order of the questions is the rule:
 
 1. Is the job gone, ended or being deleted? Finished is looked at before anything else.
-2. Is it the queue's at all, and has it a unit?
+2. Is it the queue's at all, and has it a unit? One that has become somebody else's is never
+   touched, and what it runs stays booked for as long.
 3. Does the unit still say what the job says?
 4. Must it give its place back? An eviction is announced first and carried out after that, so a
    crash between any two steps leaves objects from which the next look goes on.
@@ -22,6 +23,7 @@ import msgspec
 from queue_controllers.jobframework.actions import (
     Action,
     CreateUnit,
+    DeleteUnit,
     EventType,
     PatchUnit,
     PatchUnitStatus,
@@ -32,26 +34,24 @@ from queue_controllers.jobframework.actions import (
 )
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
+from queue_controllers.jobframework.job_progress import follow_job
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.queue_unit_builder import (
-    build_growth,
-    build_reclaimable,
     build_stamps,
     build_sync,
     build_unit,
     choose_unit_name,
     demand_of,
+    is_our_make,
     outgrows,
 )
 from queue_controllers.jobframework.unit_status import (
-    BACKOFF_TIMEOUT,
     DEACTIVATED,
     JOB_CHANGED,
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
-    counted_admissions,
     evict_unit,
     free_unit,
     move_unit,
@@ -71,7 +71,7 @@ from shared_api.queue_unit_phases import (
     is_managed_by_controllers,
     phase_of,
 )
-from shared_api.well_known_labels import ACTIVE, SUSPEND
+from shared_api.well_known_labels import ACTIVE, MANAGED_BY, SUSPEND, spellings
 
 SILENT_SECONDS: Final = 60.0
 """How long an operator may take to confirm a suspension once no pod lives."""
@@ -79,16 +79,6 @@ SILENT_SECONDS: Final = 60.0
 FIGHT_SECONDS: Final = 60.0
 MAX_FIGHTS: Final = 3
 """Un-suspends by somebody else within a minute after which the queue stops fighting."""
-
-SETTLE_SECONDS: Final = 0.5
-"""How long Running waits for the other pods after the first: one write with the right counts
-instead of two. A job whose pods all run does not wait."""
-
-COUNT_SECONDS: Final = 30.0
-"""Least time between two writes that only correct the counts of a running unit."""
-
-LATE: Final = "Backoff due to running timeout"
-"""Upstream's message."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -98,7 +88,7 @@ def decide(view: JobView) -> Decision:
     job, unit, memory = view.job, view.unit, view.memory
     if job is None:
         return Decision(state=judge_job(None, view.pods, admitted=False, silent=False))
-    if not view.ownership.managed:
+    if unit is None and not view.ownership.managed:
         return Decision(memory=msgspec.structs.replace(memory, arrived=False))
     state, memory = _judge(view, job)
     view = msgspec.structs.replace(view, memory=memory)
@@ -106,6 +96,8 @@ def decide(view: JobView) -> Decision:
         decision = _decide_without_unit(view, job, state)
     elif is_final(unit) or unit.metadata.deletion_timestamp is not None:
         decision = Decision(memory=memory)
+    elif not view.ownership.managed:
+        decision = _decide_unmanaged(view, job, unit, state)
     elif not is_managed_by_controllers(unit):
         # Made by hand or by another version for this very job: from here on it is ours.
         body = build_sync(job, unit, view.around, waiting=False)
@@ -285,6 +277,43 @@ def _wait_until_stopped(view: JobView, state: JobState) -> Decision:
     return Decision(memory=view.memory, look_again_seconds=rest)
 
 
+# --- not the queue's (any more) ------------------------------------------------------------------
+
+
+def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Keep a unit whose job is somebody else's until it books nothing that runs, then drop it."""
+    memory = msgspec.structs.replace(view.memory, arrived=False, evicting=False)
+    view = msgspec.structs.replace(view, memory=memory)
+    if not is_managed_by_controllers(unit) or state.state is State.DELETING:
+        return Decision(memory=memory)
+    if job.status.outcome is not None:
+        finish = _finish(view, unit, job.status.outcome)
+        return Decision(actions=(finish,), memory=memory, settled=True)
+    whose = f"It is not the queue's: {view.ownership.reason}"
+    if is_booked(unit) and not state.stopped:
+        if "NotManaged" not in memory.told:
+            message = f"{whose}. What it runs stays booked until it has stopped or ended"
+            return _with_event_once(view, "NotManaged", message, ())
+        return _watch_unmanaged(view, job, unit, state)
+    return _drop_unit(view, unit, f"{whose}. Its queue unit is given up, its switch stays as it is")
+
+
+def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if state.state is State.STOPPING or not _is_admitted(unit):
+        return _wait_until_stopped(view, state)
+    return follow_job(view, job, unit, state)
+
+
+def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
+    """Delete a unit of our make; hand one that was made by hand back to whoever made it."""
+    give_up: Action = DeleteUnit(unit=unit)
+    if not is_our_make(unit):
+        mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
+        give_up = PatchUnit(unit=unit, body={"metadata": {"annotations": mark}})
+    event = TellJob(reason="NotManaged", message=message, type=EventType.WARNING)
+    return Decision(actions=(give_up, event), memory=view.memory, settled=True)
+
+
 # --- not admitted -------------------------------------------------------------------------------
 
 
@@ -335,7 +364,7 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         case State.STOPPING:
             return _wait_until_stopped(view, state)
         case State.STARTING | State.RUNNING:
-            return _follow(view, job, unit, state)
+            return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
             raise AssertionError(f"admitted, and yet {state.state}")
 
@@ -383,80 +412,3 @@ def _was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
     admitted_at = parse_moment(unit.status.last_allocate_time or "")
     released_at = job.released_at
     return admitted_at is not None and released_at is not None and released_at > admitted_at
-
-
-def _follow(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Write down what a released job does: pods that run, work that is done, growth."""
-    if growth := build_growth(job, unit):
-        message = "The job has grown beyond its admission; nothing new is admitted for that"
-        event = TellUnit(unit=unit, reason="Grown", message=message, type=EventType.WARNING)
-        actions = (PatchUnit(unit=unit, body=growth), event)
-        return Decision(actions=actions, memory=view.memory)
-    late, look_again = _is_late(view, job, unit)
-    if late is not None and state.state is State.STARTING:
-        event = TellUnit(unit=unit, reason="Evicted", message=LATE, type=EventType.WARNING)
-        return Decision(actions=(late, event), memory=view.memory)
-    status: dict[str, object] = {}
-    if given_back := build_reclaimable(job, unit):
-        status["reclaimablePods"] = given_back
-    if phase_of(unit) is Phase.RUNNING:
-        return _follow_counts(view, unit, status)
-    if state.state is not State.RUNNING:
-        write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
-        memory = msgspec.structs.replace(view.memory, running_since=None)
-        return Decision(actions=write, memory=memory, look_again_seconds=look_again)
-    return _write_running(view, unit, status)
-
-
-def _is_late(
-    view: JobView, job: JobFacts, unit: QueueUnit
-) -> tuple[PatchUnitStatus | None, float | None]:
-    """Return the eviction of a job that has not come to run in time, or when that will be so."""
-    seconds, released_at = running_timeout(unit, view.settings), job.released_at
-    if not seconds or released_at is None or phase_of(unit) not in RELEASED_PHASES:
-        return None, None
-    if phase_of(unit) is Phase.RUNNING:
-        return None, None  # it ran: what came after is a retry of its own
-    rest = seconds - (view.moment.wall - released_at).total_seconds()
-    if rest > 0:
-        return None, rest
-    return evict_unit(unit, BACKOFF_TIMEOUT, LATE, view.moment), None
-
-
-def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:
-    """Move the unit to Running, with the counts that the next half second brings."""
-    memory, now = view.memory, view.moment.monotonic
-    since = now if memory.running_since is None else memory.running_since
-    rest = since + SETTLE_SECONDS - now
-    wanted = sum(each.count for each in unit.spec.pod_set)
-    if view.pods.running < wanted and rest > 0:
-        memory = msgspec.structs.replace(memory, running_since=since)
-        return Decision(memory=memory, look_again_seconds=rest)
-    if (admissions := counted_admissions(unit, view.pods)) is not None:
-        status["admissions"] = admissions
-    move = move_unit(
-        unit,
-        Phase.RUNNING,
-        view.moment,
-        message="Running",
-        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
-        extra=status,
-    )
-    memory = msgspec.structs.replace(memory, running_since=None, counted_at=now)
-    return Decision(actions=(move,), memory=memory, settled=True)
-
-
-def _follow_counts(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:
-    """Correct the counts of a running unit, seldom: nothing is decided by them."""
-    memory, now = view.memory, view.moment.monotonic
-    look_again: float | None = None
-    if (admissions := counted_admissions(unit, view.pods)) is not None:
-        since = memory.counted_at
-        rest = 0.0 if since is None else since + COUNT_SECONDS - now
-        if rest <= 0 or status:
-            status["admissions"] = admissions
-            memory = msgspec.structs.replace(memory, counted_at=now)
-        else:
-            look_again = rest
-    write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
-    return Decision(actions=write, memory=memory, look_again_seconds=look_again)

@@ -92,7 +92,7 @@ class Executor(Generic[JobT]):
         return self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def execute(self, action: Action, job: JobT) -> ObjectMeta | None:
-        """Carry out one action; return what it has written as it is then, None for an event.
+        """Carry out one action; return what it has written as it is then, None for nothing.
 
         Raises:
             NotLeadingError: it was not sent.
@@ -109,7 +109,7 @@ class Executor(Generic[JobT]):
                 return self._write(action, job)
         return None
 
-    def _write(self, action: Action, job: JobT) -> ObjectMeta:
+    def _write(self, action: Action, job: JobT) -> ObjectMeta | None:
         match action:
             case SuspendJob():
                 return self._suspend(action, job)
@@ -121,6 +121,9 @@ class Executor(Generic[JobT]):
                 return self._patch(action, job)
             case PatchUnitStatus():
                 return self._patch_status(action)
+            case DeleteUnit():
+                self.delete_unit(action)
+                return None
             case _:
                 raise AssertionError(f"nobody carries out {action!r}")
 
@@ -208,7 +211,7 @@ class Executor(Generic[JobT]):
         return written.metadata
 
     def delete_unit(self, action: DeleteUnit) -> None:
-        """Delete a unit whose job is gone.
+        """Delete a unit that has no job of the queue's any more.
 
         Raises:
             NotLeadingError: it was not sent.

@@ -9,13 +9,12 @@ import msgspec
 
 from queue_controllers.jobframework.generic_job import JobKind
 from queue_controllers.jobframework.managed import Surroundings
-from queue_controllers.jobframework.queue_unit_builder import CONTROLLERS
+from queue_controllers.jobframework.queue_unit_builder import is_our_make
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.queue_unit_phases import is_booked
-from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY
 
 BY_CONSUMER: Final = "consumer"
 BY_CONSUMER_NAME: Final = "consumer-name"
@@ -76,12 +75,6 @@ def find_units(
     own, *others = sorted(mine.values(), key=_rank)
     surplus = tuple(each for each in others if is_our_make(each) and not is_booked(each))
     return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
-
-
-def is_our_make(unit: QueueUnit) -> bool:
-    """Say whether this program created the unit; one that it only took over it never deletes."""
-    annotations = unit.metadata.annotations
-    return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
 
 
 def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str, uid: Uid) -> bool:

@@ -142,6 +142,12 @@ def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or pla
         return None
 
 
+def is_our_make(unit: QueueUnit) -> bool:
+    """Say whether this program created the unit; one that it only took over it never deletes."""
+    annotations = unit.metadata.annotations
+    return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
+
+
 # --- parts of a unit ----------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from queue_controllers.jobframework.actions import (
     CreateUnit,
+    DeleteUnit,
     PatchUnit,
     PatchUnitStatus,
     ReleaseJob,
@@ -122,14 +123,33 @@ def views(draw: st.DrawFn) -> JobView:
 def test_at_most_one_write_per_object(view: JobView) -> None:
     actions = decide(view).actions
     assert sum(isinstance(each, SuspendJob | ReleaseJob) for each in actions) <= 1
-    of_unit = CreateUnit | PatchUnit | PatchUnitStatus
+    of_unit = CreateUnit | DeleteUnit | PatchUnit | PatchUnitStatus
     assert sum(isinstance(each, of_unit) for each in actions) <= 1
 
 
 @given(views())
-def test_what_is_not_the_queues_is_left_alone(view: JobView) -> None:
-    if view.job is None or not view.ownership.managed:
-        assert decide(view).actions == ()
+def test_a_job_that_is_not_the_queues_is_left_alone(view: JobView) -> None:
+    if view.job is not None and view.ownership.managed:
+        return
+    actions = decide(view).actions
+    assert not any(isinstance(each, SuspendJob | ReleaseJob | CreateUnit) for each in actions)
+    if view.job is None or view.unit is None:
+        assert actions == ()
+
+
+@given(views())
+def test_a_unit_is_deleted_only_when_its_job_is_somebody_elses_and_does_not_run(
+    view: JobView,
+) -> None:
+    decision = decide(view)
+    if not any(isinstance(each, DeleteUnit) for each in decision.actions):
+        return
+    assert view.unit is not None
+    assert not view.ownership.managed
+    if is_booked(view.unit):
+        assert decision.state is not None
+        assert decision.state.stopped
+        assert view.pods.living == 0
 
 
 @given(views())

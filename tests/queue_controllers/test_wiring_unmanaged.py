@@ -1,0 +1,90 @@
+"""Jobs that become somebody else's while they have a unit, over the fake API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+KUEUE = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "x"}}}
+SET = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "name": "set",
+    "uid": "set",
+    "controller": True,
+}
+NESTED = {"metadata": {"ownerReferences": [SET]}}
+
+
+def release(world: World) -> None:
+    """Bring a job to its release."""
+    world.start()
+    world.job()
+    world.settle()
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+
+
+@pytest.mark.parametrize("patch", [KUEUE, NESTED], ids=["Kueue's", "nested"])
+def test_a_released_job_keeps_its_booking_until_it_ends(world: World, patch: Any) -> None:
+    release(world)
+    world.patch_job(patch)
+    world.settle()
+    assert world.phase() == "Dequeued"
+    world.run_pods()
+    world.settle()
+    assert world.phase() == "Running"
+    assert "NotManaged" in world.events()
+    world.complete()
+    world.settle()
+    assert world.phase() == "Succeed"
+    assert world.get_unit()["status"]["admissions"] == []
+
+
+def test_a_running_job_that_another_queue_suspends_is_free_when_its_pods_are_gone(
+    world: World,
+) -> None:
+    release(world)
+    world.run_pods()
+    world.settle()
+    world.patch_job({**KUEUE, "spec": {"suspend": True}})
+    world.settle()
+    assert world.phase() == "Running"
+    assert world.get_unit()["status"]["admissions"] != []
+    world.clock.advance(5.0)
+    world.end_pods()
+    world.settle()
+    assert world.units() == []
+    assert world.is_suspended()
+    world.patch_job({"spec": {"suspend": False}})
+    before = world.server.resource_version
+    world.settle(30.0)
+    assert world.server.resource_version == before, "it is left alone from then on"
+
+
+def test_a_waiting_job_leaves_the_line_and_may_come_back(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.patch_job(KUEUE)
+    world.settle()
+    assert world.units() == []
+    assert "NotManaged" in world.events()
+    assert world.is_suspended()
+    world.patch_job({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}})
+    world.settle()
+    assert world.phase() == "Enqueued"
+
+
+def test_a_job_that_is_deleted_takes_its_unit_along(world: World) -> None:
+    release(world)
+    world.patch_job(KUEUE)
+    world.settle()
+    world.direct.delete("jobs", "main", "team", propagation="Orphan")
+    world.settle(7.0)
+    assert world.units() == []
