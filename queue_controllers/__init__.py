@@ -6,7 +6,8 @@ Read in this order:
 2. ``extensions``: the adapters, one per kind.
 3. ``extension_server``: one per kind: its informers, its keys, its threads; ``job_news``: which
    changes are worth a look.
-4. ``pod_usage``: whose pods are whose; ``surroundings``: quotas, namespaces, priority classes.
+4. ``pod_usage``: whose pods are whose; ``owner_lookup``: whose owners are whose;
+   ``surroundings``: quotas, namespaces, priority classes.
 5. ``job_events``: what people are told of objects that can not be read.
 6. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
 

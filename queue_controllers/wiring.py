@@ -24,6 +24,7 @@ from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKi
 from queue_controllers.jobframework.job_lookup import unit_indexes
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.metrics import ControllersMetrics
+from queue_controllers.owner_lookup import OwnerReader
 from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slim_pod
 from queue_controllers.surroundings import SurroundingsReader
 from shared_api.backoff import Backoff
@@ -212,6 +213,7 @@ class Controllers:
             on_all_changed=self._look_at_all,
             on_namespace_changed=self._look_at_namespace,
         )
+        self._owners = OwnerReader(host.client, host.clock)
         self._takeover = Takeover(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -332,6 +334,7 @@ class Controllers:
             jobs=jobs,
             units=self._units.store,
             pods=self._pods_of,
+            owners=self._owners,
             around=self._around,
             settings=settings,
             queue=queue,

@@ -11,7 +11,7 @@ from queue_controllers.jobframework.generic_job import JobKind
 from queue_controllers.jobframework.managed import Surroundings
 from queue_controllers.jobframework.queue_unit_builder import is_our_make
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
-from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.queue_unit_phases import is_booked
@@ -33,6 +33,14 @@ class SurroundingsLookup(Protocol):
 
     def __call__(self, namespace: str) -> Surroundings:
         """Return what is known about a namespace."""
+        ...
+
+
+class OwnerLookup(Protocol):
+    """What stands above an owner."""
+
+    def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
+        """Return the controller owner of an owner; may ask the API server, raises ApiFailure."""
         ...
 
 

@@ -61,20 +61,28 @@ def judge_managed(
     settings: JobSettings,
     *,
     has_unit: bool,
-    read_owner: ReadOwner = lambda _: None,
+    read_owner: ReadOwner,
 ) -> Ownership:
-    """Say whether a job is the queue's, and why or why not."""
-    if refusal := _whose_else(job, settings, read_owner):
+    """Say whether a job is the queue's, and why or why not.
+
+    `read_owner` is asked last, and only about a job that would be the queue's; what it raises
+    passes.
+    """
+    if refusal := _whose_else(job, settings):
         return Ownership(managed=False, reason=refusal)
     if has_unit or read_annotation(job.metadata.annotations, RELEASED_AT):
-        return Ownership(managed=True, reason="it is in the queue already")
-    if reason := _why_managed(job, around, settings):
-        return Ownership(managed=True, reason=reason)
-    return Ownership(managed=False, reason="it names no queue or quota")
+        reason = "it is in the queue already"
+    else:
+        reason = _why_managed(job, around, settings)
+    if not reason:
+        return Ownership(managed=False, reason="it names no queue or quota")
+    if refusal := _why_nested(job, read_owner):
+        return Ownership(managed=False, reason=refusal)
+    return Ownership(managed=True, reason=reason)
 
 
-def _whose_else(job: JobFacts, settings: JobSettings, read_owner: ReadOwner) -> str:
-    """Return who else the job belongs to, or ""."""
+def _whose_else(job: JobFacts, settings: JobSettings) -> str:
+    """Return who else the job says that it belongs to, or ""."""
     meta = job.metadata
     if meta.namespace in settings.excluded_namespaces:
         return f"namespace {meta.namespace} is never managed"
@@ -82,14 +90,22 @@ def _whose_else(job: JobFacts, settings: JobSettings, read_owner: ReadOwner) -> 
         return "it belongs to Kueue"
     if job.foreign_manager:
         return f"spec.managedBy is {job.foreign_manager}"
-    owner = find_owner(meta.controller_owner, read_owner)
+    return ""
+
+
+def _why_nested(job: JobFacts, read_owner: ReadOwner) -> str:
+    """Return who stands above the job, where that makes it another's, or ""."""
+    owner = job.metadata.controller_owner
+    names_itself = _names_queue_or_quota(job)
+    if names_itself or (owner is not None and owner.kind in TRANSPARENT_KINDS):
+        owner = find_owner(owner, read_owner)
     if owner is None:
         return ""
     if owner.kind in KNOWN_JOB_KINDS:
         return f"{owner.kind} {owner.name} owns it"
-    if not _names_queue_or_quota(job):
-        return f"{owner.kind} {owner.name} owns it, and it names no queue or quota itself"
-    return ""
+    if names_itself:
+        return ""
+    return f"{owner.kind} {owner.name} owns it, and it names no queue or quota itself"
 
 
 def find_owner(owner: OwnerReference | None, read_owner: ReadOwner) -> OwnerReference | None:
@@ -99,14 +115,15 @@ def find_owner(owner: OwnerReference | None, read_owner: ReadOwner) -> OwnerRefe
     a starter of jobs (CronJob) does.
     """
     nearest: OwnerReference | None = None
-    for _ in range(MAX_OWNER_DEPTH):
+    for depth in range(MAX_OWNER_DEPTH):
+        if depth and owner is not None:
+            owner = read_owner(owner)
         if owner is None:
             return nearest
         if owner.kind in KNOWN_JOB_KINDS:
             return owner
         if nearest is None and owner.kind not in TRANSPARENT_KINDS:
             nearest = owner
-        owner = read_owner(owner)
     return nearest
 
 

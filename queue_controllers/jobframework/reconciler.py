@@ -35,6 +35,7 @@ from queue_controllers.jobframework.generic_job import (
     read_facts,
 )
 from queue_controllers.jobframework.job_lookup import (
+    OwnerLookup,
     PodLookup,
     SurroundingsLookup,
     find_units,
@@ -120,6 +121,7 @@ class JobReconciler(Generic[JobT]):
         jobs: the jobs of the kind.
         units: all units, with `job_lookup.unit_indexes`.
         pods: the pods of a job.
+        owners: what stands above the owner of a job.
         around: what is known outside.
         settings: of this extension.
         queue: keys of jobs (`namespace/name`).
@@ -137,6 +139,7 @@ class JobReconciler(Generic[JobT]):
         jobs: IndexedStore[JobT],
         units: IndexedStore[QueueUnit],
         pods: PodLookup,
+        owners: OwnerLookup,
         around: SurroundingsLookup,
         settings: JobSettings,
         queue: WorkQueue[str],
@@ -150,6 +153,7 @@ class JobReconciler(Generic[JobT]):
         self._jobs = jobs
         self._units = units
         self._pods = pods
+        self._owners = owners
         self._around = around
         self._settings = settings
         self._queue = queue
@@ -270,7 +274,13 @@ class JobReconciler(Generic[JobT]):
         adapter, meta = self._adapter, job.metadata
         facts = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._around(meta.namespace)
-        ownership = judge_managed(facts, around, self._settings, has_unit=unit is not None)
+        ownership = judge_managed(
+            facts,
+            around,
+            self._settings,
+            has_unit=unit is not None,
+            read_owner=lambda owner: self._owners(meta.namespace, owner),
+        )
         memory = self._memories.get(meta.uid, NOTHING_KNOWN)
         taken = False
         if unit is None:

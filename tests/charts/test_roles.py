@@ -64,6 +64,7 @@ def test_the_controllers_rules() -> None:
         f"pods: {READS}",
         f"priorityclasses.scheduling.k8s.io: {READS}",
         "jobs.batch: get list patch watch",
+        "cronjobs.batch: get",
         "events.events.k8s.io: create patch",
         *REVIEWS,
     }

@@ -213,6 +213,20 @@ class QueueWorld:
         made: Json = self.api.request("POST", JOBS.format(namespace), body)
         return made
 
+    def create_cron_job(self, name: str, namespace: str = "default") -> Json:
+        """Create a CronJob that never starts anything itself; return how its Jobs name it."""
+        container = {"name": "main", "image": "none"}
+        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        spec = {
+            "schedule": "0 0 1 1 *",
+            "suspend": True,
+            "jobTemplate": {"spec": {"template": template}},
+        }
+        path = f"/apis/batch/v1/namespaces/{namespace}/cronjobs"
+        made = self.api.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "controller": True}
+        return {**owner, "uid": made["metadata"]["uid"]}
+
     def job(self, name: str) -> Json:
         """Return a Job."""
         found: Json = self.api.request("GET", f"{JOBS.format('default')}/{name}")

@@ -300,12 +300,9 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     labels = {"koord-queue/managed": "true"}
     namespace = {"metadata": {"name": "cron", "labels": labels}}
     world.api.request("POST", "/api/v1/namespaces", namespace)
-    cron = create_cron_job(world, "cron")
-    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
+    owner = world.create_cron_job("nightly", "cron")
     foreign = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r2", "controller": True}
-    world.create_job(
-        "started", "", namespace="cron", owner={**owner, "uid": cron["metadata"]["uid"]}
-    )
+    world.create_job("started", "", namespace="cron", owner=owner)
     world.create_job(
         "foreign", "", namespace="cron", owner={**foreign, "uid": "0"}, run_seconds=LONG
     )
@@ -439,17 +436,3 @@ def let_the_second_of_the_release_pass() -> None:
 def is_of_job(unit: Json, job: str) -> bool:
     """Say whether a unit names a job."""
     return bool(unit["spec"].get("consumerRef", {}).get("name") == job)
-
-
-def create_cron_job(world: QueueWorld, namespace: str) -> Json:
-    """Create a CronJob that never starts anything itself."""
-    container = {"name": "main", "image": "none"}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    spec = {
-        "schedule": "0 0 1 1 *",
-        "suspend": True,
-        "jobTemplate": {"spec": {"template": template}},
-    }
-    body = {"metadata": {"name": "nightly"}, "spec": spec}
-    found: Json = world.api.request("POST", f"/apis/batch/v1/namespaces/{namespace}/cronjobs", body)
-    return found

@@ -143,6 +143,8 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     for name in names:
         world.create_job(name, "team", suspend=True, run_seconds=1)
     until(lambda: all(is_complete(world, name) for name in names), PATIENCE_SECONDS)
+    world.create_job("started", "team", run_seconds=1, owner=world.create_cron_job("nightly"))
+    until(lambda: is_complete(world, "started"), PATIENCE_SECONDS)
     world.create_job("huge", "team", cpu="9", run_seconds=600)
     until(lambda: world.unit_of("huge").get("status", {}).get("conditions"))
     world.create_unit(

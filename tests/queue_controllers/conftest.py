@@ -24,7 +24,7 @@ QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 Json = dict[str, Any]
 
 OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-QUOTA_CRD = {
+QUOTA_CRD: Json = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "elasticquotas.scheduling.sigs.k8s.io"},

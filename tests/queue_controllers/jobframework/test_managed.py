@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, JobPodSet
 from queue_controllers.jobframework.job_settings import JobSettings, Manage
 from queue_controllers.jobframework.managed import (
+    Ownership,
     Surroundings,
     find_owner,
     judge_managed,
@@ -54,6 +56,25 @@ def job(
     )
 
 
+def judge(
+    of: JobFacts,
+    around: Surroundings,
+    manage: Manage = Manage.NAMESPACE_QUOTA,
+    *,
+    has_unit: bool = False,
+    above: Mapping[str, OwnerReference] | None = None,
+) -> Ownership:
+    """Judge a job above whose owners, by kind, stand those of `above`."""
+    chain = above or {}
+    return judge_managed(
+        of,
+        around,
+        JobSettings(manage=manage),
+        has_unit=has_unit,
+        read_owner=lambda each: chain.get(each.kind),
+    )
+
+
 GOLD = {QUOTA: "gold"}
 QUEUED = {"koord-queue/queue-name": "q"}
 
@@ -92,22 +113,52 @@ def test_managed(of: JobFacts, around: Surroundings, want: str) -> None:
     """`want` lists the modes, by their first letters, in which the job is the queue's."""
     everything = {"namespace-quota": "N", "labelled": "L"}
     got = "".join(
-        everything[mode]
-        for mode in sorted(everything)
-        if judge_managed(of, around, JobSettings(manage=Manage(mode)), has_unit=False).managed
+        everything[mode] for mode in sorted(everything) if judge(of, around, Manage(mode)).managed
     )
     assert got == "".join(sorted(want.replace("A", "")))
 
 
 def test_manage_all_takes_every_job_that_nobody_else_owns() -> None:
-    settings = JobSettings(manage=Manage.ALL)
-    assert judge_managed(job(), NOTHING, settings, has_unit=False).managed
-    assert not judge_managed(job(owner("RayJob")), NOTHING, settings, has_unit=False).managed
-    assert not judge_managed(job(owner("Thing")), NOTHING, settings, has_unit=False).managed
+    assert judge(job(), NOTHING, Manage.ALL).managed
+    assert not judge(job(owner("RayJob")), NOTHING, Manage.ALL).managed
+    assert not judge(job(owner("Thing")), NOTHING, Manage.ALL).managed
 
 
 def test_a_job_in_line_does_not_get_out_of_it_by_losing_its_label() -> None:
-    assert judge_managed(job(), NOTHING, JobSettings(), has_unit=True).managed
+    assert judge(job(), NOTHING, has_unit=True).managed
+
+
+@pytest.mark.parametrize(
+    ("of", "above", "want"),
+    [
+        pytest.param(job(owner("Thing"), labels=GOLD), "RayJob", False, id="unknown, then known"),
+        pytest.param(job(owner("Thing"), labels=GOLD), "Other", True, id="unknown all the way"),
+        pytest.param(job(owner("CronJob"), labels=GOLD), "JobSet", False, id="CronJob of a job"),
+        pytest.param(job(owner("CronJob")), "Thing", False, id="CronJob of a thing, not named"),
+        pytest.param(job(owner("CronJob"), labels=GOLD), "Thing", True, id="the same, named"),
+    ],
+)
+@pytest.mark.parametrize("has_unit", [True, False], ids=["has a unit", "has none"])
+def test_what_stands_above_the_owner(of: JobFacts, above: str, want: bool, has_unit: bool) -> None:
+    direct = of.metadata.owner_references[0].kind
+    got = judge(of, NAMESPACE_QUOTA, has_unit=has_unit, above={direct: owner(above)})
+    assert got.managed is want
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(job(owner("CronJob")), id="nothing makes it managed"),
+        pytest.param(job(owner("JobSet"), labels=GOLD), id="a known kind owns it"),
+        pytest.param(job(labels=GOLD), id="nobody owns it"),
+        pytest.param(job(owner("CronJob"), namespace="kube-system"), id="in kube-system"),
+    ],
+)
+def test_owners_are_not_asked_for_in_vain(of: JobFacts) -> None:
+    def refuse(each: OwnerReference) -> OwnerReference | None:
+        raise AssertionError(f"asked about {each.kind}")
+
+    judge_managed(of, NOTHING, JobSettings(), has_unit=False, read_owner=refuse)
 
 
 def test_owners_are_walked_by_kind_as_deep_as_they_are_known() -> None:
@@ -119,6 +170,17 @@ def test_owners_are_walked_by_kind_as_deep_as_they_are_known() -> None:
     assert loop is not None
     assert loop.kind == "Thing"
     assert find_owner(None, lambda _: None) is None
+
+
+def test_the_walk_ends_at_the_eighth_owner() -> None:
+    asked: list[OwnerReference] = []
+
+    def read_owner(each: OwnerReference) -> OwnerReference:
+        asked.append(each)
+        return owner("Thing")
+
+    find_owner(owner("Thing"), read_owner)
+    assert len(asked) == 7, "the first of them stands in the job"
 
 
 @pytest.mark.parametrize(

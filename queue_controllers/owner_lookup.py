@@ -1,0 +1,132 @@
+"""What stands above the owner of a job: asked for once, and remembered for a while.
+
+Which kind owns a job stands in the job. Who owns that owner stands in the owner, which may be of
+any kind, so there is no cache of it: it is read, and only its metadata is looked at. That takes the
+right to get the kind. The chart grants it for CronJobs, whoever has other kinds between a job and
+its top grants it for them; what may not be read, or is not there, counts as the end of the walk.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from shared_api.client.discovery import RawReader, served_kinds
+from shared_api.client.errors import Forbidden, NotFound
+from shared_api.client.resource_client import ResourceType
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid, WireStruct
+from shared_api.process.clock import Clock
+
+BELIEVED_SECONDS: Final = 600.0
+"""How long an answer counts: owners are set when an object is made, rights and kinds come by hand.
+A kind that may not be read costs one refused request in this time."""
+
+MAX_REMEMBERED: Final = 10_000
+"""Owners and kinds: a few MB. Then all are forgotten, which costs a request each."""
+
+_GROUP_VERSION: Final = re.compile(r"[a-z0-9]([-.]?[a-z0-9])*(/[a-z0-9]+)?")
+"""The API server takes nearly any text as the apiVersion of an owner."""
+
+log = structlog.get_logger("owner_lookup")
+
+
+class OwnedObject(WireStruct, frozen=True):
+    """Of any object, whose it is."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class OwnerClient(RawReader, Protocol):
+    """What is used of the `ResourceClient`."""
+
+    def get(
+        self, resource_type: ResourceType[OwnedObject], namespace: str, name: str
+    ) -> OwnedObject:
+        """Return one object; raises ApiFailure."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    above: OwnerReference | None
+    believed_until: float
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    resource_type: ResourceType[OwnedObject] | None
+    """None: not served, or not to be read."""
+    believed_until: float
+
+
+class OwnerReader:
+    """Reads owners for the reconcilers; called on all of their threads.
+
+    Two that ask for the same at once both ask the server, and remember the same.
+    """
+
+    def __init__(self, client: OwnerClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._answers: dict[Uid, _Answer] = {}
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+
+    def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
+        """Return the controller owner of an owner in a namespace; None where none is known.
+
+        Raises:
+            ApiFailure: the server could not be asked, so nothing is known.
+        """
+        now = self._clock.monotonic()
+        answer = self._answers.get(owner.uid)
+        if answer is None or answer.believed_until <= now:
+            answer = _Answer(self._read(namespace, owner, now), now + BELIEVED_SECONDS)
+            if len(self._answers) >= MAX_REMEMBERED:
+                self._answers = {}
+            self._answers[owner.uid] = answer
+        return answer.above
+
+    def _read(self, namespace: str, owner: OwnerReference, now: float) -> OwnerReference | None:
+        resource_type = self._kind_of(owner, now)
+        if resource_type is None:
+            return None
+        try:
+            found = self._client.get(resource_type, namespace, owner.name)
+        except NotFound:
+            return None
+        except Forbidden:
+            log.warning("owners of this kind may not be read", kind=owner.kind)
+            self._remember_kind(owner, None, now)
+            return None
+        return found.metadata.controller_owner if found.metadata.uid == owner.uid else None
+
+    def _kind_of(self, owner: OwnerReference, now: float) -> ResourceType[OwnedObject] | None:
+        known = self._kinds.get((owner.api_version, owner.kind))
+        if known is None or known.believed_until <= now:
+            return self._remember_kind(owner, self._discover(owner), now)
+        return known.resource_type
+
+    def _discover(self, owner: OwnerReference) -> ResourceType[OwnedObject] | None:
+        if _GROUP_VERSION.fullmatch(owner.api_version) is None:
+            return None
+        group, slash, version = owner.api_version.partition("/")
+        group, version = (group, version) if slash else ("", group)
+        for each in served_kinds(self._client, group, version).values():
+            if each.kind == owner.kind:
+                return ResourceType(
+                    group,
+                    version,
+                    each.plural,
+                    each.kind,
+                    namespaced=each.namespaced,
+                    object_type=OwnedObject,
+                )
+        return None
+
+    def _remember_kind(
+        self, owner: OwnerReference, resource_type: ResourceType[OwnedObject] | None, now: float
+    ) -> ResourceType[OwnedObject] | None:
+        if len(self._kinds) >= MAX_REMEMBERED:
+            self._kinds = {}
+        self._kinds[owner.api_version, owner.kind] = _Kind(resource_type, now + BELIEVED_SECONDS)
+        return resource_type

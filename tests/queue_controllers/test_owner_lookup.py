@@ -1,0 +1,160 @@
+"""What stands above owners: read from the API server, and remembered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from queue_controllers.owner_lookup import BELIEVED_SECONDS, OwnerReader
+from shared_api.client.errors import ServerError
+from shared_api.objects.meta import OwnerReference, Uid
+from shared_api.testing.faults import Match
+from tests.queue_controllers.conftest import QUOTA_CRD
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+RAY_JOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "top", "uid": "top"}
+THINGS = {
+    **QUOTA_CRD,
+    "metadata": {"name": "things.x.io"},
+    "spec": {
+        **QUOTA_CRD["spec"],
+        "group": "x.io",
+        "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "Things"},
+        "versions": [{**QUOTA_CRD["spec"]["versions"][0], "name": "v1"}],
+    },
+}
+CRON_JOB = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
+OWNERS = Match(plural="cronjobs", verb="get")
+
+
+def make_cron_job(world: World, *above: dict[str, Any], name: str = "nightly") -> dict[str, Any]:
+    """Create a CronJob with these owners; return how its jobs name it."""
+    owners = [{**each, "controller": True} for each in above]
+    metadata = {"name": name, "namespace": "team", "ownerReferences": owners}
+    template = {
+        "spec": {
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "c", "image": "i"}],
+                }
+            }
+        }
+    }
+    spec = {"schedule": "0 0 * * *", "jobTemplate": template}
+    body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
+    made = world.direct.create(body)
+    return {**CRON_JOB, "name": name, "uid": made["metadata"]["uid"]}
+
+
+def gets(world: World) -> int:
+    """Return how many requests for single objects of kinds that own jobs came in."""
+    return sum(
+        entry.info.verb == "get" and entry.info.plural in {"cronjobs", "things"}
+        for entry in world.server.journal
+    )
+
+
+def reference(body: dict[str, Any]) -> OwnerReference:
+    return OwnerReference(
+        api_version=body["apiVersion"], kind=body["kind"], name=body["name"], uid=Uid(body["uid"])
+    )
+
+
+def test_a_job_under_a_cron_job_of_a_job_is_left_alone(world: World) -> None:
+    world.start()
+    world.job(suspend=False, owners=[make_cron_job(world, RAY_JOB)])
+    world.settle()
+    assert world.units() == []
+    assert not world.is_suspended()
+
+
+def test_a_job_under_a_cron_job_of_nobody_is_managed_and_asks_once(world: World) -> None:
+    world.start()
+    cron_job = make_cron_job(world)
+    for name in ("main", "second"):
+        world.job(name, owners=[cron_job])
+        world.settle()
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+    assert world.units() == ["main", "second"]
+    assert gets(world) == 1
+
+
+def test_a_job_under_a_thing_of_a_job_is_left_alone_where_things_may_be_read(world: World) -> None:
+    world.direct.create(THINGS)
+    above = {**RAY_JOB, "controller": True}
+    for name, owners in (("nested", [above]), ("free", [])):
+        meta = {"name": name, "namespace": "team", "ownerReferences": owners}
+        thing = world.direct.create({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": meta})
+        owner = {"apiVersion": "x.io/v1", "kind": "Thing", "name": name, "controller": True}
+        world.start()
+        world.job(name, owners=[{**owner, "uid": thing["metadata"]["uid"]}])
+        world.settle()
+    assert world.units() == ["free"]
+
+
+def test_an_answer_is_believed_for_a_while(world: World) -> None:
+    world.start()
+    cron_job = make_cron_job(world)
+    reader = OwnerReader(world.host.client, world.clock)
+    assert reader("team", reference(cron_job)) is None
+    world.direct.patch(
+        "cronjobs",
+        "nightly",
+        {"metadata": {"ownerReferences": [{**RAY_JOB, "controller": True}]}},
+        namespace="team",
+    )
+    assert reader("team", reference(cron_job)) is None
+    world.clock.advance(BELIEVED_SECONDS)
+    above = reader("team", reference(cron_job))
+    assert above is not None
+    assert above.kind == "RayJob"
+
+
+def test_a_kind_that_may_not_be_read_ends_the_walk_and_is_not_asked_again(world: World) -> None:
+    world.start()
+    world.server.faults.fail(403, times=5, match=OWNERS)
+    for number in range(3):
+        world.job(f"job-{number}", owners=[make_cron_job(world, name=f"cron-{number}")])
+    world.settle()
+    assert len(world.units()) == 3
+    assert gets(world) == 1
+
+
+@pytest.mark.parametrize(
+    "api_version", ["x.io/v1", "v9", "../v1", "a/b/c", ""], ids=lambda text: text or "none"
+)
+def test_a_kind_that_is_not_there_ends_the_walk(world: World, api_version: str) -> None:
+    world.start()
+    reader = OwnerReader(world.host.client, world.clock)
+    before = len(world.server.journal)
+    thing = {"apiVersion": api_version, "kind": "Thing", "name": "t"}
+    assert reader("team", reference({**thing, "uid": "one"})) is None
+    asked = len(world.server.journal) - before
+    assert asked <= 1
+    assert reader("team", reference({**thing, "uid": "two"})) is None
+    assert len(world.server.journal) - before == asked
+
+
+def test_another_object_of_the_name_is_not_the_owner(world: World) -> None:
+    world.start()
+    cron_job = make_cron_job(world, RAY_JOB)
+    reader = OwnerReader(world.host.client, world.clock)
+    assert reader("team", reference({**cron_job, "uid": "an-earlier-one"})) is None
+    assert reader("team", reference({**cron_job, "name": "gone", "uid": "gone"})) is None
+
+
+def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
+    world.start()
+    cron_job = make_cron_job(world, RAY_JOB)
+    reader = OwnerReader(world.host.client, world.clock)
+    world.server.faults.fail(500, times=100, match=OWNERS)
+    with pytest.raises(ServerError):
+        reader("team", reference(cron_job))
+    world.server.faults.clear()
+    assert reader("team", reference(cron_job)) is not None
