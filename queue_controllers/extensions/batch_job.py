@@ -95,7 +95,8 @@ class BatchJobAdapter:
     def pod_sets(self, job: BatchJob) -> tuple[JobPodSet, ...]:
         """One set, named after the job."""
         name = pod_set_name(job.metadata.name)
-        return (JobPodSet(name=name, count=count_needed(job), template=job.spec.template),)
+        count, template = count_needed(job), job.spec.template
+        return (JobPodSet(name=name, count=count, template=template, is_done=is_done(job)),)
 
     def priority_of(self, job: BatchJob) -> PrioritySource:
         """The template's class and number."""
@@ -142,14 +143,29 @@ def count_needed(job: BatchJob) -> int:
     min(parallelism, completions - succeeded), completions being the parallelism where absent; of
     an Indexed job, indexes that failed for good need no pod either.
     """
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    completions = parallelism if job.spec.completions is None else job.spec.completions
+    return max(min(_parallelism(job), _work_left(job)), 0)
+
+
+def is_done(job: BatchJob) -> bool:
+    """Say whether no work is left; without completions, work is what the first success ends."""
+    if job.spec.completions is None and not job.status.succeeded:
+        return False
+    return _work_left(job) <= 0
+
+
+def _parallelism(job: BatchJob) -> int:
+    return 1 if job.spec.parallelism is None else job.spec.parallelism
+
+
+def _work_left(job: BatchJob) -> int:
+    """Return how many completions are missing, those that failed for good left out."""
+    completions = _parallelism(job) if job.spec.completions is None else job.spec.completions
     left = completions - job.status.succeeded
     if job.spec.completion_mode == INDEXED and job.status.failed_indexes:
         # A list that cannot be read is left out: the count then errs towards more.
         with contextlib.suppress(ValueError):
             left -= count_indexes(job.status.failed_indexes, completions)
-    return max(min(parallelism, left), 0)
+    return left
 
 
 def count_indexes(text: str, completions: int) -> int:

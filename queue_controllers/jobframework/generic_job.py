@@ -54,6 +54,9 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     template: ScheduledPodTemplate
     min_count: int | None = None
+    is_done: bool = False
+    """All of its work is done: the job's end will say so. A set that is scaled to nothing needs no
+    pods either, but is not done."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

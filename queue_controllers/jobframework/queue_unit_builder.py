@@ -398,11 +398,12 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
     """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
 
-    Counts only grow. The very last share is not written: the final condition brings it back.
+    Counts only grow. The last share of work that is done is not written: the final condition brings
+    it back. That of a job that is scaled to nothing is, since nobody knows when it goes on.
     """
-    needed = {each.name: each.count for each in job.pod_sets}
-    if not any(needed.values()):
+    if all(each.is_done for each in job.pod_sets):
         return []
+    needed = {each.name: each.count for each in job.pod_sets}
     before = {each.name: each.count for each in unit.status.reclaimable_pods}
     after = {
         each.name: max(each.count - needed.get(each.name, 0), before.get(each.name, 0))

@@ -12,6 +12,7 @@ from queue_controllers.extensions.batch_job import (
     BatchJobAdapter,
     count_indexes,
     count_needed,
+    is_done,
 )
 from queue_controllers.jobframework.generic_job import GenericJob, PodStamp, StatusFacts
 
@@ -41,6 +42,35 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 )
 def test_counts(of: BatchJob, want: int) -> None:
     assert count_needed(of) == want
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job(), False, id="nothing done"),
+        pytest.param(job({"succeeded": 3}, completions=4), False, id="one left"),
+        pytest.param(job({"succeeded": 4}, completions=4), True, id="none left"),
+        pytest.param(job(parallelism=0, completions=4), False, id="scaled to nothing"),
+        pytest.param(job(parallelism=0), False, id="the same, without completions"),
+        pytest.param(job({"succeeded": 1}, parallelism=3), False, id="others still run"),
+        pytest.param(job({"succeeded": 3}, parallelism=3), True, id="all that ran succeeded"),
+        pytest.param(job({"succeeded": 2}, parallelism=0, completions=2), True, id="done, and 0"),
+        pytest.param(
+            job(
+                {"succeeded": 1, "failedIndexes": "1"},
+                parallelism=2,
+                completions=2,
+                completionMode="Indexed",
+            ),
+            True,
+            id="the others failed for good",
+        ),
+    ],
+)
+def test_work_that_is_done_is_told_from_none_wanted(of: BatchJob, want: bool) -> None:
+    assert is_done(of) is want
+    (pod_set,) = BatchJobAdapter().pod_sets(of)
+    assert pod_set.is_done is want
 
 
 @pytest.mark.parametrize(

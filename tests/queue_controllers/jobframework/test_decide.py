@@ -327,8 +327,10 @@ def test_finished_work_is_given_back_once() -> None:
     (write,) = look(job, of, pods=one).actions
     assert isinstance(write, PatchUnitStatus)
     assert write.status == {"reclaimablePods": [{"name": "main", "count": 1}]}
-    done = facts(count=0, suspended=False, status=RUNS)
-    assert look(done, of, pods=one).actions == ()
+    (empty,) = facts(count=0).pod_sets
+    done = (msgspec.structs.replace(empty, is_done=True),)
+    last = facts(suspended=False, status=RUNS, pod_sets=done)
+    assert look(last, of, pods=one).actions == ()
 
 
 def test_growth_of_a_released_job_is_recorded() -> None:

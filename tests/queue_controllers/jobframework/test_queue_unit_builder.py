@@ -378,13 +378,30 @@ def test_outgrown(now: JobFacts, want: bool) -> None:
     assert outgrows(now, made(job())) is want
 
 
+def done(of: JobPodSet) -> JobPodSet:
+    return msgspec.structs.replace(of, is_done=True)
+
+
 def test_given_back_only_grows_and_the_last_share_waits_for_the_end() -> None:
     unit = made(job(pod_set(4)))
     assert build_reclaimable(job(pod_set(4)), unit) == []
     assert build_reclaimable(job(pod_set(3)), unit) == [{"name": "main", "count": 1}]
     given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
     assert build_reclaimable(job(pod_set(3)), given) == []
-    assert build_reclaimable(job(pod_set(0)), given) == []
+    assert build_reclaimable(job(done(pod_set(0))), given) == []
+
+
+def test_a_job_that_is_scaled_to_nothing_gives_everything_back() -> None:
+    all_four = [{"name": "main", "count": 4}]
+    assert build_reclaimable(job(pod_set(0)), made(job(pod_set(4)))) == all_four
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
+    assert build_reclaimable(job(pod_set(0)), given) == all_four
+
+
+def test_one_set_done_and_the_other_scaled_to_nothing_give_both_back() -> None:
+    of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
+    got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))
+    assert got == [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
 
 
 def test_growth_counts_what_was_given_back_as_gone() -> None:

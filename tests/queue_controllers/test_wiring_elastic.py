@@ -1,0 +1,52 @@
+"""Jobs whose number of pods is changed while they run, over the fake API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+
+@pytest.mark.parametrize("steps", [(0,), (1, 0)], ids=["at once", "one after the other"])
+def test_scaled_to_nothing_it_gives_everything_back(world: World, steps: tuple[int, ...]) -> None:
+    run(world)
+    for parallelism in steps:
+        world.patch_job({"spec": {"parallelism": parallelism}})
+        world.settle(5.0)
+    assert given_back(world) == [{"name": "main", "count": 2}]
+    assert world.phase() == "Running"
+    world.patch_job({"spec": {"parallelism": 2}})
+    world.settle(5.0)
+    assert world.get_unit()["spec"]["podSet"][0]["count"] == 4, "two of them were given back"
+
+
+def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: World) -> None:
+    run(world)
+    world.patch_job_status({"succeeded": 1})
+    world.settle(5.0)
+    assert given_back(world) == [{"name": "main", "count": 1}]
+    world.patch_job_status({"succeeded": 2})
+    world.settle(5.0)
+    assert given_back(world) == [{"name": "main", "count": 1}]
+    world.complete()
+    world.settle()
+    assert world.phase() == "Succeed"
+
+
+def given_back(world: World) -> Any:
+    return world.get_unit()["status"].get("reclaimablePods")
+
+
+def run(world: World) -> None:
+    """Bring a job of two pods to Running."""
+    world.start()
+    world.job()
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.settle()
+    assert world.phase() == "Running"
