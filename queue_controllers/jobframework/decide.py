@@ -71,7 +71,7 @@ from shared_api.queue_unit_phases import (
     is_managed_by_controllers,
     phase_of,
 )
-from shared_api.well_known_labels import ACTIVE, MANAGED_BY, SUSPEND, spellings
+from shared_api.well_known_labels import ACTIVE, ADOPTED, MANAGED_BY, SUSPEND, spellings
 
 SILENT_SECONDS: Final = 60.0
 """How long an operator may take to confirm a suspension once no pod lives."""
@@ -125,8 +125,7 @@ def _is_admitted(unit: QueueUnit) -> bool:
     """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
     if is_being_evicted(unit) or unit.spec.active is False:
         return False
-    phase = phase_of(unit)
-    return phase in RELEASED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
+    return phase_of(unit) in RELEASED_PHASES or _is_booked_by_mark(unit)
 
 
 # --- no unit yet --------------------------------------------------------------------------------
@@ -204,6 +203,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return Decision(memory=memory)
+    if state.stopped and _is_booked_by_mark(unit) and not is_being_evicted(unit):
+        return _take_mark_off(view, unit)
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
     if body := build_sync(job, unit, view.around, waiting=waiting and state.stopped):
         return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
@@ -219,6 +220,23 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if _is_admitted(unit):
         return _let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
+
+
+def _is_booked_by_mark(unit: QueueUnit) -> bool:
+    """Say whether only the annotation books the unit; its phase would have it wait."""
+    return phase_of(unit) is Phase.ENQUEUED and is_adopted(unit)
+
+
+def _take_mark_off(view: JobView, unit: QueueUnit) -> Decision:
+    """Have a unit wait that is marked as adopted, and whose job does not run.
+
+    Whoever may write units could else pass the line with an annotation.
+    """
+    mark = {key: None for key in spellings(ADOPTED) if key in unit.metadata.annotations}
+    message = f"It does not run, so it is not adopted: {ADOPTED} is taken off its unit, it waits"
+    event = TellJob(reason="NotAdopted", message=message, type=EventType.WARNING)
+    body = {"metadata": {"annotations": mark}}
+    return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
 
 
 def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
@@ -407,7 +425,7 @@ def _released_annotation(job: JobFacts) -> str | None:
 
 def _was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
     """Say whether the job has been released since this admission: then others suspended it."""
-    if phase_of(unit) is Phase.RUNNING or is_adopted(unit):
+    if phase_of(unit) is Phase.RUNNING:
         return True
     admitted_at = parse_moment(unit.status.last_allocate_time or "")
     released_at = job.released_at

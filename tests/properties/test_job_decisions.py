@@ -162,7 +162,7 @@ def test_only_an_admitted_and_resumable_job_is_released(view: JobView) -> None:
     assert (view.pods.living, view.pods.terminating) == (0, 0)
     assert view.unit.spec.active is not False
     assert not is_being_evicted(view.unit)
-    assert phase_of(view.unit) in RELEASED_PHASES or is_adopted(view.unit)
+    assert phase_of(view.unit) in RELEASED_PHASES
 
 
 @given(views())

@@ -86,50 +86,6 @@ def test_an_unsuspended_arrival_is_suspended_and_queued(world: World) -> None:
     assert world.writes() == ["patch jobs", "create queueunits"]
 
 
-def test_a_job_that_runs_when_first_seen_is_adopted(world: World) -> None:
-    world.job(suspend=False)
-    world.run_pods()
-    world.start()
-    assert not world.is_suspended()
-    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
-    assert world.phase() == "Running"
-    assert "Adopted" in world.events()
-
-
-def test_with_adopt_never_it_is_suspended(world: World) -> None:
-    world.job(suspend=False)
-    world.run_pods()
-    world.start("--adopt=never")
-    assert world.is_suspended()
-    assert "koord-queue/adopted" not in world.get_unit()["metadata"]["annotations"]
-
-
-def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: World) -> None:
-    world.start()
-    world.job(suspend=False, labelled=False)
-    world.run_pods()
-    world.settle()
-    assert world.units() == []
-    world.patch_job({"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "gold"}}})
-    world.settle()
-    assert not world.is_suspended()
-    assert world.phase() == "Running"
-
-
-def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> None:
-    world.start()
-    world.job()
-    world.settle()
-    world.admit()
-    world.settle()
-    world.run_pods()
-    world.settle()
-    world.direct.delete("queueunits", "main", "team")
-    world.settle()
-    assert not world.is_suspended()
-    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
-
-
 def test_unsuspended_by_hand_it_is_suspended_again(world: World) -> None:
     world.start()
     world.job()

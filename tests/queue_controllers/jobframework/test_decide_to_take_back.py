@@ -7,7 +7,7 @@ import pytest
 from queue_controllers.jobframework.actions import (
     PatchUnitStatus,
 )
-from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_view import JobMemory
 from shared_api.objects.meta import Condition
@@ -132,7 +132,42 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
             id="Running is written whenever it is missing",
         ),
         pytest.param(
-            facts(), unit(adopted=True), PodFacts(), ["release", "tell Resumed"], id="by hand"
+            facts(),
+            unit(adopted=True),
+            PodFacts(),
+            ["patch unit", "tell NotAdopted"],
+            id="it does not run: the mark is taken off",
+        ),
+        pytest.param(
+            facts(annotations=RELEASED),
+            unit(adopted=True),
+            PodFacts(),
+            ["patch unit", "tell NotAdopted"],
+            id="it ran once, and does not now: the mark is taken off",
+        ),
+        pytest.param(
+            facts(), unit(adopted=True), TWO_TERMINATING, [], id="suspended by hand, its pods live"
+        ),
+        pytest.param(
+            facts(status=StatusFacts()),
+            unit(adopted=True),
+            PodFacts(),
+            [],
+            id="suspended by hand, its operator has not said so",
+        ),
+        pytest.param(
+            facts(annotations=RELEASED),
+            unit("Running", adopted=True, admissions=ADMITTED),
+            PodFacts(),
+            ["release", "tell Resumed"],
+            id="suspended by hand after it was seen to run: resumed",
+        ),
+        pytest.param(
+            facts(),
+            unit("Dequeued", adopted=True, admissions=ADMITTED),
+            PodFacts(),
+            ["release"],
+            id="admitted: whatever its mark says",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),

@@ -1,0 +1,70 @@
+"""Jobs that run before they have a unit, over the fake API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+
+def test_a_job_that_runs_when_first_seen_is_adopted(world: World) -> None:
+    world.job(suspend=False)
+    world.run_pods()
+    world.start()
+    assert not world.is_suspended()
+    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert world.phase() == "Running"
+    assert "Adopted" in world.events()
+
+
+def test_with_adopt_never_it_is_suspended(world: World) -> None:
+    world.job(suspend=False)
+    world.run_pods()
+    world.start("--adopt=never")
+    assert world.is_suspended()
+    assert "koord-queue/adopted" not in world.get_unit()["metadata"]["annotations"]
+
+
+def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: World) -> None:
+    world.start()
+    world.job(suspend=False, labelled=False)
+    world.run_pods()
+    world.settle()
+    assert world.units() == []
+    world.patch_job({"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "gold"}}})
+    world.settle()
+    assert not world.is_suspended()
+    assert world.phase() == "Running"
+
+
+@pytest.mark.parametrize("prefix", ["koord-queue/", "kube-queue/"])
+def test_marking_a_waiting_unit_as_adopted_releases_nothing(world: World, prefix: str) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    marked = {"metadata": {"annotations": {f"{prefix}adopted": "true"}}}
+    world.direct.patch("queueunits", "main", marked, namespace="team")
+    world.settle()
+    assert world.is_suspended()
+    assert f"{prefix}adopted" not in world.get_unit()["metadata"]["annotations"]
+    assert "NotAdopted" in world.events()
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+
+
+def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.settle()
+    world.direct.delete("queueunits", "main", "team")
+    world.settle()
+    assert not world.is_suspended()
+    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
