@@ -9,6 +9,7 @@ shapes, queue and quota only while the unit waits (an admission is for what was 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -57,6 +58,9 @@ UID_CHARS: Final = 8
 
 MAX_INT32: Final = 2**31 - 1
 MIN_INT32: Final = -(2**31)
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+"""As Go reads it; `int` would take "5_0", " 5" and the digits of other scripts as well."""
 
 # Labels and annotations that are ours on both sides: they follow the job, removals included.
 _OUR_PREFIXES: Final = (
@@ -182,12 +186,9 @@ def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | Non
 
 def read_int32(text: str | None, default: int | None) -> int | None:
     """Return an annotation's int32; the default where it is absent or not one."""
-    if not text:
+    if not text or _INTEGER.fullmatch(text) is None:
         return default
-    try:
-        number = int(text)
-    except ValueError:
-        return default
+    number = int(text)
     return number if MIN_INT32 <= number <= MAX_INT32 else default
 
 

@@ -174,7 +174,13 @@ def test_pod_set_names_are_labels(name: str, want: str) -> None:
         ),
         pytest.param(PrioritySource("high"), "99", ("high", 99), id="ctl-30 the annotation wins"),
         pytest.param(PrioritySource("high"), "-5", ("high", -5), id="ctl-29 it may be negative"),
+        pytest.param(PrioritySource("high"), "+5", ("high", 5), id="with a plus, as in Go"),
         pytest.param(PrioritySource("high"), "abc", ("high", 1000), id="ctl-30 no number: ignored"),
+        pytest.param(PrioritySource("high"), "5_0", ("high", 1000), id="Python's underscore"),
+        pytest.param(PrioritySource("high"), " 5", ("high", 1000), id="a blank"),
+        pytest.param(PrioritySource("high"), "5\n", ("high", 1000), id="a line's end"),
+        pytest.param(PrioritySource("high"), "\u0665", ("high", 1000), id="an Arabic five"),
+        pytest.param(PrioritySource("high"), "9" * 5000, ("high", 1000), id="5000 digits"),
         pytest.param(PrioritySource("", 7), "9999999999", ("", 7), id="no int32: ignored"),
     ],
 )
