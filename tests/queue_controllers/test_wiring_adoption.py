@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -68,3 +68,28 @@ def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> 
     world.settle()
     assert not world.is_suspended()
     assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "managed"),
+    [
+        pytest.param({"labelled": False}, (), False, id="not marked"),
+        pytest.param({}, (), True, id="marked by a quota"),
+        pytest.param(
+            {"labelled": False, "annotations": {"koord-queue/released-at": "2026-11-01T10:00:00Z"}},
+            (),
+            True,
+            id="marked by its release",
+        ),
+        pytest.param({"labelled": False}, ("--manage-all-jobs",), True, id="all are managed"),
+    ],
+)
+def test_a_started_job_is_managed_when_it_is_marked(
+    world: World, changes: dict[str, Any], flags: tuple[str, ...], managed: bool
+) -> None:
+    """Conformance item ctl-46."""
+    world.job(suspend=False, **changes)
+    world.run_pods()
+    world.start(*flags)
+    assert world.units() == (["main"] if managed else [])
+    assert not world.is_suspended(), "whoever it belongs to, it goes on"
