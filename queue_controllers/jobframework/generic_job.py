@@ -258,9 +258,9 @@ def parse_moment(text: str) -> datetime | None:
     """
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # no time, or one outside of the years 1 to 9999
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 KNOWN_JOB_KINDS: Final = frozenset(

@@ -150,6 +150,7 @@ def test_the_set_of_a_pod(
         ("2026-11-01T12:00:00.5+02:00", datetime(2026, 11, 1, 10, tzinfo=UTC) + timedelta(0, 0.5)),
         ("", None),
         ("yesterday", None),
+        ("0001-01-01T00:00:00+14:00", None),
     ],
 )
 def test_moments(text: str, want: datetime | None) -> None:
