@@ -1,0 +1,123 @@
+"""Jobs that do not come to run in time, over the fake API server: out, back in line, out again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from queue_controllers.configuration import read_configuration
+from queue_controllers.jobframework.generic_job import parse_moment
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+OPTIONS = {"job": {"runningTimeout": "30s", "backoffTimeout": "10s"}}
+HOLD = "example.com/hold"
+
+
+def test_a_late_job_is_stopped_backs_off_and_is_released_again(world: World) -> None:
+    start(world)
+    for turn in (1, 2, 3):
+        be_late(world)
+        assert world.phase() == "Dequeued", "its pods live, so it is booked"
+        assert world.get_unit()["status"]["admissions"] != []
+        world.end_pods()
+        world.settle()
+        status = world.get_unit()["status"]
+        assert status["phase"] == "TimeoutBackoff"
+        assert status["admissions"] == []
+        assert status["requeueState"]["count"] == turn
+        assert wait_of(status) == pytest.approx(10 * 2 ** (turn - 1), rel=0.1, abs=1.0)
+        return_to_line(world)
+        world.settle(5.0)
+        assert world.phase() == "Enqueued"
+        assert world.is_suspended()
+    assert "Resumed" not in world.events(), "nobody else has suspended it"
+
+
+def test_it_is_not_released_again_on_top_of_what_is_left_of_an_old_pod(world: World) -> None:
+    start(world)
+    be_late(world)
+    held = {"metadata": {"finalizers": [HOLD]}}
+    world.direct.patch("pods", "main-0", held, namespace="team")
+    failed = {"status": {"phase": "Failed"}}
+    world.direct.patch("pods", "main-0", failed, namespace="team", subresource="status")
+    world.end_pods()
+    world.settle()
+    return_to_line(world)
+    world.admit()
+    world.settle(5.0)
+    assert world.is_suspended()
+    free = {"metadata": {"finalizers": None}}
+    world.direct.patch("pods", "main-0", free, namespace="team")
+    world.settle()
+    assert not world.is_suspended()
+
+
+def test_that_it_runs_ends_the_count(world: World) -> None:
+    start(world)
+    be_late(world)
+    world.end_pods()
+    world.settle()
+    return_to_line(world)
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.settle(60.0)
+    assert world.phase() == "Running"
+    assert "requeueState" not in world.get_unit()["status"]
+    world.complete()
+    world.settle()
+    assert world.phase() == "Succeed"
+
+
+def test_unsuspended_by_hand_while_it_backs_off_it_is_suspended_again(world: World) -> None:
+    start(world)
+    be_late(world)
+    world.end_pods()
+    world.settle()
+    world.patch_job({"spec": {"suspend": False}})
+    world.settle()
+    assert world.is_suspended()
+    assert world.phase() == "TimeoutBackoff"
+
+
+def start(world: World) -> None:
+    """Have a job in line."""
+    world.start(configuration=read_configuration(OPTIONS, {"job"}))
+    world.job()
+    world.settle()
+
+
+def be_late(world: World) -> None:
+    """Admit the job, and let its pods be pending until its time is over."""
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+    world.run_pods(phase="Pending")
+    world.settle(25.0)
+    assert not world.is_suspended(), "it still has time"
+    world.settle(5.0)
+    assert world.is_suspended()
+
+
+def wait_of(status: dict[str, Any]) -> float:
+    """Return how long a unit backs off, seconds."""
+    until = parse_moment(status["requeueState"]["requeueAt"])
+    since = parse_moment(status["lastUpdateTime"])
+    assert until is not None
+    assert since is not None
+    return (until - since).total_seconds()
+
+
+def return_to_line(world: World) -> None:
+    """Do what the scheduler does when the wait is over: the count stays."""
+    unit = msgspec.convert(world.get_unit(), QueueUnit)
+    now = Timestamp(world.now())
+    status = status_of_move(unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=now)
+    world.patch_unit_status({**status, "requeueState": {"requeueAt": None}})
