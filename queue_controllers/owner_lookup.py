@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from shared_api.client.discovery import RawReader, served_kinds
-from shared_api.client.errors import Forbidden, NotFound
+from shared_api.client.errors import ApiFailure, Forbidden, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid, WireStruct
 from shared_api.process.clock import Clock
@@ -75,16 +75,23 @@ class OwnerReader:
         """Return the controller owner of an owner in a namespace; None where none is known.
 
         Raises:
-            ApiFailure: the server could not be asked, so nothing is known.
+            ApiFailure: the server could not be asked, and never was about this owner.
         """
         now = self._clock.monotonic()
         answer = self._answers.get(owner.uid)
-        if answer is None or answer.believed_until <= now:
-            answer = _Answer(self._read(namespace, owner, now), now + BELIEVED_SECONDS)
-            if len(self._answers) >= MAX_REMEMBERED:
-                self._answers = {}
-            self._answers[owner.uid] = answer
-        return answer.above
+        if answer is not None and now < answer.believed_until:
+            return answer.above
+        try:
+            above = self._read(namespace, owner, now)
+        except ApiFailure:
+            # A group whose own server is down must not keep a job from being looked at.
+            if answer is None:
+                raise
+            above = answer.above
+        if len(self._answers) >= MAX_REMEMBERED:
+            self._answers = {}
+        self._answers[owner.uid] = _Answer(above, now + BELIEVED_SECONDS)
+        return above
 
     def _read(self, namespace: str, owner: OwnerReference, now: float) -> OwnerReference | None:
         resource_type = self._kind_of(owner, now)

@@ -149,6 +149,16 @@ def test_another_object_of_the_name_is_not_the_owner(world: World) -> None:
     assert reader("team", reference({**cron_job, "name": "gone", "uid": "gone"})) is None
 
 
+def test_what_is_known_counts_on_while_the_server_can_not_answer(world: World) -> None:
+    world.start()
+    cron_job = make_cron_job(world, RAY_JOB)
+    reader = OwnerReader(world.host.client, world.clock)
+    assert reader("team", reference(cron_job)) is not None
+    world.clock.advance(BELIEVED_SECONDS)
+    world.server.faults.fail(500, times=100, match=OWNERS)
+    assert reader("team", reference(cron_job)) is not None
+
+
 def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
