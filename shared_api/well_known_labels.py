@@ -109,10 +109,8 @@ def read_annotation(annotations: Mapping[str, str], key: str) -> str | None:
     return value
 
 
-def spellings(key: str) -> tuple[str, ...]:
-    """Return the keys under which `read_annotation` finds a value."""
-    if not key.startswith(PREFIX):
-        return (key,)
+def spellings(key: str) -> tuple[str, str]:
+    """Return the two keys under which `read_annotation` finds one of `koord-queue/`."""
     return (key, LEGACY_PREFIX + key.removeprefix(PREFIX))
 
 

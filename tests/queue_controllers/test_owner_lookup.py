@@ -149,6 +149,16 @@ def test_another_object_of_the_name_is_not_the_owner(world: World) -> None:
     assert reader("team", reference({**cron_job, "name": "gone", "uid": "gone"})) is None
 
 
+def test_a_memory_that_is_full_starts_afresh(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queue_controllers.owner_lookup.MAX_REMEMBERED", 1)
+    world.start()
+    reader = OwnerReader(world.host.client, world.clock)
+    for name in ("one", "two", "one"):
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": name}
+        assert reader("team", reference(owner)) is None
+    assert gets(world) == 3
+
+
 def test_what_is_known_counts_on_while_the_server_can_not_answer(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
