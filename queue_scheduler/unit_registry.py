@@ -27,6 +27,7 @@ from queue_scheduler.framework.queue_unit_info import (
     UnitDemand,
     unit_key,
 )
+from queue_scheduler.held_counts import OUT_OF_LINE, HeldCounts
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -65,6 +66,7 @@ class UnitRegistry:
         records: All units by key; written here, read everywhere.
         queues: The lines that waiting units stand in.
         bookings: What is booked for units.
+        held: How many units are pending without standing in a line.
         changed_lines: Names of queues whose line changed since somebody looked.
         held_lately: Keys of units that were held, or held for another reason, since then.
     """
@@ -73,12 +75,12 @@ class UnitRegistry:
         self.records: dict[str, UnitRecord] = {}
         self.queues = QueueSet()
         self.bookings = Bookings(plugins, self.unit)
+        self.held = HeldCounts()
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
         self._plugins = plugins
         self._held_for: dict[str, dict[str, None]] = {}
         self._admitted: Counter[str] = Counter()
-        self._held: Counter[str] = Counter()
         self._gone: set[Uid] = set()
         self._gone_before: set[Uid] = set()
 
@@ -98,7 +100,7 @@ class UnitRegistry:
     def pending_count(self, queue_name: str) -> int:
         """Return how many units wait in a queue or are held on their way into it."""
         line = self.queues.line(queue_name)
-        return (line.length if line is not None else 0) + self._held[queue_name]
+        return (line.length if line is not None else 0) + self.held.total(queue_name)
 
     def admitted_count(self, queue_name: str) -> int:
         """Return how many units that came through a queue occupy quota."""
@@ -314,6 +316,8 @@ class UnitRegistry:
             self._held_for.setdefault(name, {})[key] = None
         if standing is Standing.HELD:
             self.held_lately[key] = None
+        if standing in OUT_OF_LINE:
+            self.held.add(record)
         if info is None:
             return
         if standing is Standing.WAITING:
@@ -327,8 +331,6 @@ class UnitRegistry:
             if line is not None and line.waits_for_pods and is_in_flight(record):
                 line.in_flight.add(info.uid)
                 self.changed_lines[info.queue] = None
-        elif standing is Standing.HELD or standing is Standing.STALE:
-            self._held[info.queue] += 1
 
     def leave(self, record: UnitRecord | None) -> None:
         """Undo `enter`; what is booked stays until the next placing says otherwise."""
@@ -339,10 +341,11 @@ class UnitRegistry:
             del keys[record.key]
             if not keys:
                 del self._held_for[name]
-        info = record.info
+        info, standing = record.info, record.standing
+        if standing in OUT_OF_LINE:
+            self.held.remove(record)
         if info is None:
             return
-        standing = record.standing
         if standing is Standing.WAITING:
             emptied = self.queues.withdraw(info)
             if emptied is not None:
@@ -354,8 +357,6 @@ class UnitRegistry:
             if line is not None and info.uid in line.in_flight:
                 line.in_flight.discard(info.uid)
                 self.changed_lines[info.queue] = None
-        elif standing is Standing.HELD or standing is Standing.STALE:
-            self._held[info.queue] -= 1
 
     def set_waits_for_pods(self, line: SchedulingQueue, *, waits: bool) -> None:
         """Let a queue wait for pods, or not; it finds what is under way already."""
@@ -434,7 +435,7 @@ class UnitRegistry:
         twin.records = dict(self.records)
         twin._held_for = {name: dict(keys) for name, keys in self._held_for.items()}
         twin._admitted = self._admitted.copy()
-        twin._held = self._held.copy()
+        twin.held = self.held.fork()
         twin._gone = set(self._gone)
         twin._gone_before = self._gone_before  # replaced, never changed
         return twin
@@ -456,8 +457,7 @@ class UnitRegistry:
         assert not counts[Standing.PULLED_OUT], "units were pulled out and forgotten"
         admitted = counts[Standing.DECIDED] + counts[Standing.BOOKED]
         assert admitted == self._admitted, "admitted differ"
-        held = counts[Standing.HELD] + counts[Standing.STALE]
-        assert held == self._held, "held differ"
+        self.held.validate(self.records.values())
         for line in self.queues:
             in_flight = self._find_in_flight(line.name) if line.waits_for_pods else set()
             assert line.in_flight == in_flight, f"queue {line.name}: in flight {in_flight}"

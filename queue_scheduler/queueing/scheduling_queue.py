@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, merge
+from itertools import islice
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import (
@@ -291,6 +292,21 @@ class SchedulingQueue:
             return Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.max_depth, other=self.name)
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
+    def count_by_reason(self) -> dict[Reason, int]:
+        """Return how many units wait for which reason; the reasons are those of `refusal_of`.
+
+        Costs the classes, not the units; where units stand beyond `max_depth`, that as well.
+        """
+        counts: dict[Reason, int] = {}
+        beyond = None
+        if self.max_depth is not None and self.length > self.max_depth:
+            beyond = next(islice(self.in_order(), self.max_depth, None))
+        for unit_class in self._classes.values():
+            for reason, count in self._reasons_of(unit_class, beyond):
+                if count:
+                    counts[reason] = counts.get(reason, 0) + count
+        return counts
+
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
         """Iterate lazily over all places in line, or those of one quota."""
         classes = self._numbered if quota is None else self._classes_of(quota)
@@ -431,6 +447,24 @@ class SchedulingQueue:
             return key
         barrier = of_quota.first_asleep()
         return None if barrier is not None and barrier < key else key
+
+    def _reasons_of(
+        self, unit_class: UnitClass, beyond: OrderKey | None
+    ) -> Iterator[tuple[Reason, int]]:
+        """Iterate over why units of a class wait; `beyond`: the first place beyond the depth."""
+        count = len(unit_class.order)
+        if unit_class.refusal is not None:
+            yield unit_class.refusal.reason, count
+            return
+        if self.waits_for_pods and self.in_flight:
+            yield Reason.WAITING_FOR_PODS_RUNNING, count
+            return
+        barrier = self._barrier(unit_class.quota)
+        free = count if barrier is None else unit_class.order.count_before(barrier)
+        near = free if beyond is None else min(free, unit_class.order.count_before(beyond))
+        yield Reason.BEHIND_REFUSED_UNIT, count - free
+        yield Reason.BEYOND_MAX_DEPTH, free - near
+        yield Reason.WAITING, near
 
     def _barrier(self, quota: str) -> OrderKey | None:
         """Return the place of the first refused unit of the quota, where refusals block."""

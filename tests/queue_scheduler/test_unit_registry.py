@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler import unit_registry
+from queue_scheduler.decision import Reason
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_policies import PRIORITY
@@ -73,6 +74,17 @@ def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
     assert dict(registry.records) == {}
     assert registry.bookings.charge_of(record.uid) is None
     assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
+
+
+def test_what_is_held_is_counted_by_reason(registry: UnitRegistry) -> None:
+    in_backoff = placed(registry, changed(UNIT, 2, "TimeoutBackoff"))
+    placed(registry, build_unit("v", "none"))
+    assert registry.held.by_reason("a") == {Reason.IN_BACKOFF: 1}
+    assert registry.held.by_reason("") == {Reason.NO_QUOTA: 1}
+    twin = registry.fork(PluginRunner([NaiveQuota()]))
+    registry.forget(in_backoff)
+    refresh(registry)
+    assert (registry.held.total("a"), twin.held.total("a")) == (0, 1)
 
 
 def test_a_unit_waits_for_what_it_lacks(registry: UnitRegistry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -308,6 +309,19 @@ def test_it_follows_the_rules(
         line.validate()
         assert next_place(line) == model.next_place(depth)
         assert line.length == len(model.units)
+        reasons = Counter(line.refusal_of(unit).reason for unit in model.units)
+        assert line.count_by_reason() == reasons
+
+
+def test_all_wait_for_the_pods_of_the_one_that_is_under_way() -> None:
+    line = filled("Priority", info(1), info(2), info(3, shape="big"))
+    line.refuse(info(3, shape="big"), NO)
+    line.waits_for_pods = True
+    line.in_flight.add(Uid("other"))
+    assert line.count_by_reason() == {
+        Reason.WAITING_FOR_PODS_RUNNING: 2,
+        Reason.OVER_QUOTA_MAX: 1,
+    }
 
 
 def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
