@@ -105,6 +105,17 @@ class InformerObserver(ReflectorObserver, Protocol):
         """See an exception out of a handler."""
         ...
 
+    def show(
+        self,
+        *,
+        objects: Callable[[], float],
+        synced: Callable[[], float],
+        undecodable: Callable[[], float],
+        watch_age: Callable[[], float],
+    ) -> None:
+        """Learn once whom to ask for the state of the cache. From any thread."""
+        ...
+
 
 class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an informer follows, and how."""
@@ -177,6 +188,13 @@ class SharedInformer(Generic[T]):
         self._resync_at = clock.monotonic() + self._resync_pause()
         self._resync_left: deque[str] = deque()
         self.thread: LoopThread | None = None
+        if observer is not None:
+            observer.show(
+                objects=self.store.__len__,
+                synced=self.has_synced,
+                undecodable=self._undecodable.__len__,
+                watch_age=self.silence_seconds,
+            )
 
     # ------------------------------------------------------------------ from any thread
 

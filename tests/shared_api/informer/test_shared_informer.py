@@ -249,13 +249,6 @@ def test_on_its_own_thread_it_follows_reports_itself_and_stops_at_once() -> None
 
 
 def test_a_scrape_sees_the_cache_as_it_is(scene: Scene) -> None:
-    informer = scene.informer
-    scene.metrics.informers.of_resource("things").show(
-        objects=lambda: len(informer.store),
-        synced=informer.has_synced,
-        undecodable=lambda: len(informer.undecodable()),
-        watch_age=informer.silence_seconds,
-    )
     assert scene.count("synced") == 0
     scene.server.put("a")
     scene.server.break_object("b")
