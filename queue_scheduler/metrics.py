@@ -1,149 +1,279 @@
-"""What the scheduler counts. Upstream's names where it has one, `koord_queue_` otherwise.
+"""What the scheduler tells Prometheus. Upstream's names where it has one, `koord_queue_` otherwise.
 
-Counters are raised where things happen; everything that is a state (pending units, quota use)
-is read from the engine when a scrape asks, so that nothing is spent between scrapes and series
-of gone objects vanish by themselves. No label ever holds the name of a job.
+Decisions and arrivals are counted where they happen; everything that is a state (pending units,
+quota use) is read from the engine when a scrape asks, a queue or some quotas at a time. Series
+follow the objects: what is counted for a queue is shown while the engine has the queue, and
+forgotten at the first scrape that finds it gone, whoever may have counted late. No label ever
+holds the name of a job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from queue_scheduler.decision import Dequeue, Refused
+from queue_scheduler.decision import Dequeue, Reason, Refused
 from queue_scheduler.engine import Engine
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import Phase, is_booked
+from shared_api.resource_list import Amounts, add
 
-_WAIT_BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 43200)
-_ALGORITHM_BUCKETS_MS = tuple(0.01 * 2**power for power in range(15))
+WAIT_SECONDS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
+"""Buckets of the wait. Each is a line per queue, and half of what a scrape costs is lines."""
+
+LATENCY_MILLISECONDS: Final = tuple(0.01 * 2**power for power in range(15))
 """Upstream's: 0.01 ms, doubled, 15 buckets."""
+
+PER_QUESTION: Final = 25
+"""Quotas or bookings that are read while the engine's lock is held: a quarter of a millisecond."""
+
+QUIET_SECONDS: Final = 3600.0
+"""Arrivals of a namespace that has no units are shown for so long after the last: a counter that
+goes with every short job could not be read, and one that stays outlives its namespace."""
+
+_RESULTS: Final = ("scheduled", "unschedulable")
+
+
+class QueueCounts:
+    """What was counted for one queue.
+
+    Attributes:
+        scheduled: Decisions to start a unit.
+        refused: Decisions against it, by reason.
+        waits: Admissions by the bucket of `WAIT_SECONDS` that their wait falls in, one more for
+            what is longer than all.
+        waited_seconds: Sum of the waits.
+    """
+
+    __slots__ = ("refused", "scheduled", "waited_seconds", "waits")
+
+    def __init__(self) -> None:
+        self.scheduled = 0
+        self.refused: dict[Reason, int] = {}
+        self.waits = [0] * (len(WAIT_SECONDS) + 1)
+        self.waited_seconds = 0.0
+
+    def copy(self) -> QueueCounts:
+        """Return an independent copy."""
+        twin = QueueCounts()
+        twin.scheduled = self.scheduled
+        twin.refused = dict(self.refused)
+        twin.waits = self.waits[:]
+        twin.waited_seconds = self.waited_seconds
+        return twin
 
 
 class SchedulerMetrics:
-    """Counters and histograms of decisions; a `DecisionObserver`."""
+    """Counts of decisions and admissions; a `DecisionObserver` and an `AdmissionObserver`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._attempts = Counter(
-            "job_schedule_attempts",
-            "Decisions by queue and result (upstream's name)",
-            ("queue", "result"),
-            registry=registry,
-        )
         self._latency = Histogram(
             "job_scheduling_algorithm_latency",
-            "Milliseconds that a decision took (upstream's name and unit)",
-            buckets=_ALGORITHM_BUCKETS_MS,
+            "Time that a decision took, in milliseconds (upstream's name and unit)",
+            buckets=LATENCY_MILLISECONDS,
             registry=registry,
         )
-        self._refusals = Counter(
-            "koord_queue_refusals",
-            "Refused decisions by queue and reason",
-            ("queue", "reason"),
-            registry=registry,
-        )
-        self._admitted = Counter(
-            "koord_queue_admitted_units", "Units admitted", ("queue",), registry=registry
-        )
-        self._wait = Histogram(
-            "koord_queue_admission_wait_time_seconds",
-            "Time from the unit's creation to its admission",
-            ("queue",),
-            buckets=_WAIT_BUCKETS,
-            registry=registry,
-        )
-        # labels() costs three times as much as the increment: children are kept.
-        self._children: dict[tuple[str, str], Counter] = {}
+        self._lock = threading.Lock()  # guards the counts, of all queues
+        self._counts: dict[str, QueueCounts] = {}
 
     def on_decision(self, queue: str, decision: Dequeue | Refused, seconds: float) -> None:
         """Count one decision."""
         self._latency.observe(seconds * 1000)
-        if isinstance(decision, Dequeue):
-            self._child(self._attempts, queue, "scheduled").inc()
-        else:
-            self._child(self._attempts, queue, "unschedulable").inc()
-            self._child(self._refusals, queue, decision.refusal.reason.value).inc()
+        with self._lock:
+            counts = self._counts_of(queue)
+            if isinstance(decision, Dequeue):
+                counts.scheduled += 1
+            else:
+                reason = decision.refusal.reason
+                counts.refused[reason] = counts.refused.get(reason, 0) + 1
 
     def on_admitted(self, queue: str, waited_seconds: float) -> None:
         """Count a unit whose admission the server has confirmed."""
-        self._admitted.labels(queue).inc()
-        self._wait.labels(queue).observe(waited_seconds)
+        with self._lock:
+            counts = self._counts_of(queue)
+            counts.waits[bisect_left(WAIT_SECONDS, waited_seconds)] += 1
+            counts.waited_seconds += waited_seconds
 
-    def _child(self, counter: Counter, queue: str, value: str) -> Counter:
-        # A result and a reason never have the same word, so one cache serves both counters.
-        key = (queue, value)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = counter.labels(queue, value)
-        return child
+    def counted(self) -> dict[str, QueueCounts]:
+        """Return copies, by queue."""
+        with self._lock:
+            return {queue: counts.copy() for queue, counts in self._counts.items()}
+
+    def forget(self, queues: Iterable[str]) -> None:
+        """Drop what was counted for queues that are gone."""
+        with self._lock:
+            for queue in queues:
+                self._counts.pop(queue, None)
+
+    def _counts_of(self, queue: str) -> QueueCounts:
+        counts = self._counts.get(queue)
+        if counts is None:
+            counts = self._counts[queue] = QueueCounts()
+        return counts
 
 
 class QueueFigure(msgspec.Struct, frozen=True):
-    """One queue at the moment of a scrape."""
+    """One queue at the moment of a scrape; `pending` by reason."""
 
     name: str
-    pending: int
+    pending: Mapping[Reason, int]
     admitted: int
 
 
 class StateCollector(Collector):
-    """Pending units, admitted units and quota use, read when a scrape asks."""
+    """Queues and quotas, read when a scrape asks, and what was counted for the queues there are.
+
+    Args:
+        shared: The engine.
+        metrics: What was counted.
+        find_quotas: Returns the plugin that keeps quotas, None where there is none.
+    """
 
     def __init__(
-        self, shared: SharedEngine, quota_views: Callable[[], Iterable[QuotaView]]
+        self,
+        shared: SharedEngine,
+        metrics: SchedulerMetrics,
+        find_quotas: Callable[[Engine], ElasticQuotaPlugin | None],
     ) -> None:
         self._shared = shared
-        self._quota_views = quota_views
+        self._metrics = metrics
+        self._find_quotas = find_quotas
 
     def collect(self) -> Iterator[Metric]:
         """Return the families (prometheus calls this)."""
-        yield from _queue_families(self._shared.ask(_read_queues))
-        yield from _quota_families(self._quota_views())
+        # Counts first: what is counted for a queue that is not there afterwards has no queue.
+        counted = self._metrics.counted()
+        names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
+        read = (self._shared.ask(_read_queue, name) for name in names)
+        figures = [figure for figure in read if figure is not None]
+        self._metrics.forget(counted.keys() - names)
+        nowhere = self._shared.ask(lambda engine: dict(engine.units.held.by_reason("")))
+        yield from _queue_families(figures, nowhere)
+        present = {figure.name for figure in figures} & counted.keys()
+        yield from _count_families({queue: counted[queue] for queue in sorted(present)})
+        yield from _quota_families(self._read_quotas())
 
     def describe(self) -> list[Metric]:
         """Nothing: names are known only at the scrape, and none is registered twice."""
         return []
 
+    def _read_quotas(self) -> Iterator[QuotaView]:
+        names = self._shared.ask(self._quota_names)
+        for start in range(0, len(names), PER_QUESTION):
+            yield from self._shared.ask(self._views, names[start : start + PER_QUESTION])
 
-def _read_queues(engine: Engine) -> list[QueueFigure]:
-    units = engine.units
-    return [
-        QueueFigure(line.name, units.pending_count(line.name), units.admitted_count(line.name))
-        for line in engine.queues
-    ]
+    def _quota_names(self, engine: Engine) -> tuple[str, ...]:
+        plugin = self._find_quotas(engine)
+        return () if plugin is None else plugin.books.names()
+
+    def _views(self, engine: Engine, names: Iterable[str]) -> list[QuotaView]:
+        plugin = self._find_quotas(engine)
+        views = [] if plugin is None else [plugin.books.view(name) for name in names]
+        return [view for view in views if view is not None]
 
 
-def _queue_families(figures: list[QueueFigure]) -> Iterator[Metric]:
+def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
+    line = engine.queues.line(name)
+    if line is None:
+        return None
+    pending = Tally(line.count_by_reason())
+    pending.update(engine.units.held.by_reason(name))
+    return QueueFigure(name, pending, engine.units.admitted_count(name))
+
+
+def _queue_families(figures: list[QueueFigure], nowhere: Mapping[Reason, int]) -> Iterator[Metric]:
+    queue = ["queue"]
     active = GaugeMetricFamily(
-        "queueunits_in_active_queue", "Units that wait (upstream's name)", labels=["queue"]
+        "queueunits_in_active_queue",
+        "Units that wait, without those in backoff (upstream's name)",
+        labels=queue,
+    )
+    backoff = GaugeMetricFamily(
+        "queueunits_in_backoff_queue",
+        "Units that wait for the end of their backoff (upstream's name)",
+        labels=queue,
+    )
+    pending = GaugeMetricFamily(
+        "koord_queue_pending_units",
+        'Units that wait, by reason; queue="" has those that belong to no queue',
+        labels=["queue", "reason"],
     )
     admitted = GaugeMetricFamily(
-        "koord_queue_admitted_units_current", "Units that occupy quota", labels=["queue"]
+        "koord_queue_admitted_units_current", "Units that occupy quota", labels=queue
     )
     for figure in figures:
-        active.add_metric([figure.name], figure.pending)
+        in_backoff = figure.pending.get(Reason.IN_BACKOFF, 0)
+        active.add_metric([figure.name], sum(figure.pending.values()) - in_backoff)
+        backoff.add_metric([figure.name], in_backoff)
         admitted.add_metric([figure.name], figure.admitted)
-    yield active
-    yield admitted
+        _add_reasons(pending, figure.name, figure.pending)
+    _add_reasons(pending, "", nowhere)
+    yield from (active, backoff, pending, admitted)
+
+
+def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
+    attempts_help = "Decisions by queue and result, scheduled or unschedulable"
+    labels = ["queue", "result"]
+    attempts = CounterMetricFamily("job_schedule_attempts", attempts_help, labels=labels)
+    # What the library calls a counter has its suffix; upstream's dashboard reads it without.
+    bare = Metric("job_schedule_attempts", f"{attempts_help} (upstream's name)", "unknown")
+    refusals = CounterMetricFamily(
+        "koord_queue_refusals", "Refused decisions by queue and reason", labels=["queue", "reason"]
+    )
+    admitted = CounterMetricFamily("koord_queue_admitted_units", "Units admitted", labels=["queue"])
+    wait = HistogramMetricFamily(
+        "koord_queue_admission_wait_time_seconds",
+        "Time from the unit's creation to its admission, in seconds",
+        labels=["queue"],
+    )
+    bounds = [*map(str, WAIT_SECONDS), "+Inf"]
+    for queue, counts in counted.items():
+        results = (counts.scheduled, sum(counts.refused.values()))
+        for result, count in zip(_RESULTS, results, strict=True):
+            attempts.add_metric([queue, result], count)
+            bare.add_sample(bare.name, {"queue": queue, "result": result}, count)
+        _add_reasons(refusals, queue, counts.refused)
+        admitted.add_metric([queue], sum(counts.waits))
+        buckets = list(zip(bounds, accumulate(counts.waits), strict=True))
+        wait.add_metric([queue], buckets, counts.waited_seconds)
+    yield from (attempts, bare, refusals, admitted, wait)
+
+
+def _add_reasons(
+    family: GaugeMetricFamily | CounterMetricFamily, queue: str, counts: Mapping[Reason, int]
+) -> None:
+    for reason, count in counts.items():
+        family.add_metric([queue, reason.value], count)
 
 
 def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:
     labels = ["quota", "resource"]
+    unit = "cpu in milli, all else in its own unit"
     usage = GaugeMetricFamily(
         "dequeued_quota_usage_by_quota",
-        "Booked by units of the quota and its children; cpu in milli (upstream's name)",
+        f"Booked by units of the quota and its children; {unit} (upstream's name)",
         labels=labels,
     )
     shown = {
-        "min": GaugeMetricFamily("koord_queue_quota_min", "spec.min, base units", labels=labels),
-        "max": GaugeMetricFamily("koord_queue_quota_max", "spec.max, base units", labels=labels),
+        "min": GaugeMetricFamily("koord_queue_quota_min", f"spec.min; {unit}", labels=labels),
+        "max": GaugeMetricFamily("koord_queue_quota_max", f"spec.max; {unit}", labels=labels),
         "runtime": GaugeMetricFamily(
-            "koord_queue_quota_runtime", "Runtime quota as computed, base units", labels=labels
+            "koord_queue_quota_runtime", f"Runtime quota as computed; {unit}", labels=labels
         ),
     }
     for view in views:
@@ -154,3 +284,114 @@ def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:
                 family.add_metric([view.name, resource], amount)
     yield usage
     yield from shown.values()
+
+
+class UnitMetrics(Collector):
+    """Units by namespace and kind of job, upstream's way to look at them.
+
+    Follows the objects, so that a scrape looks at no unit but the booked ones. Written by the
+    thread of the informer; scrapes read copies.
+
+    Args:
+        shared: The engine, which knows what is booked.
+        is_synced: False while the first list comes in: what it brings has not just arrived.
+        clock: The time of arrivals.
+    """
+
+    def __init__(self, shared: SharedEngine, is_synced: Callable[[], bool], clock: Clock) -> None:
+        self._shared = shared
+        self._is_synced = is_synced
+        self._clock = clock
+        self._units: dict[tuple[str, str], int] = {}
+        self._booked: dict[str, Uid] = {}
+        # How many of this namespace, kind and phase, and when the last of them came.
+        self._arrived: dict[tuple[str, str, str], tuple[int, float]] = {}
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Take a unit that came, changed or went (an informer's handler)."""
+        if old is not None and (new is None or _kind_of(old) != _kind_of(new)):
+            self._count(_kind_of(old), -1)
+        if new is not None and (old is None or _kind_of(old) != _kind_of(new)):
+            self._count(_kind_of(new), 1)
+        if new is None:
+            if old is not None:
+                self._booked.pop(old.metadata.key, None)
+            return
+        if is_booked(new):
+            self._booked[new.metadata.key] = new.metadata.uid
+        else:
+            self._booked.pop(new.metadata.key, None)
+        if old is None and self._is_synced():
+            key = (*_kind_of(new), new.status.phase or Phase.ENQUEUED.value)
+            count = self._arrived.get(key, (0, 0.0))[0]
+            self._arrived[key] = (count + 1, self._clock.monotonic())
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the families (prometheus calls this)."""
+        units = GaugeMetricFamily(
+            "queueunits_by_job_type",
+            "Units by namespace and kind of job (upstream's name)",
+            labels=["namespace", "type"],
+        )
+        for (namespace, kind), count in self._units.copy().items():
+            units.add_metric([namespace, kind], count)
+        yield units
+        arrived = Metric(
+            "queueunits_coming_rate_by_job_type",
+            "Units that came, by namespace, kind of job and phase they came in (upstream's name)",
+            "unknown",
+        )
+        for (namespace, kind, phase), count in self._read_arrived():
+            labels = {"namespace": namespace, "type": kind, "status": phase}
+            arrived.add_sample(arrived.name, labels, count)
+        yield arrived
+        usage = GaugeMetricFamily(
+            "dequeued_quota_usage_by_namespace",
+            "Booked by units of the namespace; cpu in milli, all else in its own unit"
+            " (upstream's name)",
+            labels=["namespace", "resource"],
+        )
+        for namespace, amounts in self._read_usage().items():
+            for resource, amount in amounts.items():
+                usage.add_metric([namespace, resource], amount)
+        yield usage
+
+    def describe(self) -> list[Metric]:
+        """Nothing: as `StateCollector`."""
+        return []
+
+    def _count(self, kind: tuple[str, str], by: int) -> None:
+        count = self._units.get(kind, 0) + by
+        if count:
+            self._units[kind] = count
+        else:
+            del self._units[kind]
+
+    def _read_arrived(self) -> Iterator[tuple[tuple[str, str, str], int]]:
+        quiet_since = self._clock.monotonic() - QUIET_SECONDS
+        for key, (count, last) in self._arrived.copy().items():
+            if last < quiet_since and key[:2] not in self._units:
+                self._arrived.pop(key, None)
+            else:
+                yield key, count
+
+    def _read_usage(self) -> dict[str, Amounts]:
+        usage: dict[str, Amounts] = {}
+        booked = list(self._booked.copy().items())
+        for start in range(0, len(booked), PER_QUESTION):
+            batch = booked[start : start + PER_QUESTION]
+            charges = self._shared.ask(_read_charges, [uid for _, uid in batch])
+            for (key, _), amounts in zip(batch, charges, strict=True):
+                namespace = key.partition("/")[0]
+                usage[namespace] = add(usage.get(namespace, {}), amounts)
+        return usage
+
+
+def _kind_of(unit: QueueUnit) -> tuple[str, str]:
+    consumer = unit.spec.consumer_ref
+    return unit.metadata.namespace, "" if consumer is None else consumer.kind
+
+
+def _read_charges(engine: Engine, uids: Iterable[Uid]) -> list[Amounts]:
+    charges = (engine.charge_of(uid) for uid in uids)
+    return [{} if charge is None else charge.amounts for charge in charges]

@@ -23,7 +23,7 @@ from queue_scheduler.dequeue_cycle import DequeueCycle
 from queue_scheduler.engine import Engine
 from queue_scheduler.event_handlers import EventHandlers
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.metrics import SchedulerMetrics, StateCollector
+from queue_scheduler.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.notice_events import NoticeEvents, ObjectEvents
 from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.plugin_loading import build_plugins, load_policies
@@ -79,12 +79,16 @@ def build_scheduler(
     return Scheduler(program, flags, configuration)
 
 
+def find_quotas(engine: Engine) -> ElasticQuotaPlugin | None:
+    """Return the plugin that keeps quotas, where there is one."""
+    plugins = engine.plugins.plugins
+    return next((each for each in plugins if isinstance(each, ElasticQuotaPlugin)), None)
+
+
 def read_quota_views(engine: Engine) -> list[QuotaView]:
     """Return the quotas of an engine, where a plugin keeps any."""
-    for plugin in engine.plugins.plugins:
-        if isinstance(plugin, ElasticQuotaPlugin):
-            return plugin.views()
-    return []
+    plugin = find_quotas(engine)
+    return [] if plugin is None else plugin.views()
 
 
 class Scheduler:
@@ -230,9 +234,11 @@ class Scheduler:
             self._clock,
         )
         self._thread_of("queue-status", status.step)
-        self._program.metrics.registry.register(
-            StateCollector(self._shared, lambda: self._shared.ask(read_quota_views))
-        )
+        registry = self._program.metrics.registry
+        registry.register(StateCollector(self._shared, self._metrics, find_quotas))
+        unit_metrics = UnitMetrics(self._shared, self._units.has_synced, self._clock)
+        registry.register(unit_metrics)
+        self._units.add_handler(unit_metrics.on_queue_unit)
         self._build_unreadable(may_write)
         self._subscribe(EventHandlers(self._shared, self._workers, reporter.on_unit_seen))
         run, due = self._work_queue("backoff-returns")
@@ -321,7 +327,7 @@ class Scheduler:
         )
 
     def _start_worker(self, queue: str, worker: QueueWorker) -> LoopThread:
-        thread = self._program.spawn(f"queue-{queue}", worker.step)
+        thread = self._program.spawn(f"queue/{queue}", worker.step)
         thread.start()
         return thread
 

@@ -24,6 +24,7 @@ from tests.benchmarks import (
     job_lives,
     kueue_shape,
     scheduler_memory,
+    scrape,
 )
 from tests.benchmarks.figures import Figure, print_figures, write_json
 from tests.controlplane.binaries import require_binaries
@@ -78,6 +79,12 @@ STAGES = (
         lambda options: engine_figures.run(quick=options.quick),
     ),
     Stage("transport", "what one write costs our client", 10, _transport),
+    Stage(
+        "scrape",
+        "what a scrape of 500 queues costs the scheduler",
+        10,
+        lambda options: scrape.run(quick=options.quick),
+    ),
     Stage(
         "memory",
         "the scheduler's memory with 100,000 units, over HTTP from the fake API server",

@@ -172,11 +172,11 @@ def test_a_queue_and_its_worker_go_together(world: SchedulerWorld) -> None:
     world.add_quota()
     world.settle()
     assert world.scheduler is not None
-    assert "queue-team" in {thread.name for thread in world.scheduler.threads()}
+    assert "queue/team" in {thread.name for thread in world.scheduler.threads()}
     world.direct.delete("elasticquotas", "team", "default")
     world.settle()
     assert not world.direct.exists("queues", "team", QUEUE_NAMESPACE)
-    assert "queue-team" not in {thread.name for thread in world.scheduler.threads()}
+    assert "queue/team" not in {thread.name for thread in world.scheduler.threads()}
     world.add_unit("late")
     world.settle()
     assert world.phase("late") == "Enqueued"

@@ -1,0 +1,71 @@
+"""What a scrape of 500 queues costs the scheduler: CPU and bytes.
+
+Each queue has a quota of three resources, units that run and wait, and every kind of count; each
+unit is one of fifty namespaces. The control is the library's own text of the same series.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import generate_latest
+
+from queue_scheduler.metrics import SchedulerMetrics, StateCollector, UnitMetrics
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.wiring import find_quotas
+from shared_api.metrics import SharedMetrics
+from shared_api.process.clock import SystemClock
+from tests.benchmarks.engine_load import flat_load
+from tests.benchmarks.figures import Figure
+from tests.properties.engine_kit import admitted
+from tests.queue_scheduler.scrape_kit import count_everything
+
+QUEUES: Final = 500
+PENDING: Final = 10_000
+TRIES: Final = 5
+
+
+def run(*, quick: bool = False) -> list[Figure]:
+    """Measure; `quick` has a tenth of the units."""
+    pending = PENDING // 10 if quick else PENDING
+    metrics = build_scrape(pending, QUEUES)
+    text = metrics.exposition()[0]
+    lines = len(text.splitlines())
+    return [
+        Figure(
+            name="scrape_ms",
+            value=_cpu_ms(metrics.exposition),
+            unit="ms",
+            control=_cpu_ms(lambda: generate_latest(metrics.registry)),
+            note=f"CPU, best of {TRIES}; {QUEUES} queues, {pending} pending,"
+            f" {lines} lines; control: the same series written by prometheus_client",
+        ),
+        Figure(name="scrape_kb", value=len(text) / 1000, unit="kB"),
+    ]
+
+
+def build_scrape(pending: int, queues: int) -> SharedMetrics:
+    """Return what the scheduler would show of so many queues that are full."""
+    load = flat_load(pending, queues)
+    shared = SharedEngine(load.engine, lambda _: None)
+    shown = SharedMetrics(component="benchmark", version="0", python_version="3")
+    metrics = SchedulerMetrics(shown.registry)
+    shown.registry.register(StateCollector(shared, metrics, find_quotas))
+    units = UnitMetrics(shared, lambda: True, SystemClock())
+    shown.registry.register(units)
+    for record in load.engine.units.records.values():
+        runs = record.occupies
+        units.on_queue_unit(None, admitted(record.unit, record.version) if runs else record.unit)
+    count_everything(metrics, load.queues)
+    return shown
+
+
+def _cpu_ms(scrape: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(TRIES):
+        began = time.process_time()
+        scrape()
+        best = min(best, time.process_time() - began)
+    return 1000 * best
