@@ -8,13 +8,22 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class ControllersMetrics:
-    """``koord_queue_job_*``; a ``ReconcilerObserver``."""
+    """``koord_queue_job*``, and controller-runtime's errors; a ``ReconcilerObserver``.
+
+    How long a look at a job takes is ``workqueue_work_duration_seconds``, by the same name.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.actions = Counter(
             "koord_queue_job_actions",
             "What was done to jobs and their units, by outcome (done, or the kind of the error)",
             ("extension", "action", "outcome"),
+            registry=registry,
+        )
+        self.errors = Counter(
+            "controller_runtime_reconcile_errors",
+            "Looks at a job that failed and are repeated; conflicts are news and do not count",
+            ("controller",),
             registry=registry,
         )
         self.served = Gauge(
@@ -34,9 +43,14 @@ class ControllersMetrics:
         """Count an action."""
         self.actions.labels(extension, action, outcome).inc()
 
+    def on_error(self, extension: str) -> None:
+        """Count a look that failed."""
+        self.errors.labels(extension).inc()
+
     def show(
         self, extension: str, *, served: Callable[[], float], jobs: Callable[[], float]
     ) -> None:
-        """Let a scrape ask an extension for its state."""
+        """Let a scrape ask an extension for its state; its errors begin at 0."""
+        self.errors.labels(extension)
         self.served.labels(extension).set_function(served)
         self.jobs.labels(extension).set_function(jobs)

@@ -94,6 +94,10 @@ class ReconcilerObserver(Protocol):
         """See an action carried out ("done") or failed (the kind of the error)."""
         ...
 
+    def on_error(self, extension: str) -> None:
+        """See a look at a job fail, for another reason than a conflict."""
+        ...
+
 
 class _Versions:
     """The versions of a job and its unit that are looked at, our own writes to them included."""
@@ -218,6 +222,8 @@ class JobReconciler(Generic[JobT]):
             self._read_again(key)
         except ApiFailure as failure:
             log.warning("could not act on a job", key=key, error=str(failure))
+            if self._observer is not None:
+                self._observer.on_error(self._adapter.kind.key)
             if isinstance(failure, ConnectionLost | NotFound | Invalid):
                 self._read_again(key)
             else:
