@@ -83,7 +83,8 @@ def populate(world: SchedulerWorld) -> None:
     world.add_unit("b", cpu=3, consumerRef={**JOB, "uid": "2"})
     world.add_unit("lost", quota="nobody")
     world.add_unit("evicted")
-    away = {"status": {"phase": "TimeoutBackoff"}}
+    until = {"requeueAt": "2100-01-01T00:00:00Z", "count": 1}
+    away = {"status": {"phase": "TimeoutBackoff", "requeueState": until}}
     world.direct.patch("queueunits", "evicted", away, namespace="default", subresource="status")
     world.settle()
 
