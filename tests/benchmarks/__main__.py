@@ -67,8 +67,15 @@ def _transport(options: Options) -> list[Figure]:
 
 
 def _kueue_shape(options: Options) -> list[Figure]:
-    share = options.share or (0.05 if options.quick else 1.0)
-    return kueue_shape.run(share, options.qps)
+    return kueue_shape.run(_share(options))
+
+
+def _kueue_shape_limited(options: Options) -> list[Figure]:
+    return kueue_shape.run(_share(options), options.qps)
+
+
+def _share(options: Options) -> float:
+    return options.share or (0.05 if options.quick else 1.0)
 
 
 STAGES = (
@@ -110,6 +117,13 @@ STAGES = (
         "15,000 units in 30 queues of 5 cohorts, made and ended by a player",
         165,
         _kueue_shape,
+        needs_cluster=True,
+    ),
+    Stage(
+        "kueue_shape_limited",
+        "the same with a scheduler that may send 50 requests a second",
+        370,
+        _kueue_shape_limited,
         needs_cluster=True,
     ),
 )
@@ -166,7 +180,7 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
     parser.add_argument("--quick", action="store_true", help="a small part of each, in two minutes")
     parser.add_argument("--share", type=float, help="this part of the units of kueue_shape")
     parser.add_argument(
-        "--kube-api-qps", type=float, default=0.0, help="the scheduler's limit in kueue_shape"
+        "--kube-api-qps", type=float, default=50.0, help="the limit in kueue_shape_limited"
     )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})

@@ -75,6 +75,13 @@ def _figures(outcome: LoadOutcome, before: LoadOutcome, after: LoadOutcome) -> l
     return [
         Figure(
             name="admission_ratio_to_bare_loop",
+            value=outcome.units_per_second / rate,
+            unit="x",
+            control=1.0,
+            note="units per second with the scheduler, of those of the bare loop",
+        ),
+        Figure(
+            name="admissions_per_second",
             value=outcome.units_per_second,
             unit="units/s",
             control=rate,
