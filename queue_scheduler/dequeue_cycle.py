@@ -53,7 +53,8 @@ CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
 
 DROPPED_PAUSE_SECONDS: Final = 0.5
-"""The lease left too little time for this write; the next moment tells."""
+"""The lease left too little time for this write; the next moment tells. A busy server may ask for
+longer."""
 
 log = structlog.get_logger("dequeue_cycle")
 
@@ -124,33 +125,34 @@ class DequeueCycle:
         decision = self._unsettled.try_get()
         if decision is None:
             return self._unsettled.seconds_until_ready()
-        if not self._shared.ask(Engine.is_open, decision) or self._settle(decision):
+        again = self._settle(decision) if self._shared.ask(Engine.is_open, decision) else None
+        if again is None:
             self._unsettled.forget(decision)
         else:
-            self._unsettled.add_rate_limited(decision)
+            self._unsettled.add_rate_limited(decision, at_least_seconds=again)
         self._unsettled.done(decision)
         return 0.0
 
-    def _settle(self, decision: Dequeue) -> bool:
-        """Read the unit and tell what it says; False: it can not be read yet."""
+    def _settle(self, decision: Dequeue) -> float | None:
+        """Read the unit and tell what it says; else return how long the server wants to rest."""
         namespace, _, name = decision.unit.partition("/")
         try:
             unit = self._read_unit(namespace, name)
         except NotFound:
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
-            return True
+            return None
         except ApiFailure as failure:
             log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
-            return False
+            return failure.retry_after_seconds or 0.0
         record = self._shared.ask(Engine.record, decision.unit)
         lost_to_nobody = unit.metadata.resource_version == decision.resource_version
         if record is not None and record.standing is Standing.STALE and lost_to_nobody:
             log.warning("the server reports a conflict with nobody", unit=decision.unit)
             self._pause(decision, REJECTED_PAUSE_SECONDS)
-            return True
+            return None
         self._note_written(unit)
         self._shared.tell(Engine.on_written, decision, unit)
-        return True
+        return None
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         match outcome:
@@ -164,8 +166,8 @@ class DequeueCycle:
                 self._take_back(decision, error)
             case Rejected() | Unknown():
                 self._unsettled.add(decision)
-            case Dropped():
-                self._pause(decision, DROPPED_PAUSE_SECONDS)
+            case Dropped(retry_after_seconds=asked):
+                self._pause(decision, max(asked, DROPPED_PAUSE_SECONDS))
 
     def _take_back(self, decision: Dequeue, error: ApiError) -> None:
         if isinstance(error, Conflict):

@@ -98,7 +98,8 @@ class UnreadableObjects:
             self._due.forget(place)
         except ApiFailure as failure:
             log.warning("unreadable object, and no look at it", place=place, error=str(failure))
-            self._due.add_rate_limited(place)
+            asked = failure.retry_after_seconds or 0.0
+            self._due.add_rate_limited(place, at_least_seconds=asked)
         finally:
             self._due.done(place)
         return 0.0
@@ -129,7 +130,9 @@ class UnreadableObjects:
 
     def _on_outcome(self, place: tuple[str, str], outcome: Outcome[Any]) -> None:
         # The answer to a write that was carried out can not be read either: that is Unknown too.
-        if isinstance(outcome, Dropped | Unknown):
+        if isinstance(outcome, Dropped):
+            self._due.add_after(place, max(outcome.retry_after_seconds, RETRY_SECONDS))
+        elif isinstance(outcome, Unknown):
             self._due.add_after(place, RETRY_SECONDS)
 
 

@@ -181,8 +181,11 @@ class Program:
             retry_seconds=self.flags.retry_seconds,
         )
         timeout = min(LEASE_REQUEST_SECONDS, self.flags.renew_deadline_seconds / 2)
-        # Without flow control: a busy program must not lose its lease to its own traffic.
-        client = self._build_client(FlowControl(0, 1, self.clock), timeout)
+        # Without flow control: a busy program must not lose its lease to its own traffic. Nor to
+        # politeness: the server may ask all others for more patience than a lease has. One try in
+        # each retry period is no load, and who follows after a lost lease would ask for more.
+        flow = FlowControl(0, 1, self.clock, can_be_held=False)
+        client = self._build_client(flow, timeout)
         lock = ApiLeaseLock(client, self.flags.lease_namespace, self.flags.lease_name)
         self._elector = LeaderElector(
             lock,

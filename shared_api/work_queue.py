@@ -117,14 +117,14 @@ class WorkQueue(Generic[KeyT]):
         if is_nearest and self._on_delay is not None:
             self._on_delay()
 
-    def add_rate_limited(self, key: KeyT) -> None:
-        """Add the key after a pause that grows with each call until `forget`."""
+    def add_rate_limited(self, key: KeyT, *, at_least_seconds: float = 0.0) -> None:
+        """Add the key after a pause that grows with each call until `forget`, or a longer one."""
         with self._lock:
             attempt = self._retries.get(key, 0)
             self._retries[key] = attempt + 1
         if self._observer is not None:
             self._observer.on_retry()
-        self.add_after(key, self._backoff(attempt))
+        self.add_after(key, max(self._backoff(attempt), at_least_seconds))
 
     def forget(self, key: KeyT) -> None:
         """Start from the shortest pause again: the work on the key has succeeded."""

@@ -224,13 +224,17 @@ class JobReconciler(Generic[JobT]):
             log.warning("could not act on a job", key=key, error=str(failure))
             if self._observer is not None:
                 self._observer.on_error(self._adapter.kind.key)
-            if isinstance(failure, ConnectionLost | NotFound | Invalid):
+            if failure.retry_after_seconds is not None:
+                # The server is busy: a read now would be refused as well.
+                self._queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
+            elif isinstance(failure, ConnectionLost | NotFound | Invalid):
                 self._read_again(key)
             else:
                 self._queue.add_rate_limited(key)
 
     def _read_again(self, key: str) -> None:
         """Bring the caches up to date for one key, then look again, ever more slowly."""
+        asked = 0.0
         try:
             namespace, _, name = key.partition("/")
             job = self._executor.read_job(namespace, name)
@@ -244,7 +248,8 @@ class JobReconciler(Generic[JobT]):
                     self._executor.read_unit(namespace, unit_name)
         except ApiFailure as failure:
             log.debug("could not read again", key=key, error=str(failure))
-        self._queue.add_rate_limited(key)
+            asked = failure.retry_after_seconds or 0.0
+        self._queue.add_rate_limited(key, at_least_seconds=asked)
 
     def _reconcile(self, key: str) -> None:
         for _ in range(MAX_LOOKS):

@@ -24,10 +24,20 @@ from shared_api.objects.meta import NO_UID, Uid
 
 MAX_MESSAGE_CHARS: Final = 2_000
 """Of a server's error text; a webhook may answer with a page of HTML."""
+MAX_RETRY_AFTER_SECONDS: Final = 60.0
+"""A server or proxy that asks for more patience does not get it: else one wrong header would stop
+a program for good. An overloaded API server asks for 32 s at most (priority and fairness)."""
 
 
 class ApiFailure(Exception):
-    """Root of the family: a call to the API server did not succeed."""
+    """Root of the family: a call to the API server did not succeed.
+
+    Attributes:
+        retry_after_seconds: asked again sooner, the call would be refused, or not be sent at all.
+            At most `MAX_RETRY_AFTER_SECONDS`; None where nobody has said so.
+    """
+
+    retry_after_seconds: float | None = None
 
 
 class ApiError(ApiFailure):
@@ -37,7 +47,7 @@ class ApiError(ApiFailure):
         status: HTTP status code.
         reason: the machine-readable reason of the `Status` object ("Conflict"), "" without one.
         message: the server's text.
-        retry_after_seconds: what `Retry-After` asks for, None without it.
+        retry_after_seconds: what `Retry-After` asks for, within the cap; None without it.
         after_retry: an earlier try of the same write may have reached the server. A 409 or 422
             may then be the echo of our own success: read the object before judging.
     """
@@ -54,7 +64,8 @@ class ApiError(ApiFailure):
         self.status = status
         self.reason = reason
         self.message = message
-        self.retry_after_seconds = retry_after_seconds
+        if retry_after_seconds is not None:
+            self.retry_after_seconds = min(retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
         self.after_retry = False
 
     def __str__(self) -> str:
@@ -110,9 +121,12 @@ class ConnectionLost(ApiFailure):
         after_retry: an earlier try of the same write may have reached the server.
     """
 
-    def __init__(self, message: str, *, sent: bool) -> None:
+    def __init__(
+        self, message: str, *, sent: bool, retry_after_seconds: float | None = None
+    ) -> None:
         super().__init__(message)
         self.sent = sent
+        self.retry_after_seconds = retry_after_seconds
         self.after_retry = False
 
 

@@ -4,6 +4,11 @@ Two lanes, each a token bucket of its own. What decides about a job goes through
 what only tells people about it (events, counts, reasons) through the low lane, which has a fifth
 of the rate on top and can not take a token from the normal one.
 
+A server that answers 429 with `Retry-After` says that it is busy, whatever the request was about:
+until then the lane is held, for all requests alike. A hold of the normal lane holds the low one as
+well, since what only informs is never more urgent. A hold of the low lane ends there: events have
+limits of their own on the server.
+
 What may be repeated, and after how long, is one pure function, `retry_pause`.
 """
 
@@ -30,8 +35,10 @@ MAX_TRIES: Final = 5
 """Of one call, the first included."""
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.1, cap_seconds=2.0, jitter=0.25)
 """Five tries take 1.5 s: a server that restarts is the caller's to wait for."""
-MAX_RETRY_AFTER_SECONDS: Final = 30.0
-"""A server or proxy that asks for more patience does not get it."""
+MAX_PATIENCE_SECONDS: Final = 4.0
+"""How long a call itself waits because the server asked for it; no longer than a write may take.
+Beyond that its caller rests, whose rest ends when the program stops."""
+_NEVER: Final = float("-inf")
 
 
 class Lane(Enum):
@@ -44,17 +51,22 @@ class Lane(Enum):
 class FlowControl:
     """Limits the rate of requests; shared by all threads of a process."""
 
-    def __init__(self, qps: float, burst: int, clock: Clock) -> None:
+    def __init__(self, qps: float, burst: int, clock: Clock, *, can_be_held: bool = True) -> None:
         """Start with full buckets.
 
         Args:
             qps: requests per second in the long run; 0 or less: no limit.
             burst: requests at once after a rest; at least 1.
             clock: for waiting.
+            can_be_held: False: `hold` has no effect, for who has a slow pace of its own and loses
+                more by waiting than the server gains.
         """
         self._clock = clock
-        # Guards the buckets. Nobody waits while holding it: a token is reserved, then waited for.
+        self._can_be_held = can_be_held
+        # Guards buckets and holds; one hold is read without it. Nobody waits while holding it: a
+        # token is reserved, then waited for.
         self._lock = threading.Lock()
+        self._held_until = dict.fromkeys(Lane, _NEVER)
         self._buckets: Mapping[Lane, _Bucket] = {}
         if qps > 0:
             now = clock.monotonic()
@@ -67,27 +79,47 @@ class FlowControl:
     def acquire(self, lane: Lane, limit_seconds: float) -> bool:
         """Wait for the turn of one request, at most that long.
 
-        Returns False at once, and takes nothing, when the turn would come later.
+        Returns False at once, and takes nothing, when the turn would come later, or when the lane
+        is held for longer than `MAX_PATIENCE_SECONDS`.
         """
+        deadline = self._clock.monotonic() + limit_seconds
         bucket = self._buckets.get(lane)
-        if bucket is None:
-            return True
-        with self._lock:
-            wait = bucket.seconds_until_token(self._clock.monotonic())
-            if wait > limit_seconds:
+        if bucket is not None:
+            with self._lock:
+                wait = bucket.seconds_until_token(self._clock.monotonic())
+                held = self._held_seconds(lane)
+                if wait > limit_seconds or held > min(limit_seconds, MAX_PATIENCE_SECONDS):
+                    return False
+                bucket.take()
+            if wait > 0:
+                self._clock.sleep(wait)
+        # After the wait for a token: the server may have asked for patience meanwhile.
+        while (held := self._held_seconds(lane)) > 0:
+            if held > min(deadline - self._clock.monotonic(), MAX_PATIENCE_SECONDS):
                 return False
-            bucket.take()
-        if wait > 0:
-            self._clock.sleep(wait)
+            self._clock.sleep(held)
         return True
 
     def seconds_until(self, lane: Lane) -> float:
         """Return how long a request would wait now; takes nothing."""
+        held = max(self._held_seconds(lane), 0.0)
         bucket = self._buckets.get(lane)
         if bucket is None:
-            return 0.0
+            return held
         with self._lock:
-            return bucket.seconds_until_token(self._clock.monotonic())
+            return max(held, bucket.seconds_until_token(self._clock.monotonic()))
+
+    def hold(self, lane: Lane, seconds: float) -> None:
+        """Send nothing for so long: the server refused a request of this lane and asked for it."""
+        if not self._can_be_held:
+            return
+        until = self._clock.monotonic() + seconds
+        with self._lock:
+            for held in Lane if lane is Lane.NORMAL else (lane,):
+                self._held_until[held] = max(self._held_until[held], until)
+
+    def _held_seconds(self, lane: Lane) -> float:
+        return self._held_until[lane] - self._clock.monotonic()
 
 
 class _Bucket:
@@ -140,7 +172,7 @@ def is_surely_not_done(failure: ApiFailure) -> bool:
 def retry_pause(
     failure: ApiFailure, attempt: int, *, harmless: bool, rng: random.Random
 ) -> float | None:
-    """Return how long to wait before the same request may be sent again, None for never.
+    """Return how long to wait before the call sends the same request again, None for never.
 
     Args:
         failure: how the attempt ended.
@@ -155,7 +187,10 @@ def retry_pause(
     if may_have_acted(failure) and not harmless:
         return None
     pause = RETRY_BACKOFF.seconds(attempt, rng)
-    if isinstance(failure, ConnectionLost) or failure.retry_after_seconds is None:
+    asked = failure.retry_after_seconds
+    if asked is None:
         return pause
+    if asked > MAX_PATIENCE_SECONDS:
+        return None
     # The jitter goes on top of what the server asked for, never below it.
-    return min(failure.retry_after_seconds, MAX_RETRY_AFTER_SECONDS) + pause * RETRY_BACKOFF.jitter
+    return asked + pause * RETRY_BACKOFF.jitter

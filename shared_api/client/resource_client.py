@@ -8,6 +8,11 @@ that may be the echo of an earlier try.
 A call has one limit of time for everything: waiting for its turn, all tries, the pauses between
 them. For a write it is at most `WRITE_SECONDS`, so who begins one with that much of a lease left
 can be sure that none of its tries comes after the lease. The server is told to give up as well.
+
+A 429 with `Retry-After` holds back every request of its lane (`flow_control`), of all clients that
+share the flow control. Not so that of a list or watch: it may be about this one resource, whose
+cache the server is still filling, and must not stop what has to do with others. Who lists and
+watches rests by itself.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from shared_api.client.errors import (
     DecodeFailure,
     NotFound,
     Timeout,
+    TooManyRequests,
     error_of,
 )
 from shared_api.client.flow_control import FlowControl, Lane, may_have_acted, retry_pause
@@ -401,12 +407,20 @@ class ResourceClient:
             request = msgspec.structs.replace(request, query=(*request.query, limit))
         response = self._observed(call, lambda: self._transport.send(request, seconds))
         if response.status >= _FIRST_ERROR_STATUS:
-            raise error_of(response.status, response.headers, response.body)
+            error = error_of(response.status, response.headers, response.body)
+            asked = error.retry_after_seconds
+            if isinstance(error, TooManyRequests) and asked is not None and call.verb != "list":
+                self._flow.hold(call.lane, asked)
+            raise error
         return response
 
     def _wait_for_turn(self, call: _Call, limit_seconds: float) -> None:
         if not self._flow.acquire(call.lane, limit_seconds - MIN_TRY_SECONDS):
-            raise Timeout(f"no turn in the {call.lane.value} lane within the time", sent=False)
+            raise Timeout(
+                f"no turn in the {call.lane.value} lane within the time",
+                sent=False,
+                retry_after_seconds=self._flow.seconds_until(call.lane) or None,
+            )
 
     def _seconds_until(self, deadline: float) -> float:
         return deadline - self._clock.monotonic()

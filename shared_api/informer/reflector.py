@@ -452,11 +452,14 @@ class Reflector(Generic[T]):
             self._trouble = ""
 
     def _on_failure(self, failure: ApiFailure, doing: str) -> None:
-        """Pause, longer with each failure in a row; the log has each trouble once a minute."""
+        """Pause, longer with each failure in a row, and as long as the server asks for.
+
+        The log has each trouble once a minute.
+        """
         # A list that works does not excuse the watch after it: else a server that refuses only
         # watches would be made to list without end.
         attempt = self._failures + max(self._fruitless_lists - 1, 0)
-        pause = PAUSES.seconds(attempt, self._rng)
+        pause = max(PAUSES.seconds(attempt, self._rng), failure.retry_after_seconds or 0.0)
         self._failures += 1
         now = self._clock.monotonic()
         self._resume_at = now + pause

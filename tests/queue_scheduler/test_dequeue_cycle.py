@@ -184,6 +184,38 @@ def test_without_the_lease_nothing_is_sent_and_the_queue_pauses(line: Line) -> N
     assert rest.until == line.kit.clock.monotonic() + DROPPED_PAUSE_SECONDS
 
 
+def test_a_busy_server_is_left_alone_by_all_units_of_the_queue(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(429, match=UNIT_STATUS, retry_after_seconds=60)
+    kit.add_unit("b")
+    line.start()
+    decided_later = kit.dequeue()
+    kit.send()
+    line.cycle.carry_out(decided_later)
+    kit.send()
+    assert kit.writes() == 1
+    assert kit.used() == 0
+    rest = kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until is not None
+    assert rest.until >= kit.clock.monotonic() + 60.0
+    kit.clock.advance(60.0)
+    for _ in range(2):
+        line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert (kit.phase("a"), kit.phase("b"), kit.writes()) == ("Dequeued", "Dequeued", 3)
+
+
+def test_a_unit_that_can_not_be_read_is_read_again_when_the_server_said(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.faults.clear()
+    line.kit.server.faults.fail(429, match=Match(verb="get"), retry_after_seconds=60)
+    assert line.cycle.step() == 0.0
+    assert line.cycle.step() == pytest.approx(60.0)
+
+
 def test_a_lost_answer_stays_booked_and_is_read(line: Line) -> None:
     """Every try is carried out and its answer lost: nobody knows, so the object is asked."""
     line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)

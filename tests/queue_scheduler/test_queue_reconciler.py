@@ -262,6 +262,14 @@ def test_who_lost_the_lease_writes_no_queue_until_it_leads_again() -> None:
         assert not world.direct.exists("queues", "team", QUEUE_NAMESPACE)
 
 
+def test_a_busy_server_is_asked_again_when_it_said(room: Room) -> None:
+    match = Match(verb="create", plural="queues")
+    room.kit.server.faults.fail(429, match=match, retry_after_seconds=60)
+    room.add_quota()
+    room.look()
+    assert room.reconciler.step() == pytest.approx(60.0)
+
+
 @pytest.mark.parametrize("status", [403, 409, 422, 503])
 def test_what_fails_is_tried_again(room: Room, status: int) -> None:
     room.kit.server.faults.fail(status, times=5, match=Match(verb="create", plural="queues"))

@@ -183,6 +183,17 @@ def test_what_fails_is_tried_again(office: Office, match: Match) -> None:
     assert condition_of(office.kit.unit("broken"), "QuotaReserved")["reason"] == "Unreadable"
 
 
+@pytest.mark.parametrize(
+    "match", [Match(verb="get", plural="queueunits"), UNIT_STATUS], ids=["read", "write"]
+)
+def test_a_busy_server_is_asked_again_when_it_said(office: Office, match: Match) -> None:
+    office.kit.server.faults.fail(429, match=match, retry_after_seconds=60)
+    office.create_broken()
+    exhaust(office.reporter.step)
+    office.kit.send()
+    assert office.reporter.step() == pytest.approx(60.0)
+
+
 # --- the patch alone --------------------------------------------------------------------------
 
 

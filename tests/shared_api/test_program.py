@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from shared_api.process.probes import AddressError
 from shared_api.program import EXIT_USAGE, Check, Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
 from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.testing.faults import EVERY_TIME, Match, RequestInfo
 from shared_api.testing.http_face import HttpFace
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
@@ -267,6 +268,28 @@ def test_of_two_replicas_the_second_leads_when_the_first_has_ended(
     assert len(set(holders)) == 2
     lease = server.direct.get("leases", "lease", "default")
     assert lease["spec"]["holderIdentity"] == ""
+
+
+def test_a_busy_server_does_not_cost_the_lease(runner: Runner, server: FakeApiServer) -> None:
+    """It asks for more patience than a lease has; the election goes on at its own pace."""
+    renewals: list[bool] = []
+    renewed_again = threading.Event()
+
+    def is_refused(_: RequestInfo) -> bool:
+        renewals.append(len(renewals) < 2)
+        if len(renewals) > 4:
+            renewed_again.set()
+        return renewals[-1]
+
+    match = Match(verb="patch", plural="leases", when=is_refused)
+    server.faults.fail(429, times=EVERY_TIME, match=match, retry_after_seconds=60)
+
+    def script(_: StubWork) -> None:
+        assert renewed_again.wait(PATIENCE_SECONDS)
+
+    code, work = runner.run(script, retry_seconds=0.2, **FAST_LEASE)
+    assert renewed_again.is_set()
+    assert (code, work.story) == (0, ["start", "leading", "stop"])
 
 
 def test_a_lost_lease_ends_it_with_its_own_code(runner: Runner, server: FakeApiServer) -> None:

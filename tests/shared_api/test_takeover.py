@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shared_api.client.errors import ServerError
+from shared_api.client.errors import ApiFailure, ServerError, TooManyRequests
 from shared_api.client.resource_client import WRITE_SECONDS
 from shared_api.informer.shared_informer import FreshRead
 from shared_api.takeover import Takeover
@@ -35,15 +35,15 @@ class Cache:
 
     def __init__(self) -> None:
         self.resource_version = "5"
-        self.server_is_down = False
+        self.failure: ApiFailure | None = None
         self.asked = 0
 
     def ask_for_list(self) -> None:
         self.asked += 1
 
     def start_fresh_read(self) -> FreshRead:
-        if self.server_is_down:
-            raise ServerError(503)
+        if self.failure is not None:
+            raise self.failure
         return FreshRead(self, "7", VirtualClock(), 1e9)
 
 
@@ -98,10 +98,12 @@ def test_caches_that_are_not_complete_are_waited_for() -> None:
 
 def test_a_server_that_does_not_answer_is_asked_again() -> None:
     lead, cache = Lead(), Cache()
-    lead.seconds, cache.resource_version, cache.server_is_down = 10.0, "7", True
+    lead.seconds, cache.resource_version, cache.failure = 10.0, "7", ServerError(503)
     takeover, opened = made(lead, cache)
     assert takeover.step() == 1.0
-    cache.server_is_down = False
+    cache.failure = TooManyRequests(429, retry_after_seconds=20.0)
+    assert takeover.step() == 20.0
+    cache.failure = None
     assert takeover.step() is None
     assert opened == ["open"]
 

@@ -117,6 +117,11 @@ def test_a_failing_key_comes_back_later_each_time_until_it_is_forgotten(
     assert queue.seconds_until_ready() == 1
 
 
+def test_a_failing_key_comes_back_no_earlier_than_asked(queue: WorkQueue[str]) -> None:
+    queue.add_rate_limited("a", at_least_seconds=60)
+    assert queue.seconds_until_ready() == 60
+
+
 def test_get_waits_for_the_delay_but_no_longer_than_asked(
     queue: WorkQueue[str], clock: VirtualClock
 ) -> None:

@@ -28,9 +28,11 @@ def refusal(status: int, reason: str = "", **headers: str) -> Response:
 class ListedStream:
     """A stream of prepared lines."""
 
-    def __init__(self, status: int, lines: Sequence[bytes]) -> None:
+    def __init__(
+        self, status: int, lines: Sequence[bytes], headers: dict[str, str] | None = None
+    ) -> None:
         self.status = status
-        self.headers: dict[str, str] = {}
+        self.headers = headers or {}
         self.closed = False
         self._lines = deque(lines)
 

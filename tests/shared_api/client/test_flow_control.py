@@ -17,7 +17,7 @@ from shared_api.client.errors import (
     TooManyRequests,
 )
 from shared_api.client.flow_control import (
-    MAX_RETRY_AFTER_SECONDS,
+    MAX_PATIENCE_SECONDS,
     MAX_TRIES,
     FlowControl,
     Lane,
@@ -98,6 +98,61 @@ def test_threads_that_wait_share_the_rate() -> None:
     assert flow.seconds_until(Lane.NORMAL) == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize(
+    ("refused", "want"),
+    [
+        pytest.param(Lane.NORMAL, (2.0, 2.0), id="what informs is never more urgent"),
+        pytest.param(Lane.LOW, (0.0, 2.0), id="what informs holds up nobody else"),
+    ],
+)
+@pytest.mark.parametrize("qps", [0, 10])
+def test_a_hold(refused: Lane, want: tuple[float, float], qps: float) -> None:
+    clock = VirtualClock()
+    flow = FlowControl(qps, 20, clock)
+    flow.hold(refused, 2.0)
+    flow.hold(refused, 1.0)  # a shorter one changes nothing
+    assert (flow.seconds_until(Lane.NORMAL), flow.seconds_until(Lane.LOW)) == want
+    for lane, seconds in zip((Lane.NORMAL, Lane.LOW), want, strict=True):
+        assert flow.acquire(lane, 1.5) is (seconds == 0)
+    assert seconds_for(clock, flow, Lane.LOW, 4) == 2.0
+    assert seconds_for(clock, flow, Lane.NORMAL, 4) == 0.0
+
+
+@pytest.mark.parametrize("qps", [0, 0.001])
+def test_a_long_hold_is_not_waited_for_whatever_the_limit_is(qps: float) -> None:
+    clock = VirtualClock()
+    flow = FlowControl(qps, 1, clock)
+    flow.hold(Lane.NORMAL, MAX_PATIENCE_SECONDS + 1)
+    assert not flow.acquire(Lane.NORMAL, FOREVER)
+    clock.advance(1)
+    # The one token there is was not taken.
+    assert seconds_for(clock, flow, Lane.NORMAL, 1) == MAX_PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize(("hold", "want"), [(1.0, True), (MAX_PATIENCE_SECONDS + 1.0, False)])
+def test_a_hold_that_comes_during_the_wait_for_a_token_counts(hold: float, *, want: bool) -> None:
+    clock = VirtualClock(blocking=True)
+    flow = FlowControl(10, 1, clock)
+    assert flow.acquire(Lane.NORMAL, FOREVER)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(flow.acquire, Lane.NORMAL, FOREVER)
+        clock.wait_for_sleepers(1)
+        flow.hold(Lane.NORMAL, hold)
+        clock.advance(0.1)
+        if want:
+            clock.wait_for_sleepers(1)
+            assert not waiting.done()
+            clock.advance(hold)
+        assert waiting.result(10) is want
+
+
+def test_who_can_not_be_held_is_not() -> None:
+    clock = VirtualClock()
+    flow = FlowControl(0, 1, clock, can_be_held=False)
+    flow.hold(Lane.NORMAL, 60.0)
+    assert seconds_for(clock, flow, Lane.NORMAL, 1) == 0.0
+
+
 def server_error(status: int, retry_after: float | None = None) -> ServerError:
     return ServerError(status, "", "", retry_after_seconds=retry_after)
 
@@ -138,10 +193,13 @@ def test_what_is_surely_not_done_is_not_in_doubt_from_an_earlier_try() -> None:
         pytest.param(TooManyRequests(429, "", ""), False, (0.075, 0.125), id="429"),
         pytest.param(server_error(503, 2.0), False, (2.0, 2.1), id="asks for 2 s"),
         pytest.param(
-            TooManyRequests(429, "", "", retry_after_seconds=9e9),
+            TooManyRequests(429, "", "", retry_after_seconds=MAX_PATIENCE_SECONDS + 1),
             True,
-            (MAX_RETRY_AFTER_SECONDS, MAX_RETRY_AFTER_SECONDS + 0.1),
-            id="asks for too much",
+            None,
+            id="longer than a call waits",
+        ),
+        pytest.param(
+            Timeout("", sent=False, retry_after_seconds=2.0), True, (2.0, 2.1), id="no turn yet"
         ),
         pytest.param(Conflict(409, "", ""), True, None, id="a conflict is news"),
         pytest.param(StreamIdle(), True, None, id="not about a request"),

@@ -11,6 +11,7 @@ import pytest
 
 from shared_api.client.answers import AnswerReader, WatchEvent
 from shared_api.client.errors import (
+    MAX_RETRY_AFTER_SECONDS,
     ApiFailure,
     Conflict,
     ConnectionLost,
@@ -260,6 +261,56 @@ def test_retry_after_is_honoured() -> None:
     started = setup.clock.monotonic()
     setup.patch()
     assert 2.0 <= setup.clock.monotonic() - started < 2.2
+
+
+@pytest.mark.parametrize(
+    ("header", "want"), [("60", 60.0), ("30", 30.0), ("86400", MAX_RETRY_AFTER_SECONDS)]
+)
+def test_a_busy_server_is_left_alone_by_every_request_of_the_lane(header: str, want: float) -> None:
+    setup = Setup(refusal(429, retry_after=header), answer(200, UNIT))
+    for call in (
+        setup.patch,
+        lambda: setup.client.create(QUEUE_UNITS, "team", {"metadata": {"name": "other"}}),
+        lambda: setup.client.get(QUEUE_UNITS, "team", "other"),
+        lambda: setup.client.list_page(QUEUE_UNITS),
+        lambda: setup.client.watch(QUEUE_UNITS),
+    ):
+        with pytest.raises((TooManyRequests, Timeout)) as caught:
+            call()
+        assert caught.value.retry_after_seconds == want
+        assert not getattr(caught.value, "sent", False)
+    assert len(setup.transport.seen) == 1
+    setup.clock.advance(want)
+    assert setup.patch() == "8"
+    assert len(setup.transport.seen) == 2
+
+
+def test_a_short_hold_is_waited_for() -> None:
+    setup = Setup(refusal(429, retry_after="2"), answer(200, UNIT))
+    setup.flow.hold(Lane.NORMAL, 1.0)
+    started = setup.clock.monotonic()
+    setup.patch()
+    assert 3.0 <= setup.clock.monotonic() - started < 3.2
+
+
+@pytest.mark.parametrize(
+    "given", [refusal(429), refusal(503, retry_after="60"), refusal(500, retry_after="60")]
+)
+def test_only_a_429_that_says_how_long_holds_the_lane(given: Answer) -> None:
+    setup = Setup(given)
+    with pytest.raises((TooManyRequests, ServerError)):
+        setup.patch()
+    assert setup.flow.seconds_until(Lane.LOW) == 0.0
+
+
+def test_a_list_or_watch_that_is_refused_holds_up_nobody_else() -> None:
+    setup = Setup(refusal(429, retry_after="60"), answer(200, UNIT))
+    setup.transport.streams.append(ListedStream(429, [b"{}"], {"retry-after": "60"}))
+    for call in (setup.client.list_page, setup.client.watch):
+        with pytest.raises(TooManyRequests) as caught:
+            call(QUEUE_UNITS)
+        assert caught.value.retry_after_seconds == 60.0
+    assert setup.patch() == "8"
 
 
 @pytest.mark.parametrize(

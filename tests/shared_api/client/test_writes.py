@@ -171,3 +171,15 @@ def in_doubt(failure: Any) -> Any:
 )
 def test_what_a_failed_write_has_come_to(failure: ApiFailure, want: type[Outcome[object]]) -> None:
     assert isinstance(outcome_of(failure), want)
+
+
+@pytest.mark.parametrize(
+    ("failure", "want"),
+    [
+        (TooManyRequests(429, retry_after_seconds=20.0), 20.0),
+        (Timeout("", sent=False, retry_after_seconds=7.0), 7.0),
+        (Timeout("", sent=False), 0.0),
+    ],
+)
+def test_what_is_dropped_says_when_it_may_be_sent(failure: ApiFailure, want: float) -> None:
+    assert outcome_of(failure) == Dropped(str(failure), want)

@@ -226,6 +226,20 @@ def test_a_kind_that_the_server_does_not_have_is_named_with_what_follows(scene: 
     )
 
 
+def test_a_busy_server_is_asked_again_when_it_said_and_not_before(scene: Scene) -> None:
+    busy = TooManyRequests(429, retry_after_seconds=60.0)
+    scene.server.list_failures.append(busy)
+    scene.server.watch_failures.append(busy)
+    scene.run(59)
+    assert (len(scene.server.lists), scene.counts.seen["list"]) == (1, 0)
+    scene.run(2)
+    assert (len(scene.server.lists), scene.counts.seen["list"]) == (2, 1)
+    scene.run(57)
+    assert scene.server.watches == []
+    scene.run(3)
+    assert len(scene.server.watches) == 1
+
+
 def test_pauses_grow_to_the_cap_and_are_spread(scene: Scene) -> None:
     scene.server.down = True
     pauses = []

@@ -1,0 +1,24 @@
+"""What the controllers do while the API server asks for patience."""
+
+from __future__ import annotations
+
+import structlog.testing
+
+from shared_api.testing.faults import Match
+from tests.queue_controllers.conftest import World
+
+
+def test_a_busy_server_is_left_alone(world: World) -> None:
+    world.start()
+    match = Match(plural="queueunits", verb="create")
+    world.server.faults.fail(429, match=match, retry_after_seconds=60)
+    world.job()
+    with structlog.testing.capture_logs() as logs:
+        world.settle(1.0)
+        seen = len(world.server.journal)
+        world.settle(58.0)
+    assert [each["event"] for each in logs].count("could not act on a job") == 1
+    later = [e.info.verb for e in list(world.server.journal)[seen:]]
+    assert [verb for verb in later if verb not in {"list", "watch"}] == []
+    world.settle(2.0)
+    assert world.units() == ["main"]
