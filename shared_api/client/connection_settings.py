@@ -2,7 +2,7 @@
 
 `kube_config` makes them; `http_transport` uses them. Place and path are fixed for the life of a
 process. The login is not: tokens rotate, certificates expire, so it comes from a `LoginSource`
-that is asked again before each request.
+that is asked again before each request, and never holds it up for longer than the request has.
 """
 
 from __future__ import annotations
@@ -37,13 +37,20 @@ class Login(msgspec.Struct, frozen=True):
 class LoginSource(Protocol):
     """Gives the login. Used from many threads at once."""
 
-    def current(self) -> Login:
-        """Return the login to use now. Cheap unless a renewal is due."""
+    def current(self, limit_seconds: float = 0.0) -> Login:
+        """Return the login to use now; waits, so long at most, only where that has expired.
 
-    def renew(self, rejected: Login) -> Login:
+        Raises:
+            SettingsError: it has expired, and there is no other yet.
+        """
+
+    def renew(self, rejected: Login, limit_seconds: float) -> Login:
         """Return a newer login, after the server answered 401 to `rejected`.
 
         When there is none, `rejected` itself comes back, and asking again is pointless.
+
+        Raises:
+            SettingsError: it is not known in that time whether there is one.
         """
 
 
@@ -53,12 +60,14 @@ class FixedLogin:
     def __init__(self, login: Login) -> None:
         self._login = login
 
-    def current(self) -> Login:
+    def current(self, limit_seconds: float = 0.0) -> Login:
         """Return it."""
+        del limit_seconds
         return self._login
 
-    def renew(self, rejected: Login) -> Login:
+    def renew(self, rejected: Login, limit_seconds: float) -> Login:
         """Return `rejected`: there is no other."""
+        del limit_seconds
         return rejected
 
 

@@ -79,10 +79,10 @@ class HttpTransport:
         After a 401 the login is renewed, and the request sent once more.
         """
         deadline = self._clock.monotonic() + timeout_seconds
-        login = self._login()
+        login = self._login(deadline)
         response = self._send_as(login, request, deadline)
         if response.status == _UNAUTHORIZED:
-            renewed = self._settings.login.renew(login)
+            renewed = self._login(deadline, rejected=login)
             if renewed != login:
                 return self._send_as(renewed, request, deadline)
         return response
@@ -93,10 +93,14 @@ class HttpTransport:
         After a 401 the login is renewed, and the request sent once more.
         """
         deadline = self._clock.monotonic() + timeout_seconds
-        login = self._login()
+        login = self._login(deadline)
         stream = self._stream_as(login, request, deadline)
         if stream.status == _UNAUTHORIZED:
-            renewed = self._settings.login.renew(login)
+            try:
+                renewed = self._login(deadline, rejected=login)
+            except ConnectionLost:
+                stream.close()
+                raise
             if renewed != login:
                 stream.close()
                 return self._stream_as(renewed, request, deadline)
@@ -111,9 +115,10 @@ class HttpTransport:
 
     # ------------------------------------------------------------------------- one exchange
 
-    def _login(self) -> Login:
+    def _login(self, deadline: float, *, rejected: Login | None = None) -> Login:
+        source, left = self._settings.login, deadline - self._clock.monotonic()
         try:
-            return self._settings.login.current()
+            return source.current(left) if rejected is None else source.renew(rejected, left)
         except SettingsError as error:
             raise ConnectionLost(f"no login: {error}", sent=False) from error
 

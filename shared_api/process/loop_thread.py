@@ -163,6 +163,19 @@ class LoopThread:
         return pause
 
 
+def run_once(name: str, work: Callable[[], None], clock: Clock) -> None:
+    """Run a function on a short-lived thread; an exception out of it is logged, not repeated."""
+
+    def step() -> None:
+        try:
+            work()
+        finally:
+            thread.stop()
+
+    thread = LoopThread(name, step, clock)
+    thread.start()
+
+
 def check_threads(threads: Sequence[LoopThread], limit_seconds: float) -> tuple[bool, str]:
     """Judge for ``/livez`` whether every thread runs and none hangs in a step.
 

@@ -73,4 +73,4 @@ def test_a_login_with_another_token_needs_no_other_connection() -> None:
     one, other = Login(authorization="a", ca_pem=b"c"), Login(authorization="b", ca_pem=b"c")
     assert one.tls_identity == other.tls_identity
     assert one.tls_identity != Login(authorization="a", ca_pem=b"d").tls_identity
-    assert LOGIN.renew(LOGIN.current()) == LOGIN.current()
+    assert LOGIN.renew(LOGIN.current(), 1.0) == LOGIN.current()

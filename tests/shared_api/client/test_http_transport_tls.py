@@ -161,10 +161,12 @@ class RotatingLogin:
         self.logins = list(logins)
         self.renewals = 0
 
-    def current(self) -> Login:
+    def current(self, limit_seconds: float = 0.0) -> Login:
+        del limit_seconds
         return self.logins[0]
 
-    def renew(self, rejected: Login) -> Login:
+    def renew(self, rejected: Login, limit_seconds: float) -> Login:
+        del limit_seconds
         self.renewals += 1
         if len(self.logins) > 1 and self.logins[0] == rejected:
             self.logins.pop(0)
@@ -223,25 +225,46 @@ def test_a_new_client_certificate_is_not_used_on_an_old_connection(
 
 
 class NoLogin:
-    """A login that works when the transport is made, and never again."""
+    """A login that has expired, or is refused, and whose renewal does not end in time."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, given: Login | None = None) -> None:
+        self.given = given
+        self.limits: list[float] = []
 
-    def current(self) -> Login:
-        self.asked += 1
+    def current(self, limit_seconds: float = 0.0) -> Login:
+        if self.given is not None:
+            return self.given
+        return self.renew(OLD, limit_seconds)
+
+    def renew(self, rejected: Login, limit_seconds: float) -> Login:
+        self.limits.append(limit_seconds)
         raise SettingsError("the exec plugin p ended with 1")
-
-    def renew(self, rejected: Login) -> Login:
-        return rejected
 
 
 def test_without_a_login_nothing_is_sent(server: ScriptedServer) -> None:
-    transport = transport_to(connection_settings(server.url, NoLogin()))
+    source = NoLogin()
+    transport = transport_to(connection_settings(server.url, source))
     with pytest.raises(ConnectionLost, match="no login: the exec plugin p ended with 1") as caught:
         transport.send(PATCH, PATIENCE_SECONDS)
     assert not caught.value.sent
     assert server.connections == 0
+    (limit,) = source.limits
+    assert 0 < limit <= PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize("how", ["send", "stream"])
+def test_who_is_refused_waits_for_a_login_no_longer_than_the_request_may_take(
+    server: ScriptedServer, how: str
+) -> None:
+    source = NoLogin(OLD)
+    transport = transport_to(connection_settings(server.url, source))
+    server.plays(answers(401))
+    with pytest.raises(ConnectionLost, match="no login") as caught:
+        getattr(transport, how)(PATCH, PATIENCE_SECONDS)
+    assert not caught.value.sent
+    (limit,) = source.limits
+    assert 0 < limit <= PATIENCE_SECONDS
+    transport.close()
 
 
 # --------------------------------------------------------------------------------------- proxies

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,20 +20,26 @@ from shared_api.client.login_renewal import (
 )
 from shared_api.testing.virtual_clock import VirtualClock
 
+LONG = timedelta(seconds=100)
 PATIENCE_SECONDS = 20.0
 
 
 class Setup:
     """A login that is read from a file, and counts how often."""
 
-    def __init__(self, folder: Path, *, life: timedelta | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, life: timedelta | None = None, runs_at_once: bool = True
+    ) -> None:
         self.clock = VirtualClock()
         self.file = folder / "token"
         self.file.write_text("1")
         self.life = life
         self.readings = 0
         self.failing = False
-        self.login = RenewedLogin(self.read(), self.read, self.clock)
+        self.begun: list[Callable[[], None]] = []
+        """Renewals that take their time: the test ends them."""
+        run = (lambda work: work()) if runs_at_once else self.begun.append
+        self.login = RenewedLogin(self.read(), self.read, self.clock, run=run)
 
     def read(self) -> FreshLogin:
         self.readings += 1
@@ -81,11 +87,24 @@ def test_while_a_renewal_fails_the_old_login_is_used_until_its_end(tmp_path: Pat
         assert setup.token() == "1"
     assert [entry["error"] for entry in logs] == ["no token today"]
     setup.clock.advance(11)
-    with pytest.raises(SettingsError, match="no token today"):
-        setup.token()
+    for _ in range(3):
+        with pytest.raises(SettingsError, match="no token today"):
+            setup.token()
+    assert setup.readings == 3, "a plugin that fails is not started per request"
     setup.failing = False
-    setup.clock.advance(CHECK_SECONDS)
+    setup.clock.advance(MIN_RENEWAL_SECONDS)
     assert setup.token() == "1"
+
+
+@pytest.mark.parametrize(
+    "life", [timedelta(seconds=-5), timedelta()], ids=["of the past", "over at once"]
+)
+def test_a_new_login_that_is_over_by_our_clock_is_used_until_it_is_rejected(
+    tmp_path: Path, life: timedelta
+) -> None:
+    setup = Setup(tmp_path, life=life)
+    setup.clock.advance(100 * CHECK_SECONDS)
+    assert (setup.token(), setup.readings) == ("1", 1)
 
 
 def test_a_missing_file_is_waited_for(tmp_path: Path) -> None:
@@ -105,8 +124,8 @@ def test_a_rejected_login_is_read_again_at_once(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     rejected = setup.login.current()
     setup.replace("2")
-    assert setup.login.renew(rejected).authorization == "Bearer 2"
-    assert setup.login.renew(rejected).authorization == "Bearer 2"
+    assert setup.login.renew(rejected, 1.0).authorization == "Bearer 2"
+    assert setup.login.renew(rejected, 1.0).authorization == "Bearer 2"
     assert setup.readings == 2, "who comes late with the old login gets the new one"
 
 
@@ -114,10 +133,10 @@ def test_rejections_do_not_start_a_plugin_per_request(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     rejected = setup.login.current()
     for _ in range(5):
-        assert setup.login.renew(rejected) == rejected
+        assert setup.login.renew(rejected, 1.0) == rejected
     assert setup.readings == 2
     setup.clock.advance(MIN_RENEWAL_SECONDS)
-    setup.login.renew(rejected)
+    setup.login.renew(rejected, 1.0)
     assert setup.readings == 3
 
 
@@ -126,31 +145,73 @@ def test_a_failed_renewal_gives_the_rejected_login_back(tmp_path: Path) -> None:
     setup.failing = True
     rejected = setup.login.current()
     with structlog.testing.capture_logs() as logs:
-        assert setup.login.renew(rejected) == rejected
+        assert setup.login.renew(rejected, 1.0) == rejected
     assert [entry["log_level"] for entry in logs] == ["warning"]
 
 
-def test_one_thread_renews_and_the_others_wait_for_it_or_go_on() -> None:
-    reading, go_on = threading.Event(), threading.Event()
-    clock = VirtualClock()
-    readings = []
+@pytest.mark.parametrize("reason", ["nearly over", "replaced"])
+def test_a_slow_renewal_holds_up_nobody_whose_login_is_valid(tmp_path: Path, reason: str) -> None:
+    setup = Setup(tmp_path, life=LONG, runs_at_once=False)
+    setup.replace("2")
+    setup.clock.advance(90 if reason == "nearly over" else CHECK_SECONDS)
+    before = setup.clock.monotonic()
+    for _ in range(5):
+        assert setup.login.current(4.0).authorization == "Bearer 1"
+        setup.clock.advance(1)
+    assert setup.clock.monotonic() == before + 5
+    assert (len(setup.begun), setup.readings) == (1, 1)
+    setup.begun.pop()()
+    assert setup.token() == "2"
+    assert setup.begun == []
+
+
+def test_who_needs_a_new_login_waits_within_his_own_limit(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, life=LONG, runs_at_once=False)
+    setup.replace("2")
+    setup.clock.advance(101)
+    for _ in range(2):
+        before = setup.clock.monotonic()
+        with pytest.raises(SettingsError, match="has not ended in 4"):
+            setup.login.current(4.0)
+        assert setup.clock.monotonic() == before + 4.0
+    assert len(setup.begun) == 1
+    setup.begun.pop()()
+    assert setup.login.current(4.0).authorization == "Bearer 2"
+
+
+def test_who_was_refused_waits_within_his_own_limit(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, runs_at_once=False)
+    setup.replace("2")
+    rejected = setup.login.current()
+    for _ in range(2):
+        with pytest.raises(SettingsError, match="has not ended in 3"):
+            setup.login.renew(rejected, 3.0)
+    assert setup.login.current(3.0) == rejected, "others may still try with it"
+    (renewal,) = setup.begun
+    renewal()
+    assert setup.login.renew(rejected, 3.0).authorization == "Bearer 2"
+
+
+def test_a_reading_that_ends_by_an_error_of_ours_leaves_nobody_waiting(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, runs_at_once=False)
+    rejected = setup.login.current()
+    with pytest.raises(SettingsError):
+        setup.login.renew(rejected, 1.0)
+    setup.file.unlink()
+    with pytest.raises(FileNotFoundError):
+        setup.begun.pop()()
+    assert setup.login.renew(rejected, 1.0) == rejected
+
+
+def test_a_renewal_has_a_thread_of_its_own() -> None:
+    clock = VirtualClock(blocking=True)
+    readers = []
 
     def read() -> FreshLogin:
-        readings.append(1)
-        reading.set()
-        assert go_on.wait(PATIENCE_SECONDS)
+        readers.append(threading.current_thread().name)
         return FreshLogin(Login(authorization="Bearer new"))
 
     old = Login(authorization="Bearer old")
-    expired = FreshLogin(old, (), clock.now())
-    login = RenewedLogin(expired, read, clock)
-    clock.advance(CHECK_SECONDS)
-    with ThreadPoolExecutor(4) as threads:
-        renewing = threads.submit(login.current)
-        assert reading.wait(PATIENCE_SECONDS)
-        assert login.current() == old, "who only wants to send does not wait"
-        rejected = [threads.submit(login.renew, old) for _ in range(3)]
-        go_on.set()
-        for result in (renewing, *rejected):
-            assert result.result(PATIENCE_SECONDS).authorization == "Bearer new"
-    assert len(readings) == 1
+    login = RenewedLogin(FreshLogin(old), read, clock)
+    assert login.renew(old, PATIENCE_SECONDS).authorization == "Bearer new"
+    assert readers == ["login-renewal"]

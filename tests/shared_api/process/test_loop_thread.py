@@ -14,6 +14,7 @@ from shared_api.process.loop_thread import (
     LoopThread,
     check_threads,
     end_process,
+    run_once,
 )
 from shared_api.testing.virtual_clock import VirtualClock
 
@@ -212,6 +213,26 @@ def test_stop_before_start_and_from_the_thread_itself_is_harmless() -> None:
     thread.start()
     assert thread.stop(10)
     assert answers == [True]
+
+
+@pytest.mark.parametrize("failure", [None, ValueError("bug")])
+def test_what_runs_once_is_not_repeated_and_its_thread_ends(failure: Exception | None) -> None:
+    inside, door, calls = threading.Event(), threading.Event(), []
+
+    def work() -> None:
+        calls.append(threading.current_thread())
+        inside.set()
+        door.wait(10)
+        if failure is not None:
+            raise failure
+
+    run_once("errand", work, SystemClock())
+    assert inside.wait(10)
+    assert calls[0].name == "errand"
+    door.set()
+    calls[0].join(10)
+    assert not calls[0].is_alive()
+    assert len(calls) == 1
 
 
 def test_the_live_check_names_threads_that_ended_or_hang() -> None:
