@@ -14,7 +14,7 @@ import structlog
 
 from shared_api.client.errors import ApiFailure
 from shared_api.client.resource_client import WRITE_SECONDS
-from shared_api.informer.shared_informer import FreshRead
+from shared_api.informer.fresh_read import FreshRead
 from shared_api.leader_election import Leadership
 
 POLL_SECONDS: Final = 0.1

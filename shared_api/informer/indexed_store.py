@@ -165,17 +165,21 @@ class IndexedStore(Generic[T]):
                 self._remove(key, stored)
         return [(seen, None)] if seen is not None else []
 
-    def keep_observed(self, key: str, uid: Uid, resource_version: str) -> Changes[T]:
+    def keep_observed(
+        self, key: str, uid: Uid, resource_version: str, *, force: bool = False
+    ) -> Changes[T]:
         """Take in that this object exists in a version that cannot be read.
 
         The last good version of the same uid stays. Under another uid, the old object is gone.
+        `force` as in `put_observed`.
         """
         with self._lock:
             stored = self._objects.get(key)
-            same = stored is None or uid in {NO_UID, stored.metadata.uid}
-            if same or version_number(resource_version) < _version(stored):
+            if stored is None or uid in {NO_UID, stored.metadata.uid}:
                 return []
-        return self.remove_observed(key, uid, resource_version)
+            if not force and version_number(resource_version) < _version(stored):
+                return []
+        return self.remove_observed(key, stored.metadata.uid, resource_version)
 
     def remove_vanished(
         self, listed: set[str], list_version: str, *, force: bool = False

@@ -8,6 +8,10 @@ other, so a handler must be quick: it turns the change into a fact or a key and 
 compare states; each may be called twice, late, or with a new uid under an old name (told as gone,
 then added). What an exception in one handler leaves undone is repeated by the resync.
 
+Only after the server's history was replaced (restored from a backup) may ``new`` be of a lower
+version than what was told or written before, and is the truth all the same. ``is_rewound`` says so
+while handlers are told.
+
 The theory of the store (own writes, order of versions) is in ``indexed_store``, that of the
 connection in ``reflector``.
 """
@@ -24,6 +28,7 @@ import structlog
 
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_client import Page, ResourceType, WatchEvent
+from shared_api.informer.fresh_read import FRESH_READ_PATIENCE_SECONDS, FreshRead
 from shared_api.informer.indexed_store import ApiObject, Change, IndexedStore, version_number
 from shared_api.informer.reflector import EventStream, Reflector, ReflectorObserver
 from shared_api.process.clock import Clock
@@ -47,10 +52,6 @@ GATHER_SECONDS: Final = 0.005
 events then come several at a time, and waking a thread costs more than what it does with one of
 them. Rests end at multiples of it: those of several informers together, while what they run is in
 the processor's caches. The first event after a quiet while does not wait."""
-
-FRESH_READ_PATIENCE_SECONDS: Final = 0.5
-"""How long a fresh read waits for the watch before it asks for a list: a busy resource gets there
-by itself in milliseconds, a quiet one only by its next bookmark, a minute later."""
 
 T = TypeVar("T", bound=ApiObject)
 AnyT = TypeVar("AnyT")
@@ -216,6 +217,14 @@ class SharedInformer(Generic[T]):
         """Put the answer to one's own write into the store; see `IndexedStore.note_written`."""
         return self.store.note_written(written)
 
+    def is_rewound(self) -> bool:
+        """Say whether what a handler is being told comes from a list of a replaced history.
+
+        For handlers, which ask it while they are called. What they or this process knew of these
+        objects before is void, whatever the versions say.
+        """
+        return self._rewound
+
     def undecodable(self) -> Mapping[str, DecodeFailure]:
         """Return the objects whose newest version cannot be read, by key."""
         return dict(self._undecodable)
@@ -243,9 +252,13 @@ class SharedInformer(Generic[T]):
         Raises:
             ApiFailure: The server could not be asked.
         """
+        had = self._reflector.resource_version
         target = self._source.list_page(limit=1, continue_token="").resource_version
         deadline = self._clock.monotonic() + FRESH_READ_PATIENCE_SECONDS
-        return FreshRead(self._reflector, target, self._clock, deadline)
+        if version_number(target) >= version_number(had):
+            return FreshRead(self._reflector, target, self._clock, deadline)
+        # The server is behind what it has sent: what this cache holds is of no history any more.
+        return FreshRead(self._reflector, target, self._clock, float("-inf"), void=had)
 
     def start(self, on_error: Callable[[str, Exception], None] | None = None) -> None:
         """Follow the resource on a thread of the informer's own; once."""
@@ -290,6 +303,8 @@ class SharedInformer(Generic[T]):
         self._listed.clear()
         self._unnamed = 0
         self._rewound = rewound
+        if rewound:  # everything is told again, and what is shown meanwhile must be of this list
+            self._resync_left.clear()
         if rewound:
             log.warning(
                 "the server's history was replaced (restored from a backup?)",
@@ -314,9 +329,10 @@ class SharedInformer(Generic[T]):
             # next list than to take a living one for gone.
             log.error("list with unnamed objects", resource=self._name, count=self._unnamed)
         else:
-            self._deliver(
-                self.store.remove_vanished(self._listed, resource_version, force=self._rewound)
+            vanished = self.store.remove_vanished(
+                self._listed, resource_version, force=self._rewound
             )
+            self._deliver(vanished)
             for key in self._undecodable.keys() - self._listed:
                 del self._undecodable[key]
         self.store.advance(resource_version, force=self._rewound)
@@ -361,7 +377,10 @@ class SharedInformer(Generic[T]):
         if failure.salvaged is not None:
             self._put(failure.salvaged)
         elif failure.name:
-            self._deliver(self.store.keep_observed(key, failure.uid, failure.resource_version))
+            changes = self.store.keep_observed(
+                key, failure.uid, failure.resource_version, force=self._rewound
+            )
+            self._deliver(changes)
         if failure.name:
             self._undecodable[key] = failure
         if self._observer is not None:
@@ -419,6 +438,8 @@ class SharedInformer(Generic[T]):
     def _resync_some(self) -> None:
         """Show handlers a part of what they know already, when a resync is due."""
         now = self._clock.monotonic()
+        if self._rewound:
+            return
         if self._settings.resync_seconds and self._has_listed and now >= self._resync_at:
             self._resync_at = now + self._resync_pause()
             self._resync_left.extend(each.metadata.key for each in self.store.seen_by_handlers())
@@ -430,44 +451,6 @@ class SharedInformer(Generic[T]):
     def _resync_pause(self) -> float:
         spread = 1 + RESYNC_JITTER * (2 * self._rng.random() - 1)
         return self._settings.resync_seconds * spread
-
-
-class _Followed(Protocol):
-    """What a fresh read asks of a reflector, whatever it follows."""
-
-    @property
-    def resource_version(self) -> str: ...
-
-    def ask_for_list(self) -> None: ...
-
-
-class FreshRead:
-    """A version that the server had reached when asked, and whether a cache has got there.
-
-    A new leader asks once per cache, and begins to decide when all are reached: then its caches
-    hold everything that its predecessor has written.
-    """
-
-    def __init__(
-        self, reflector: _Followed, target: str, clock: Clock, patience_until: float
-    ) -> None:
-        self._reflector = reflector
-        self._target = version_number(target)
-        self._clock = clock
-        self._patience_until = patience_until
-        self._asked = False
-
-    def is_reached(self) -> bool:
-        """Say whether handlers have seen everything up to the target; never blocks.
-
-        Call it again until it is: when the watch does not get there by itself, it asks for a list.
-        """
-        if version_number(self._reflector.resource_version) >= self._target:
-            return True
-        if not self._asked and self._clock.monotonic() >= self._patience_until:
-            self._asked = True
-            self._reflector.ask_for_list()
-        return False
 
 
 class _Selected(Generic[T]):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shared_api.client.errors import ApiFailure, ServerError, TooManyRequests
 from shared_api.client.resource_client import WRITE_SECONDS
-from shared_api.informer.shared_informer import FreshRead
+from shared_api.informer.fresh_read import FreshRead
 from shared_api.takeover import Takeover
 from shared_api.testing.virtual_clock import VirtualClock
 

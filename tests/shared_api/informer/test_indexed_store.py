@@ -170,6 +170,15 @@ class TestLists:
         store.advance("8", force=True)
         assert store.note_written(thing("a", 9))
 
+    def test_after_a_restore_an_unreadable_object_of_another_uid_takes_the_place(
+        self, store: IndexedStore[Namespace]
+    ) -> None:
+        before = thing("a", 50, uid="u1")
+        store.put_observed(before)
+        assert store.keep_observed("a", Uid("u2"), "7") == [], "of an earlier bearer of the name"
+        assert store.keep_observed("a", Uid("u2"), "7", force=True) == [(before, None)]
+        assert len(store) == 0
+
     def test_an_unreadable_version_keeps_the_last_good_one_of_the_same_object(
         self, store: IndexedStore[Namespace]
     ) -> None:

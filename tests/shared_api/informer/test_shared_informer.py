@@ -15,7 +15,6 @@ from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import NAMESPACES
 from shared_api.informer.reflector import PAGE_LIMIT
 from shared_api.informer.shared_informer import (
-    FRESH_READ_PATIENCE_SECONDS,
     RESYNC_CHUNK,
     RESYNC_SECONDS,
     InformerSettings,
@@ -180,51 +179,6 @@ class TestResync:
         scene.run()
         scene.clock.advance(RESYNC_SECONDS * 10)
         assert scene.run() == []
-
-
-class TestFreshRead:
-    def test_a_cache_that_has_seen_everything_is_fresh_at_once(self, scene: Scene) -> None:
-        scene.server.put("a")
-        scene.run()
-        assert scene.informer.start_fresh_read().is_reached()
-
-    def test_a_busy_cache_gets_there_by_its_watch(self, scene: Scene) -> None:
-        scene.run()
-        scene.server.put("a")
-        read = scene.informer.start_fresh_read()
-        assert not read.is_reached()
-        lists = len(scene.server.lists)
-        scene.run()
-        assert read.is_reached()
-        assert len(scene.server.lists) == lists
-
-    def test_a_quiet_cache_is_listed_when_its_watch_does_not_say(self, scene: Scene) -> None:
-        scene.run()
-        scene.server.version += 1  # something else happened in the cluster
-        read = scene.informer.start_fresh_read()
-        scene.run(FRESH_READ_PATIENCE_SECONDS)
-        assert not read.is_reached()
-        scene.run()
-        assert read.is_reached()
-
-    def test_a_server_that_can_not_be_asked_says_so(self, scene: Scene) -> None:
-        scene.run()
-        scene.server.down = True
-        with pytest.raises(Exception, match="connection refused"):
-            scene.informer.start_fresh_read()
-
-
-def test_after_a_restore_from_a_backup_the_cache_holds_what_the_server_holds(scene: Scene) -> None:
-    old = scene.server.put("a")
-    scene.server.put("a")
-    scene.server.put("b")
-    scene.run()
-    scene.server.restore_backup(1)
-    scene.server.items = {"a": old}
-    scene.server.send_error(410, "Expired")
-    assert scene.run(1) == ["a@2>a@1", "b@3>-"]
-    scene.server.put("a")
-    assert scene.run() == ["a@1>a@2"]
 
 
 def test_on_its_own_thread_it_follows_reports_itself_and_stops_at_once() -> None:

@@ -1,0 +1,125 @@
+"""What a list brings besides the first: what watches lost, and a history that was replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shared_api.client.errors import ServerError
+from shared_api.informer.fresh_read import FRESH_READ_PATIENCE_SECONDS
+from shared_api.informer.reflector import PAGE_LIMIT
+from shared_api.informer.shared_informer import RESYNC_CHUNK, RESYNC_SECONDS
+from tests.shared_api.informer.informer_scene import Scene
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    scene = Scene()
+    yield scene
+    assert {item.metadata.key: item for item in scene.informer.store.list()} == scene.listener.state
+
+
+class TestFreshRead:
+    def test_a_cache_that_has_seen_everything_is_fresh_at_once(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        assert scene.informer.start_fresh_read().is_reached()
+
+    def test_a_busy_cache_gets_there_by_its_watch(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.put("a")
+        read = scene.informer.start_fresh_read()
+        assert not read.is_reached()
+        lists = len(scene.server.lists)
+        scene.run()
+        assert read.is_reached()
+        assert len(scene.server.lists) == lists
+
+    def test_a_quiet_cache_is_listed_when_its_watch_does_not_say(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.version += 1  # something else happened in the cluster
+        read = scene.informer.start_fresh_read()
+        scene.run(FRESH_READ_PATIENCE_SECONDS)
+        assert not read.is_reached()
+        scene.run()
+        assert read.is_reached()
+
+    def test_a_server_that_can_not_be_asked_says_so(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.down = True
+        with pytest.raises(Exception, match="connection refused"):
+            scene.informer.start_fresh_read()
+
+    def test_a_cache_that_is_ahead_of_the_server_is_not_fresh_but_void(self, scene: Scene) -> None:
+        """Restored from a backup, and the watch has not noticed yet."""
+        old = scene.server.put("a")
+        scene.server.put("a")
+        scene.run()
+        scene.server.restore_backup(1)
+        scene.server.items = {"a": old}
+        read = scene.informer.start_fresh_read()
+        assert not read.is_reached()
+        assert scene.run() == ["a@2>a@1"]
+        assert read.is_reached()
+
+
+def test_after_a_restore_from_a_backup_the_cache_holds_what_the_server_holds(scene: Scene) -> None:
+    old = scene.server.put("a")
+    scene.server.put("a")
+    scene.server.put("b")
+    scene.run()
+    scene.server.restore_backup(1)
+    scene.server.items = {"a": old}
+    scene.server.send_error(410, "Expired")
+    told: list[bool] = []
+    scene.informer.add_handler(lambda _old, _new: told.append(scene.informer.is_rewound()))
+    assert scene.run(1) == ["a@2>a@1", "b@3>-"]
+    scene.server.put("a")
+    assert scene.run() == ["a@1>a@2"]
+    # Two when the handler joined, two of the list, one of the watch.
+    assert told == [False, False, True, True, False]
+
+
+def test_after_a_restore_an_unreadable_object_of_another_uid_takes_the_place(scene: Scene) -> None:
+    for _ in range(3):
+        scene.server.put("a")
+    scene.run()
+    scene.server.restore_backup(0)
+    scene.server.items.clear()
+    scene.server.break_object("a", uid="another")
+    scene.server.send_error(410, "Expired")
+    assert scene.run(1) == ["a@3>-"]
+
+
+def rewind(scene: Scene, objects: int) -> None:
+    """Fill the cache, and lose the last object and its version in a restore."""
+    for number in range(objects):
+        scene.server.put(f"n{number:04}")
+    scene.run()
+    scene.server.restore_backup(objects - 1)
+    scene.server.items.popitem()
+    scene.server.send_error(410, "Expired")
+
+
+def test_a_resync_does_not_begin_within_a_list_of_another_history(scene: Scene) -> None:
+    rewind(scene, PAGE_LIMIT + 2)
+    scene.clock.advance(scene.informer.step())
+    scene.informer.step()
+    assert len(scene.listener.take()) == PAGE_LIMIT
+    scene.clock.advance(RESYNC_SECONDS * 1.1)
+    scene.informer.step()
+    assert scene.listener.take() == ["n0500@501>n0500@501", "n0501@502>-"]
+    assert len(scene.run()) == PAGE_LIMIT + 1, "now it may"
+
+
+def test_a_resync_under_way_ends_with_a_list_of_another_history(scene: Scene) -> None:
+    rewind(scene, 3 * RESYNC_CHUNK)
+    scene.clock.advance(RESYNC_SECONDS * 1.1)
+    for want in (RESYNC_CHUNK, RESYNC_CHUNK + PAGE_LIMIT):  # the second time with a page
+        scene.informer.step()
+        assert len(scene.listener.take()) == want
+        scene.clock.advance(1)
+    scene.server.list_failures.append(ServerError(500))
+    assert scene.informer.step() > 0, "nothing is left to show during the pause"
+    assert len(scene.run(1)) == 2 * PAGE_LIMIT
