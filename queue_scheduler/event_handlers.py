@@ -1,7 +1,8 @@
 """From informer notifications to facts: translation only.
 
 Informers tell (old, new); the engine takes levels. What the slow resync brings is told again
-and must change nothing: where it wakes a queue, an event was lost, and a metric says so.
+and changes nothing, unless the first time ended in an error. Events that a watch lost are found by
+the list after it; the informer counts them.
 """
 
 from __future__ import annotations

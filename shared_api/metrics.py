@@ -181,6 +181,13 @@ class InformerMetrics:
             registry=registry,
         )
 
+        self.findings = Counter(
+            "koord_queue_informer_findings",
+            "Objects that a list after the first found new, changed or gone, and no watch had told",
+            resource,
+            registry=registry,
+        )
+
     def of_resource(self, plural: str) -> OneInformerMetrics:
         """Return the observer for the informer of this resource."""
         return OneInformerMetrics(self, plural)
@@ -195,6 +202,7 @@ class OneInformerMetrics:
         self._lists = metrics.lists.labels(plural)
         self._decode_failures = metrics.decode_failures.labels(plural)
         self._handler_errors = metrics.handler_errors.labels(plural)
+        self._findings = metrics.findings.labels(plural)
 
     def on_list(self) -> None:
         """Count a complete list."""
@@ -211,6 +219,10 @@ class OneInformerMetrics:
     def on_handler_error(self) -> None:
         """Count an exception out of a handler."""
         self._handler_errors.inc()
+
+    def on_finding(self) -> None:
+        """Count an object of which a list brought news."""
+        self._findings.inc()
 
     def show(
         self,

@@ -117,6 +117,10 @@ class InformerObserver(ReflectorObserver, Protocol):
         """Learn once whom to ask for the state of the cache. From any thread."""
         ...
 
+    def on_finding(self) -> None:
+        """See that a list, not the first, changed the cache: no watch had told of it."""
+        ...
+
 
 class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an informer follows, and how."""
@@ -320,7 +324,7 @@ class SharedInformer(Generic[T]):
                 self._keep(item, listed=True)
             else:
                 self._listed.add(item.metadata.key)
-                self._put(item)
+                self._put(item, listed=True)
 
     def on_list_end(self, resource_version: str) -> None:
         """Remove what the list did not have (`ReflectorSink`)."""
@@ -332,7 +336,7 @@ class SharedInformer(Generic[T]):
             vanished = self.store.remove_vanished(
                 self._listed, resource_version, force=self._rewound
             )
-            self._deliver(vanished)
+            self._deliver(vanished, listed=True)
             for key in self._undecodable.keys() - self._listed:
                 del self._undecodable[key]
         self.store.advance(resource_version, force=self._rewound)
@@ -349,7 +353,7 @@ class SharedInformer(Generic[T]):
         elif event.undecodable is not None:
             self._keep(event.undecodable, listed=False)
         elif event.object is not None:
-            self._put(event.object)
+            self._put(event.object, listed=False)
 
     def on_bookmark(self, resource_version: str) -> None:
         """Note how far the watch is (`ReflectorSink`)."""
@@ -357,9 +361,9 @@ class SharedInformer(Generic[T]):
 
     # ------------------------------------------------------------------ private
 
-    def _put(self, item: T) -> None:
+    def _put(self, item: T, *, listed: bool) -> None:
         self._undecodable.pop(item.metadata.key, None)
-        self._deliver(self.store.put_observed(item, force=self._rewound))
+        self._deliver(self.store.put_observed(item, force=self._rewound), listed=listed)
 
     def _keep(self, failure: DecodeFailure, *, listed: bool) -> None:
         """Take in an object that cannot be read.
@@ -375,12 +379,12 @@ class SharedInformer(Generic[T]):
         if before is not None and before.resource_version == failure.resource_version:
             return  # a list shows again what the watch has shown
         if failure.salvaged is not None:
-            self._put(failure.salvaged)
+            self._put(failure.salvaged, listed=listed)
         elif failure.name:
             changes = self.store.keep_observed(
                 key, failure.uid, failure.resource_version, force=self._rewound
             )
-            self._deliver(changes)
+            self._deliver(changes, listed=listed)
         if failure.name:
             self._undecodable[key] = failure
         if self._observer is not None:
@@ -408,9 +412,12 @@ class SharedInformer(Generic[T]):
         self._undecodable.pop(key, None)
         self._deliver(self.store.remove_observed(key, uid, event.resource_version))
 
-    def _deliver(self, changes: Iterable[Change[T]]) -> None:
-        """Tell every handler of every change, in order."""
+    def _deliver(self, changes: Iterable[Change[T]], *, listed: bool = False) -> None:
+        """Tell every handler of every change, in order; count what a list has found."""
+        is_finding = listed and self._has_listed and self._observer is not None
         for old, new in changes:
+            if is_finding and self._observer is not None:
+                self._observer.on_finding()
             for handler in self._handlers:
                 self._tell(handler, old, new)
 

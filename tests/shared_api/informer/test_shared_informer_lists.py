@@ -20,6 +20,35 @@ def scene() -> Iterator[Scene]:
     assert {item.metadata.key: item for item in scene.informer.store.list()} == scene.listener.state
 
 
+class TestFindings:
+    def test_what_the_first_list_and_the_watch_bring_is_no_finding(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        scene.server.put("a")
+        scene.server.put("b")
+        scene.run()
+        assert scene.relist() == []
+        assert scene.count("findings_total") == 0
+
+    def test_what_a_list_finds_and_no_watch_has_told_is_counted(self, scene: Scene) -> None:
+        for name in ("changed", "gone", "same"):
+            scene.server.put(name)
+        scene.run()
+        scene.server.watches[-1].silent = True
+        scene.server.put("changed")
+        scene.server.delete("gone")
+        scene.server.put("new")
+        assert len(scene.relist()) == 3
+        assert scene.count("findings_total") == 3
+
+    def test_the_resync_is_no_list(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        scene.clock.advance(RESYNC_SECONDS * 1.1)
+        assert scene.run() == ["a@1>a@1"]
+        assert scene.count("findings_total") == 0
+
+
 class TestFreshRead:
     def test_a_cache_that_has_seen_everything_is_fresh_at_once(self, scene: Scene) -> None:
         scene.server.put("a")
