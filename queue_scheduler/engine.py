@@ -50,7 +50,12 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import MAX_DEPTH, WAIT_FOR_PODS_RUNNING, read_annotation
+from shared_api.well_known_labels import (
+    MAX_DEPTH,
+    WAIT_FOR_PODS_RUNNING,
+    read_annotation,
+    read_int32,
+)
 
 
 class Engine:
@@ -97,15 +102,23 @@ class Engine:
         self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
         return self._settle()
 
-    def on_queue_unit(self, unit: QueueUnit) -> tuple[str, ...]:
-        """Take a new or changed unit."""
+    def on_queue_unit(self, unit: QueueUnit, *, is_rewound: bool = False) -> tuple[str, ...]:
+        """Take a new or changed unit.
+
+        Args:
+            unit: The object.
+            is_rewound: The server's history was replaced (restored from a backup): what is known
+                of the unit is void, whatever the versions say.
+        """
         units = self._units
         uid = unit.metadata.uid
-        if units.is_gone(uid):
+        if is_rewound:
+            units.revive(uid)
+        elif units.is_gone(uid):
             return ()
         version = version_of(unit)
         record = units.records.get(unit.metadata.key)
-        if record is not None and 0 < version <= record.version:
+        if record is not None and 0 < version <= record.version and not is_rewound:
             return ()
         if record is not None and record.unit.metadata.uid != uid:
             units.forget(record)
@@ -469,8 +482,5 @@ def _read_depth(text: str | None, before: int | None) -> int | None:
     """Return `koord-queue/max-depth`; removed or negative is no limit, nonsense changes nothing."""
     if text is None:
         return None
-    try:
-        depth = int(text)
-    except ValueError:
-        return before
-    return depth if depth >= 0 else None
+    depth = read_int32(text, before)
+    return depth if depth is None or depth >= 0 else None

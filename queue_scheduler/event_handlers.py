@@ -43,14 +43,21 @@ class EventHandlers:
         workers: Started and ended with the queues.
         on_unit_seen: Told the key of every unit that came or changed and may wait
             (`waiting_reporter`).
+        is_rewound: Says while a unit is told whether its history was replaced
+            (`SharedInformer.is_rewound`).
     """
 
     def __init__(
-        self, shared: SharedEngine, workers: Workers, on_unit_seen: Callable[[str], None]
+        self,
+        shared: SharedEngine,
+        workers: Workers,
+        on_unit_seen: Callable[[str], None],
+        is_rewound: Callable[[], bool],
     ) -> None:
         self._shared = shared
         self._workers = workers
         self._on_unit_seen = on_unit_seen
+        self._is_rewound = is_rewound
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Tell of a queue, and give it its worker."""
@@ -64,7 +71,7 @@ class EventHandlers:
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Tell of a unit."""
         if new is not None:
-            self._shared.tell(Engine.on_queue_unit, new)
+            self._shared.tell(Engine.on_queue_unit, new, is_rewound=self._is_rewound())
             # Two of three versions of a unit are started or ended ones, which wait for nothing.
             if new.status.phase not in _PAST_WAITING:
                 self._on_unit_seen(new.metadata.key)

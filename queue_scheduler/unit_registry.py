@@ -93,6 +93,12 @@ class UnitRegistry:
         """Say whether a unit of that uid was deleted not long ago."""
         return uid in self._gone or uid in self._gone_before
 
+    def revive(self, uid: Uid) -> None:
+        """Forget that a unit of that uid was deleted."""
+        self._gone.discard(uid)
+        if uid in self._gone_before:
+            self._gone_before = self._gone_before - {uid}
+
     def held_for(self, name: str) -> tuple[str, ...]:
         """Return the keys of the units that wait for a fact (`Unmapped.waits_for`)."""
         return tuple(self._held_for.get(name, ()))

@@ -240,7 +240,11 @@ class Scheduler:
         registry.register(unit_metrics)
         self._units.add_handler(unit_metrics.on_queue_unit)
         self._build_unreadable(may_write)
-        self._subscribe(EventHandlers(self._shared, self._workers, reporter.on_unit_seen))
+        self._subscribe(
+            EventHandlers(
+                self._shared, self._workers, reporter.on_unit_seen, self._units.is_rewound
+            )
+        )
         run, due = self._work_queue("backoff-returns")
         returns = BackoffReturns(
             self._shared, self._dispatcher, self._units.note_written, may_write, self._clock, due

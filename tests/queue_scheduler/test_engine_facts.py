@@ -140,6 +140,30 @@ def test_older_versions_are_no_news() -> None:
     assert record.uid == UNIT.metadata.uid
 
 
+def test_of_a_replaced_history_the_older_version_is_the_truth() -> None:
+    booked = admitted(UNIT, 20)
+    engine, plugin = engine_of(build_quota("a"), build_queue("a"), booked)
+    assert engine.on_queue_unit(UNIT) == ()
+    assert plugin.used("a") == {"cpu": 2000}
+    assert engine.on_queue_unit(UNIT, is_rewound=True) == ("a",)
+    assert plugin.used("a") == {}
+    record = engine.record("ns/u")
+    assert record is not None
+    assert (record.standing, record.version) == (Standing.WAITING, 10)
+    engine.validate()
+
+
+def test_so_is_a_unit_that_was_deleted_since() -> None:
+    engine, _ = engine_of(build_quota("a"), build_queue("a"), UNIT)
+    engine.on_queue_unit_gone(UNIT)
+    engine.on_queue_unit(UNIT)
+    assert engine.record("ns/u") is None
+    engine.on_queue_unit(UNIT, is_rewound=True)
+    assert engine.record("ns/u") is not None
+    engine.on_queue_unit(changed(UNIT, 11))
+    assert engine.units.records["ns/u"].version == 11
+
+
 def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
     engine, _ = engine_of(*LABELLED)
     odd = replace(UNIT.metadata, resource_version="x1")

@@ -63,7 +63,7 @@ def seen() -> list[str]:
 
 @pytest.fixture
 def handlers(shared: RecordedEngine, threads: Threads, seen: list[str]) -> EventHandlers:
-    return EventHandlers(shared, threads, seen.append)
+    return EventHandlers(shared, threads, seen.append, lambda: False)
 
 
 QUEUE, UNIT = queue("team"), queue_unit("a")
