@@ -7,6 +7,7 @@ Grouped by the object that carries it. "W" names the writer, "R" the reader. Key
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -99,6 +100,10 @@ SPECIAL_QUOTAS: Final = frozenset({ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA})
 """Quotas that koord-scheduler makes itself; they never get a queue."""
 
 
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+"""As Go reads them: Python's int() takes 1_000 and digits of other scripts, too."""
+
+
 def read_annotation(annotations: Mapping[str, str], key: str) -> str | None:
     """Return the value under `key`, or under its `kube-queue/` spelling, or None."""
     if not annotations:
@@ -112,6 +117,14 @@ def read_annotation(annotations: Mapping[str, str], key: str) -> str | None:
 def spellings(key: str) -> tuple[str, str]:
     """Return the two keys under which `read_annotation` finds one of `koord-queue/`."""
     return (key, LEGACY_PREFIX + key.removeprefix(PREFIX))
+
+
+def read_int32(text: str | None, default: int | None) -> int | None:
+    """Return the int32 that an annotation says; the default where it is absent or says none."""
+    if not text or _INTEGER.fullmatch(text) is None:
+        return default
+    number = int(text)
+    return number if -(2**31) <= number < 2**31 else default
 
 
 def read_quota_name(labels: Mapping[str, str]) -> str:

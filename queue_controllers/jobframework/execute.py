@@ -194,6 +194,8 @@ class Executor(Generic[JobT]):
             return body
         meta = job.metadata
         raw = self._client.get_raw(self.job_type.path(meta.namespace, meta.name))
+        if not self.may_write():
+            raise NotLeadingError  # reading may have taken longer than the lease lasts
         templates = adapter.full_templates(msgspec.json.decode(raw))
         whole = [{**each, "template": templates[each["name"]]} for each in pod_sets]
         return {**body, "spec": {**body["spec"], "podSet": whole}}

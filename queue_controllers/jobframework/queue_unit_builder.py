@@ -9,7 +9,6 @@ shapes, queue and quota only while the unit waits (an admission is for what was 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -38,6 +37,7 @@ from shared_api.well_known_labels import (
     RELATED_QUEUE_UNIT,
     SUSPEND,
     read_annotation,
+    read_int32,
     read_quota_name,
 )
 
@@ -55,12 +55,6 @@ MAX_POD_SET_NAME_CHARS: Final = 63
 
 UID_CHARS: Final = 8
 """Of the uid in a name that had to be made unique."""
-
-MAX_INT32: Final = 2**31 - 1
-MIN_INT32: Final = -(2**31)
-
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
-"""As Go reads it; `int` would take "5_0", " 5" and the digits of other scripts as well."""
 
 # Labels and annotations that are ours on both sides: they follow the job, removals included.
 _OUR_PREFIXES: Final = (
@@ -182,14 +176,6 @@ def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | Non
     elif number is None:
         number = around.default_priority
     return source.class_name, read_int32(job.metadata.annotations.get(PRIORITY), number)
-
-
-def read_int32(text: str | None, default: int | None) -> int | None:
-    """Return an annotation's int32; the default where it is absent or not one."""
-    if not text or _INTEGER.fullmatch(text) is None:
-        return default
-    number = int(text)
-    return number if MIN_INT32 <= number <= MAX_INT32 else default
 
 
 def read_active(job: JobFacts) -> bool | None:

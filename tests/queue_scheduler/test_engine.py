@@ -260,6 +260,7 @@ def test_a_unit_dequeued_by_somebody_else_stops_the_line(cluster: Cluster) -> No
     [
         pytest.param(["2"], ["u1"], id="two positions, of which one fits"),
         pytest.param(["2", "many"], ["u1"], id="nonsense changes nothing"),
+        pytest.param(["2", "1_0"], ["u1"], id="a number for Python only is nonsense"),
         pytest.param(["2", "-1"], ["u1", "u3"], id="negative is no limit"),
         pytest.param(["2", None], ["u1", "u3"], id="removed"),
         pytest.param(["0"], [], id="none"),
