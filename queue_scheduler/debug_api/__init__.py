@@ -2,10 +2,9 @@
 
 Read in this order:
 
-1. ``views``: snapshots of the engine -> answers.
+1. ``snapshots``: what is copied under the engine's lock; ``views``: that -> answers.
 2. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``openapi`` writes their
    contract into ``openapi.json``.
-3. ``access``: who may ask; ``router_group``: the routes of plugins; ``server``: uvicorn.
 3. ``router_group``: routes that plugins add, in the manner of gin.
 4. ``access``: who may read; ``server``: uvicorn on a thread.
 

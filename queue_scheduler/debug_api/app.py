@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final, TypeVar
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.router_group import Guard
+from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine import Engine
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 
 MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
-QUICK_UNITS: Final = 500
-"""Up to so many units are read under the engine's lock (about a millisecond); more, on a copy."""
+UPSTREAM_QUEUES: Final = "/apis/v1/queue"
 
 Offset = Annotated[int, Query(ge=0, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
@@ -50,50 +50,67 @@ class DebugApi:
         self, shared: SharedEngine, quota_views: QuotaViews, is_leader: Callable[[], bool]
     ) -> None:
         self._shared = shared
+        self._snapshots = Snapshots(shared)
         self._quota_views = quota_views
         self._is_leader = is_leader
 
     def queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> views.QueuePage:
         """All queues, by name."""
-        return self._shared.ask(
-            views.view_queues, leader=self._is_leader(), offset=offset, limit=limit
+        names = self._snapshots.queue_names()
+        facts = self._snapshots.queues(names[offset : offset + limit])
+        return views.QueuePage(
+            leader=self._is_leader(),
+            total=len(names),
+            offset=offset,
+            limit=limit,
+            items=[views.view_queue(queue) for queue in facts],
         )
 
     def queue(
         self, name: str, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> views.QueueDetail:
         """One queue and a page of its line, in the order in which units are offered."""
-        ask = self._ask_for(offset + limit)
-        leader = self._is_leader()
-        detail = ask(
-            lambda engine: views.view_line(engine, name, leader=leader, offset=offset, limit=limit)
+        facts = next(self._snapshots.queues([name]), None)
+        page = self._snapshots.page(name, offset, limit)
+        return views.QueueDetail(
+            leader=self._is_leader(),
+            queue=views.view_queue(_found(facts, f"queue {name!r} is unknown")),
+            offset=offset,
+            limit=limit,
+            units=[views.view_unit(unit) for unit in page.units],
         )
-        return _found(detail, f"queue {name!r} is unknown")
 
     def queue_unit(self, namespace: str, name: str) -> views.UnitView:
         """One unit, with its position and why it waits."""
-        unit = self._shared.ask(views.view_one_unit, f"{namespace}/{name}")
-        return _found(unit, f"queue unit {namespace}/{name} is unknown")
+        unit = self._snapshots.unit(f"{namespace}/{name}")
+        return views.view_unit(_found(unit, f"queue unit {namespace}/{name} is unknown"))
 
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
         quotas = self._quota_views(self._shared.fork())
         return views.view_quota_tree(quotas, leader=self._is_leader())
 
-    def upstream_queues(self) -> dict[str, list[dict[str, object]]]:
-        """Queues and their first units, under upstream's path."""
-        return self._shared.ask(views.view_upstream_queues, limit=DEFAULT_PAGE)
+    def upstream_queues(
+        self, response: Response, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+    ) -> views.UpstreamQueues:
+        """Queues and a page of the line of each, under upstream's path.
 
-    def upstream_quotas(self) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+        Where a line goes on, the header `Link` names the next page (`rel="next"`).
+        """
+        names = self._snapshots.queue_names()
+        pages = {name: self._snapshots.page(name, offset, limit) for name in names}
+        if any(page.has_more for page in pages.values()):
+            link = f"{UPSTREAM_QUEUES}?offset={offset + limit}&limit={limit}"
+            response.headers["Link"] = f'<{link}>; rel="next"'
+        return {
+            name: [views.view_upstream_unit(unit) for unit in page.units]
+            for name, page in pages.items()
+        }
+
+    def upstream_quotas(self) -> views.UpstreamQuotas:
         """Use per queue and quota, under upstream's path."""
         engine = self._shared.fork()
-        by_name = {view.name: view for view in self._quota_views(engine)}
-        return views.view_upstream_quotas(engine, by_name)
-
-    def _ask_for(self, units: int) -> Callable[[Callable[[Engine], AnswerT]], AnswerT]:
-        if units <= QUICK_UNITS:
-            return self._shared.ask
-        return lambda question: question(self._shared.fork())
+        return views.view_upstream_quotas(engine, self._quota_views(engine))
 
 
 def build_app(
@@ -118,7 +135,7 @@ def build_app(
     get("/debug/queues/{name}")(api.queue)
     get("/debug/queueunits/{namespace}/{name}")(api.queue_unit)
     get("/debug/quotas")(api.quotas)
-    get("/apis/v1/queue")(api.upstream_queues)
+    get(UPSTREAM_QUEUES)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)
     get("/openapi.json", include_in_schema=False)(app.openapi)
     app.router.routes.extend(plugin_routes)

@@ -1,22 +1,21 @@
 """Snapshots of the engine, turned into what the debug API answers.
 
-Pure: an engine goes in (under its lock, or a fork), frozen pydantic models come out; their
-fields are the API's contract and make `/openapi.json`. Amounts are canonical quantities.
+Pure, and never under the engine's lock: facts go in (or a fork), frozen pydantic models come out;
+their fields are the API's contract and make `/openapi.json`. Amounts are canonical quantities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
+from queue_scheduler.debug_api.snapshots import QueueFacts, UnitFacts
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import full_message
-from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
-from queue_scheduler.unit_record import Standing, UnitRecord
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts
 
@@ -106,6 +105,30 @@ class QueueDetail(View):
     units: list[UnitView]
 
 
+class UpstreamUnit(View):
+    """One unit in line, under upstream's path."""
+
+    namespace: str
+    name: str
+    job: JobView
+    priority: int
+    position: int
+
+
+class QuotaUse(View):
+    """One quota of a queue, under upstream's path."""
+
+    min: dict[str, str]
+    max: dict[str, str]
+    used: dict[str, str]
+
+
+UpstreamQueues = dict[str, list[UpstreamUnit]]
+"""By queue."""
+UpstreamQuotas = dict[str, dict[str, QuotaUse]]
+"""By queue, then by quota."""
+
+
 class QuotaNode(View):
     """One quota of the tree; a key missing in `limits` is unlimited."""
 
@@ -156,25 +179,20 @@ def view_refusal(refusal: Refusal) -> RefusalView:
     )
 
 
-def view_unit(engine: Engine, record: UnitRecord, position: int) -> UnitView:
-    """Return one unit; `position` 0 where it is not in line."""
+def view_unit(facts: UnitFacts) -> UnitView:
+    """Return one unit."""
+    record, refusal, charge = facts.record, facts.refusal, facts.charge
     unit, info = record.unit, record.info
-    consumer = unit.spec.consumer_ref
-    refusal = engine.refusal_of(record.key)
-    charge = engine.charge_of(record.uid)
-    job = JobView()
-    if consumer is not None:
-        job = JobView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
     return UnitView(
         namespace=unit.metadata.namespace,
         name=unit.metadata.name,
         uid=record.uid,
-        job=job,
+        job=_view_job(unit),
         queue=info.queue if info is not None else unit.spec.queue,
         quota=info.quota if info is not None else "",
         phase=unit.status.phase,
         standing=record.standing.value,
-        position=position,
+        position=facts.position,
         priority=unit.spec.priority or 0,
         created=unit.metadata.creation_timestamp,
         demand=_quantities(info.demand.total) if info is not None else {},
@@ -183,53 +201,37 @@ def view_unit(engine: Engine, record: UnitRecord, position: int) -> UnitView:
     )
 
 
-def view_queue(engine: Engine, line: SchedulingQueue) -> QueueView:
+def _view_job(unit: QueueUnit) -> JobView:
+    consumer = unit.spec.consumer_ref
+    if consumer is None:
+        return JobView()
+    return JobView(api_version=consumer.api_version, kind=consumer.kind, name=consumer.name)
+
+
+def view_queue(facts: QueueFacts) -> QueueView:
     """Return one queue with its head and the refusal nearest to the front."""
-    head = next(iter(engine.waiting(line.name)), None)
-    refused = min(line.last_refusals(), default=None, key=lambda pair: pair[0])
     return QueueView(
-        name=line.name,
-        policy=line.policy.name,
-        priority=line.queue.spec.priority or 0,
-        quotas=sorted(line.quotas()),
-        pending=engine.units.pending_count(line.name),
-        admitted=engine.units.admitted_count(line.name),
-        head=view_unit(engine, head, 1) if head is not None else None,
-        last_refusal=view_refusal(refused[1]) if refused is not None else None,
+        name=facts.queue.metadata.name,
+        policy=facts.policy,
+        priority=facts.queue.spec.priority or 0,
+        quotas=list(facts.quotas),
+        pending=facts.pending,
+        admitted=facts.admitted,
+        head=view_unit(facts.head) if facts.head is not None else None,
+        last_refusal=view_refusal(facts.refusal) if facts.refusal is not None else None,
     )
 
 
-def view_queues(engine: Engine, *, leader: bool, offset: int, limit: int) -> QueuePage:
-    """Return a page of all queues, by name."""
-    lines = sorted(engine.queues, key=lambda line: line.name)
-    page = [view_queue(engine, line) for line in lines[offset : offset + limit]]
-    return QueuePage(leader=leader, total=len(lines), offset=offset, limit=limit, items=page)
-
-
-def view_line(
-    engine: Engine, name: str, *, leader: bool, offset: int, limit: int
-) -> QueueDetail | None:
-    """Return a queue with a page of its line, or None where there is no such queue."""
-    line = engine.queues.line(name)
-    if line is None:
-        return None
-    page = islice(engine.waiting(name), offset, offset + limit)
-    units = [view_unit(engine, record, offset + n) for n, record in enumerate(page, start=1)]
-    queue = view_queue(engine, line)
-    return QueueDetail(leader=leader, queue=queue, offset=offset, limit=limit, units=units)
-
-
-def view_one_unit(engine: Engine, key: str) -> UnitView | None:
-    """Return one unit with its position, or None where it is unknown."""
-    record = engine.record(key)
-    if record is None:
-        return None
-    position = 0
-    if record.standing is Standing.WAITING and record.info is not None:
-        line = engine.queues.line(record.info.queue)
-        if line is not None:
-            position = line.count_before(record.info.order_key) + 1
-    return view_unit(engine, record, position)
+def view_upstream_unit(facts: UnitFacts) -> UpstreamUnit:
+    """Return one unit as upstream's `/apis/v1/queue` means to show it."""
+    unit = facts.record.unit
+    return UpstreamUnit(
+        namespace=unit.metadata.namespace,
+        name=unit.metadata.name,
+        job=_view_job(unit),
+        priority=unit.spec.priority or 0,
+        position=facts.position,
+    )
 
 
 def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePage:
@@ -275,35 +277,17 @@ def _quota_node(view: QuotaView, children: list[QuotaNode]) -> QuotaNode:
     )
 
 
-def view_upstream_queues(engine: Engine, *, limit: int) -> dict[str, list[dict[str, object]]]:
-    """Return what upstream's `/apis/v1/queue` means to show: each queue's first units."""
-    return {
-        line.name: [
-            {
-                "namespace": record.unit.metadata.namespace,
-                "name": record.unit.metadata.name,
-                "priority": record.unit.spec.priority or 0,
-                "position": position,
-            }
-            for position, record in enumerate(islice(engine.waiting(line.name), limit), start=1)
-        ]
-        for line in sorted(engine.queues, key=lambda line: line.name)
-    }
-
-
-def view_upstream_quotas(
-    engine: Engine, views: Mapping[str, QuotaView]
-) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> UpstreamQuotas:
     """Return what upstream's `/apis/v1/userquota` means to show: use per queue and quota."""
+    uses = {
+        view.name: QuotaUse(
+            min=_quantities(view.min), max=_quantities(view.max), used=_quantities(view.used)
+        )
+        for view in views
+    }
     return {
         line.name: {
-            name: {
-                "min": _quantities(views[name].min),
-                "max": _quantities(views[name].max),
-                "used": _quantities(views[name].used),
-            }
-            for name in sorted({*line.quotas(), line.name})
-            if name in views
+            name: uses[name] for name in sorted({*line.quotas(), line.name}) if name in uses
         }
         for line in sorted(engine.queues, key=lambda line: line.name)
     }

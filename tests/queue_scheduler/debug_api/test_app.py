@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from queue_scheduler.debug_api.access import open_access
-from queue_scheduler.debug_api.app import MAX_PAGE, QUICK_UNITS, DebugApi, build_app
+from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.wiring import read_quota_views
@@ -83,9 +83,20 @@ def test_there_is_nothing_to_write_to(client: httpx.Client) -> None:
         assert client.request(method, "/debug/queues").status_code == 405
 
 
-def test_far_into_a_line_a_copy_is_asked(client: httpx.Client) -> None:
-    answer = client.get(f"/debug/queues/team?offset={QUICK_UNITS}&limit=10").json()
-    assert (answer["offset"], answer["units"]) == (QUICK_UNITS, [])
+def test_lines_under_upstreams_path_are_paged(kit: ShellKit, client: httpx.Client) -> None:
+    for name in ("b", "c", "d"):
+        kit.add_unit(name)
+    kit.add_quota("empty", 1)
+    seen: list[str] = []
+    path = "/apis/v1/queue?limit=3"
+    for want in (3, 1):
+        answer = client.get(path)
+        assert answer.json()["empty"] == []
+        assert len(answer.json()["team"]) == want
+        seen += [unit["name"] for unit in answer.json()["team"]]
+        path = answer.links.get("next", {}).get("url", "")
+    assert seen == ["a", "b", "c", "d"]
+    assert path == ""
 
 
 def test_every_route_stands_behind_the_guard(kit: ShellKit) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from starlette.responses import Response
 
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.engine import Engine
 from queue_scheduler.wiring import read_quota_views
 from shared_api.client.resource_types import ELASTIC_QUOTAS
@@ -26,8 +28,14 @@ def busy(kit: ShellKit) -> ShellKit:
     return kit
 
 
-def test_a_queue_with_counts_head_and_last_refusal(busy: ShellKit) -> None:
-    page = busy.shared.ask(views.view_queues, leader=True, offset=0, limit=10)
+@pytest.fixture
+def api(kit: ShellKit) -> DebugApi:
+    return DebugApi(kit.shared, read_quota_views, lambda: True)
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_queue_with_counts_head_and_last_refusal(api: DebugApi) -> None:
+    page = api.queues()
     (queue,) = page.items
     assert (page.leader, page.total) == (True, 1)
     assert (queue.name, queue.policy, queue.quotas) == ("team", "Priority", ["team"])
@@ -38,9 +46,9 @@ def test_a_queue_with_counts_head_and_last_refusal(busy: ShellKit) -> None:
     assert queue.last_refusal.reason == "OverQuotaMax"
 
 
-def test_a_refusal_has_its_numbers_and_its_words(busy: ShellKit) -> None:
-    unit = busy.shared.ask(views.view_one_unit, "default/big")
-    assert unit is not None
+@pytest.mark.usefixtures("busy")
+def test_a_refusal_has_its_numbers_and_its_words(api: DebugApi) -> None:
+    unit = api.queue_unit("default", "big")
     assert unit.refusal == views.RefusalView(
         reason="OverQuotaMax",
         message="needs more cpu than the max of quota team leaves: "
@@ -61,29 +69,23 @@ def test_a_refusal_has_its_numbers_and_its_words(busy: ShellKit) -> None:
     ("name", "position", "standing"),
     [("big", 1, "waiting"), ("small", 2, "waiting"), ("run", 0, "decided"), ("off", 0, "held")],
 )
+@pytest.mark.usefixtures("busy")
 def test_positions_count_from_one_and_only_in_line(
-    busy: ShellKit, name: str, position: int, standing: str
+    api: DebugApi, name: str, position: int, standing: str
 ) -> None:
-    unit = busy.shared.ask(views.view_one_unit, f"default/{name}")
-    assert unit is not None
+    unit = api.queue_unit("default", name)
     assert (unit.position, unit.standing) == (position, standing)
 
 
-def test_a_page_of_a_line(busy: ShellKit) -> None:
+@pytest.mark.usefixtures("busy")
+def test_a_page_of_a_line(api: DebugApi) -> None:
     def page(offset: int, limit: int) -> list[tuple[str, int]]:
-        detail = busy.shared.ask(views.view_line, "team", leader=True, offset=offset, limit=limit)
-        assert detail is not None
-        return [(unit.name, unit.position) for unit in detail.units]
+        return [(unit.name, unit.position) for unit in api.queue("team", offset, limit).units]
 
     assert page(0, 10) == [("big", 1), ("small", 2)]
     assert page(1, 10) == [("small", 2)]
     assert page(0, 1) == [("big", 1)]
     assert page(5, 10) == []
-
-
-def test_what_nobody_knows_is_none(kit: ShellKit) -> None:
-    assert kit.shared.ask(views.view_line, "x", leader=True, offset=0, limit=1) is None
-    assert kit.shared.ask(views.view_one_unit, "default/x") is None
 
 
 def test_quotas_stand_under_their_parents(busy: ShellKit) -> None:
@@ -113,19 +115,16 @@ def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
     assert sorted(shown) == ["a", "b", "team"]
 
 
-def test_upstreams_paths_have_content(busy: ShellKit) -> None:
-    queues = busy.shared.ask(views.view_upstream_queues, limit=1)
-    assert queues == {
-        "team": [{"namespace": "default", "name": "big", "priority": 5, "position": 1}]
-    }
-    by_name = {view.name: view for view in busy.shared.ask(read_quota_views)}
-    quotas = busy.shared.ask(views.view_upstream_quotas, by_name)
-    assert quotas == {
-        "team": {"team": {"min": {"cpu": "4"}, "max": {"cpu": "4"}, "used": {"cpu": "3"}}}
-    }
+@pytest.mark.usefixtures("busy")
+def test_upstreams_paths_have_content(api: DebugApi) -> None:
+    job = views.JobView(api_version="batch/v1", kind="Job", name="train")
+    big = views.UpstreamUnit(namespace="default", name="big", job=job, priority=5, position=1)
+    assert api.upstream_queues(Response(), limit=1) == {"team": [big]}
+    cpu = views.QuotaUse(min={"cpu": "4"}, max={"cpu": "4"}, used={"cpu": "3"})
+    assert api.upstream_quotas() == {"team": {"team": cpu}}
 
 
-def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit) -> None:
+def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: DebugApi) -> None:
     gone = busy.client.get(ELASTIC_QUOTAS, "default", "team")
     busy.shared.tell(Engine.on_quota_gone, gone)
-    assert busy.shared.ask(views.view_upstream_quotas, {}) == {"team": {}}
+    assert api.upstream_quotas() == {"team": {}}

@@ -1,0 +1,157 @@
+"""What is read under the engine's lock is little at a time, however much is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from queue_scheduler.debug_api.access import open_access
+from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
+from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
+from queue_scheduler.engine import Engine
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_record import UnitRecord
+from queue_scheduler.wiring import read_quota_views
+from shared_api.quantity import format_amount
+from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
+from tests.queue_scheduler.served_app import served
+from tests.queue_scheduler.shell_kit import ShellKit
+
+QUEUES = 7
+UNITS = 3 * BATCH + 1
+
+
+class SpiedEngine(SharedEngine):
+    """Knows the keys of the records that were touched in each hold of its lock."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, lambda _: None)
+        self.is_held = False
+        self.holds: list[set[str]] = []
+        engine.units.records = SpiedRecords(self, engine.units.records)
+
+    def ask(self, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with self._held():
+            return super().ask(question, *args, **kwargs)
+
+    def fork(self) -> Engine:
+        with self._held():
+            return super().fork()
+
+    def touch(self, key: str) -> None:
+        """A record is looked up; forks are looked at without the lock."""
+        if self.is_held:
+            self.holds[-1].add(key)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        self.is_held = True
+        self.holds.append(set())
+        yield
+        self.is_held = False
+
+
+class SpiedRecords(dict[str, UnitRecord]):
+    """Records that tell when they are touched."""
+
+    def __init__(self, spy: SpiedEngine, records: dict[str, UnitRecord]) -> None:
+        super().__init__(records)
+        self._spy = spy
+
+    def __getitem__(self, key: str) -> UnitRecord:
+        self._spy.touch(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._spy.touch(key)
+        return super().get(key, default)
+
+
+@pytest.fixture
+def crowd(kit: ShellKit) -> ShellKit:
+    """Queues `q0`, `q1` ...; all but two units of each in several classes of its line."""
+    for number in range(QUEUES):
+        name = f"q{number}"
+        kit.shared.tell(Engine.on_quota, elastic_quota(name, max={"cpu": 1}, min={"cpu": 1}))
+        kit.shared.tell(Engine.on_queue, queue(name))
+        for unit in range(UNITS):
+            meta = {"uid": f"{name}-{unit}", "resourceVersion": "5"}
+            body: Any = {"requests": {"cpu": 1 + unit % 3}, "active": unit != 1, "metadata": meta}
+            kit.shared.tell(Engine.on_queue_unit, queue_unit(f"{name}-u{unit}", quota=name, **body))
+        kit.dequeue(name)
+        kit.decide(name)
+    return kit
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/debug/queues?limit={MAX_PAGE}",
+        f"/debug/queues/q3?limit={MAX_PAGE}",
+        f"/debug/queues/q3?offset={2 * BATCH}",
+        "/debug/queueunits/default/q3-u7",
+        "/debug/quotas",
+        f"/apis/v1/queue?limit={MAX_PAGE}",
+        "/apis/v1/userquota",
+    ],
+)
+def test_a_hold_of_the_lock_reads_a_batch_at_most(
+    crowd: ShellKit, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    spy = SpiedEngine(crowd.engine)
+    formatted_under_lock: list[bool] = []
+
+    def spied_format(resource: str, amount: int) -> str:
+        formatted_under_lock.append(spy.is_held)
+        return format_amount(resource, amount)
+
+    monkeypatch.setattr("queue_scheduler.debug_api.views.format_amount", spied_format)
+    api = DebugApi(spy, read_quota_views, lambda: True)
+    with served(build_app(api, open_access, (), "0")) as client:
+        assert client.get(path).status_code == 200
+    assert spy.holds
+    assert max(map(len, spy.holds)) <= BATCH
+    assert not any(formatted_under_lock)
+
+
+def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> None:
+    page = Snapshots(crowd.shared).page("q3", 0, MAX_PAGE)
+    assert [unit.position for unit in page.units] == list(range(1, UNITS - 1))
+    assert [unit.record for unit in page.units] == list(crowd.engine.waiting("q3"))
+    assert not page.has_more
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "want"),
+    [
+        pytest.param(0, UNITS - 2, False, id="all of it"),
+        pytest.param(0, UNITS - 3, True, id="all but one"),
+        pytest.param(UNITS - 3, 1, False, id="the last"),
+        pytest.param(UNITS, 1, False, id="behind the end"),
+    ],
+)
+def test_a_page_knows_whether_the_line_goes_on(
+    crowd: ShellKit, offset: int, limit: int, want: bool
+) -> None:
+    assert Snapshots(crowd.shared).page("q3", offset, limit).has_more is want
+
+
+def test_who_left_while_the_line_was_copied_is_left_out(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = [kit.add_unit(name) for name in ("a", "b", "c")]
+    ask = kit.shared.ask
+
+    def ask_late(question: Any, *args: Any) -> Any:
+        answer = ask(question, *args)
+        if len(kit.engine.units.records) == len(units):
+            kit.dequeue()
+            kit.shared.tell(Engine.on_queue_unit_gone, units[1])
+        return answer
+
+    monkeypatch.setattr(kit.shared, "ask", ask_late)
+    page = Snapshots(kit.shared).page("team", 0, 10)
+    assert [(unit.record.key, unit.position) for unit in page.units] == [("default/c", 3)]
