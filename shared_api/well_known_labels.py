@@ -61,6 +61,7 @@ CREATED_BY_KOORD_QUEUE: Final = "create-by-koordqueue"
 """Label "true" on the queues that the scheduler made for a quota; only those are deleted."""
 AVAILABLE_QUOTA: Final = (PREFIX + "available-quota-in-queue", PREFIX + "available-quota")
 """Annotations on queues: comma list, or "*", of the quotas whose units the queue takes."""
+ALL_QUOTAS: Final = "*"
 WAIT_FOR_PODS_RUNNING: Final = PREFIX + "wait-for-pods-running"
 ENABLE_PREEMPTION: Final = PREFIX + "enable-queueunit-preemption"
 MAX_DEPTH: Final = PREFIX + "max-depth"
@@ -138,3 +139,12 @@ def read_quota_name(labels: Mapping[str, str]) -> str:
 def read_queue_name(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
     """Return the queue that a job or unit names itself, by label or annotation, or ""."""
     return read_annotation(labels, QUEUE_NAME) or read_annotation(annotations, QUEUE_NAME) or ""
+
+
+def read_available_quotas(annotations: Mapping[str, str]) -> frozenset[str]:
+    """Return the quotas that a queue's annotations list, "*" for all; empty where none does."""
+    for key in AVAILABLE_QUOTA:
+        listed = read_annotation(annotations, key)
+        if listed is not None:
+            return frozenset(name.strip() for name in listed.split(",")) - {""}
+    return frozenset()

@@ -21,9 +21,7 @@ from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.router_group import Guard
-from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.engine import Engine
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.shared_engine import SharedEngine
 
 MAX_PAGE: Final = 1000
@@ -34,7 +32,6 @@ Offset = Annotated[int, Query(ge=0, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 
 AnswerT = TypeVar("AnswerT")
-QuotaViews = Callable[[Engine], Iterable[QuotaView]]
 
 
 class DebugApi:
@@ -42,16 +39,16 @@ class DebugApi:
 
     Args:
         shared: The engine.
-        quota_views: Reads the quotas of an engine.
+        quotas: Reads the engine's quotas.
         is_leader: Whether this replica decides.
     """
 
     def __init__(
-        self, shared: SharedEngine, quota_views: QuotaViews, is_leader: Callable[[], bool]
+        self, shared: SharedEngine, quotas: QuotaReaders, is_leader: Callable[[], bool]
     ) -> None:
         self._shared = shared
-        self._snapshots = Snapshots(shared)
-        self._quota_views = quota_views
+        self._snapshots = Snapshots(shared, quotas)
+        self._quotas = quotas
         self._is_leader = is_leader
 
     def queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> views.QueuePage:
@@ -70,7 +67,7 @@ class DebugApi:
         self, name: str, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> views.QueueDetail:
         """One queue and a page of its line, in the order in which units are offered."""
-        facts = next(self._snapshots.queues([name]), None)
+        facts = next(iter(self._snapshots.queues([name])), None)
         page = self._snapshots.page(name, offset, limit)
         return views.QueueDetail(
             leader=self._is_leader(),
@@ -87,7 +84,7 @@ class DebugApi:
 
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
-        quotas = self._quota_views(self._shared.fork())
+        quotas = self._quotas.views(self._shared.fork())
         return views.view_quota_tree(quotas, leader=self._is_leader())
 
     def upstream_queues(
@@ -110,7 +107,7 @@ class DebugApi:
     def upstream_quotas(self) -> views.UpstreamQuotas:
         """Use per queue and quota, under upstream's path."""
         engine = self._shared.fork()
-        return views.view_upstream_quotas(engine, self._quota_views(engine))
+        return views.view_upstream_quotas(engine, self._quotas.views(engine))
 
 
 def build_app(

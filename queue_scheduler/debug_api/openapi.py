@@ -12,6 +12,7 @@ import msgspec
 
 from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.shared_engine import SharedEngine
@@ -23,7 +24,8 @@ CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
 def build_contract() -> bytes:
     """Return the document, indented, as it is checked in."""
     shared = SharedEngine(Engine(PluginRunner([]), ()), lambda _: None)
-    api = DebugApi(shared, lambda _: (), lambda: False)
+    quotas = QuotaReaders(lambda _: (), lambda _: ())
+    api = DebugApi(shared, quotas, lambda: False)
     document = build_app(api, open_access, (), VERSION).openapi()
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 

@@ -1,26 +1,30 @@
 """What the debug API copies out of the engine, so that answers are built without its lock.
 
 A hold of the lock copies the facts of one queue, or of one batch of units: some microseconds.
-What is copied is immutable and shared, a line is copied by its pointers. So an answer is no
-picture of one moment: a unit that left the line while it was copied is left out.
+What is copied is immutable and shared; a line, or all units, are copied by their pointers (10 ns
+each). So an answer is no picture of one moment: a unit that left the line while it was copied is
+left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from queue_scheduler.bookings import Charge
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing, UnitRecord
 from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import read_available_quotas
 
 BATCH: Final = 50
 """Units that are read in one hold of the lock: about 2 us each."""
@@ -35,13 +39,25 @@ class UnitFacts(msgspec.Struct, frozen=True):
     charge: Charge | None
 
 
+class QuotaReaders(NamedTuple):
+    """Reads the quotas of an engine; which plugin keeps them, and in what, is for others to know.
+
+    Attributes:
+        names: Their names; cheap enough for the engine's lock.
+        views: Their numbers; for a fork.
+    """
+
+    names: Callable[[Engine], Iterable[str]]
+    views: Callable[[Engine], Iterable[QuotaView]]
+
+
 class QueueFacts(msgspec.Struct, frozen=True):
     """One queue.
 
     Attributes:
         queue: Its object.
         policy: The policy in force.
-        quotas: The quotas that concern it, sorted.
+        quotas: See `find_quotas`.
         pending: Units that wait or are held.
         admitted: Units that occupy quota.
         head: The first in line.
@@ -50,7 +66,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
 
     queue: Queue
     policy: str
-    quotas: tuple[str, ...]
+    quotas: list[str]
     pending: int
     admitted: int
     head: UnitFacts | None
@@ -69,21 +85,29 @@ class Snapshots:
 
     Args:
         shared: The engine.
+        quotas: Reads its quotas.
     """
 
-    def __init__(self, shared: SharedEngine) -> None:
+    def __init__(self, shared: SharedEngine, quotas: QuotaReaders) -> None:
         self._shared = shared
+        self._quotas = quotas
 
     def queue_names(self) -> list[str]:
         """Return the names of all queues, sorted."""
         return sorted(self._shared.ask(_queue_names))
 
-    def queues(self, names: Iterable[str]) -> Iterator[QueueFacts]:
-        """Iterate over queues of these names, in their order; without those that are gone."""
-        for name in names:
-            facts = self._shared.ask(_read_queue, name)
-            if facts is not None:
-                yield facts
+    def queues(self, names: Iterable[str]) -> list[QueueFacts]:
+        """Return the queues of these names, in their order; without those that are gone."""
+        read = (self._shared.ask(_read_queue, name) for name in names)
+        found = [facts for facts in read if facts is not None]
+        known = frozenset(self._shared.ask(self._quotas.names))
+        booked: Mapping[str, set[str]] = {}
+        if any(facts.admitted for facts in found):
+            booked = find_booked_quotas(self._shared.ask(_copy_records))
+        return [
+            replace(facts, quotas=find_quotas(facts.queue, facts.quotas, booked, known))
+            for facts in found
+        ]
 
     def page(self, name: str, offset: int, limit: int) -> LinePage:
         """Return a page of a queue's line; empty where there is no such queue."""
@@ -91,27 +115,56 @@ class Snapshots:
         if line is None:
             return LinePage((), has_more=False)
         keys = map(unit_key, islice(line.in_order(), offset, offset + limit))
-        positions = {key: offset + n for n, key in enumerate(keys, start=1)}
-        units = (
-            msgspec.structs.replace(unit, position=positions[unit.record.key])
-            for unit in self._units(positions)
-            if _waits_in(unit.record, name)
-        )
-        return LinePage(tuple(units), has_more=line.length > offset + limit)
+        units = self._units(zip(keys, count(offset + 1)))
+        waiting = tuple(unit for unit in units if _waits_in(unit.record, name))
+        return LinePage(waiting, has_more=line.length > offset + limit)
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None where it is unknown."""
         return self._shared.ask(_read_unit_in_line, key)
 
-    def _units(self, keys: Iterable[str]) -> Iterator[UnitFacts]:
-        """Read units lazily, one batch at a time; without positions and those that are gone."""
-        rest = iter(keys)
+    def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
+        """Read units, given by key and position, lazily in batches; without those that are gone."""
+        rest = iter(places)
         while batch := tuple(islice(rest, BATCH)):
             yield from self._shared.ask(_read_units, batch)
 
 
+def find_quotas(
+    queue: Queue, waiting: Iterable[str], booked: Mapping[str, set[str]], known: Container[str]
+) -> list[str]:
+    """Return the quotas that concern a queue, sorted.
+
+    That is the one that it is named like, if it exists, those that its annotation lists ("*" for
+    all), and those of the units that wait in it or came through it and occupy quota.
+
+    Args:
+        queue: The queue.
+        waiting: Quotas of the units in its line.
+        booked: Quotas of the units that occupy quota, by queue.
+        known: The quotas that exist.
+    """
+    name = queue.metadata.name
+    named = {name} if name in known else set[str]()
+    listed = read_available_quotas(queue.metadata.annotations)
+    return sorted(named | listed | {*waiting} | booked.get(name, set()))
+
+
+def find_booked_quotas(records: Iterable[UnitRecord]) -> dict[str, set[str]]:
+    """Return the quotas of the units that occupy quota, by the queue that they came through."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        if record.info is not None and record.occupies:
+            found.setdefault(record.info.queue, set()).add(record.info.quota)
+    return found
+
+
 def _queue_names(engine: Engine) -> list[str]:
     return [line.name for line in engine.queues]
+
+
+def _copy_records(engine: Engine) -> tuple[UnitRecord, ...]:
+    return tuple(engine.units.records.values())
 
 
 def _copy_line(engine: Engine, name: str) -> SchedulingQueue | None:
@@ -123,7 +176,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     line = engine.queues.line(name)
     if line is None:
         return None
-    quotas = tuple(line.quotas())
+    quotas = list(line.quotas())
     # By quota: merging the line's classes costs more the more of them there are.
     firsts = [first for quota in quotas if (first := line.first_of(quota)) is not None]
     head = _read_unit(engine, unit_key(min(firsts)), 1) if firsts else None
@@ -131,7 +184,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     return QueueFacts(
         queue=line.queue,
         policy=line.policy.name,
-        quotas=tuple(sorted(quotas)),
+        quotas=quotas,
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted_count(name),
         head=head,
@@ -139,8 +192,8 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     )
 
 
-def _read_units(engine: Engine, keys: Sequence[str]) -> list[UnitFacts]:
-    found = (_read_unit(engine, key, 0) for key in keys)
+def _read_units(engine: Engine, places: Sequence[tuple[str, int]]) -> list[UnitFacts]:
+    found = (_read_unit(engine, key, position) for key, position in places)
     return [unit for unit in found if unit is not None]
 
 

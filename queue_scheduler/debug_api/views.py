@@ -10,14 +10,21 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
-from queue_scheduler.debug_api.snapshots import QueueFacts, UnitFacts
+from queue_scheduler.debug_api.snapshots import (
+    QueueFacts,
+    UnitFacts,
+    find_booked_quotas,
+    find_quotas,
+)
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import full_message
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import ALL_QUOTAS
 
 
 def _camel(name: str) -> str:
@@ -73,7 +80,11 @@ class UnitView(View):
 
 
 class QueueView(View):
-    """One queue."""
+    """One queue.
+
+    `quotas` are the one that it is named like, those that its annotation lists ("*" for all), and
+    those of its waiting and admitted units.
+    """
 
     name: str
     policy: str
@@ -214,7 +225,7 @@ def view_queue(facts: QueueFacts) -> QueueView:
         name=facts.queue.metadata.name,
         policy=facts.policy,
         priority=facts.queue.spec.priority or 0,
-        quotas=list(facts.quotas),
+        quotas=facts.quotas,
         pending=facts.pending,
         admitted=facts.admitted,
         head=view_unit(facts.head) if facts.head is not None else None,
@@ -285,12 +296,14 @@ def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> Upstream
         )
         for view in views
     }
-    return {
-        line.name: {
-            name: uses[name] for name in sorted({*line.quotas(), line.name}) if name in uses
-        }
-        for line in sorted(engine.queues, key=lambda line: line.name)
-    }
+    booked = find_booked_quotas(engine.units.records.values())
+
+    def uses_of(line: SchedulingQueue) -> dict[str, QuotaUse]:
+        names = find_quotas(line.queue, line.quotas(), booked, uses)
+        # What a queue of all quotas takes is in `uses` already, sorted.
+        return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
+
+    return {line.name: uses_of(line) for line in sorted(engine.queues, key=lambda line: line.name)}
 
 
 def _quantities(amounts: Amounts) -> dict[str, str]:

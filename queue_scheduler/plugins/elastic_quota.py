@@ -42,9 +42,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quota_names import read_namespaces
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import (
-    AVAILABLE_QUOTA,
+    ALL_QUOTAS,
     PREEMPTIBLE,
-    read_annotation,
+    read_available_quotas,
     read_queue_name,
     read_quota_name,
 )
@@ -257,8 +257,8 @@ class ElasticQuotaPlugin:
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
         """Return why none of the queue's quotas can admit anything."""
-        name, listed = queue.metadata.name, _listed_quotas(queue)
-        quotas = self._known if "*" in listed else self._known & {name, *listed}
+        name, listed = queue.metadata.name, read_available_quotas(queue.metadata.annotations)
+        quotas = self._known if ALL_QUOTAS in listed else self._known & {name, *listed}
         if not quotas:
             return Refusal(reason=Reason.NO_QUOTA, quota=name)
         if any(self.books.chain(quota) for quota in quotas):
@@ -296,17 +296,7 @@ class ElasticQuotaPlugin:
 
 
 def _takes_quota(queue: Queue, quota: str) -> bool:
-    listed = _listed_quotas(queue)
-    return "*" in listed or quota in listed
-
-
-def _listed_quotas(queue: Queue) -> frozenset[str]:
-    """Return the quotas that the queue's annotation lists; `*` stands for all."""
-    for key in AVAILABLE_QUOTA:
-        listed = read_annotation(queue.metadata.annotations, key)
-        if listed is not None:
-            return frozenset(name.strip() for name in listed.split(","))
-    return frozenset()
+    return not {ALL_QUOTAS, quota}.isdisjoint(read_available_quotas(queue.metadata.annotations))
 
 
 def _demand(info: QueueUnitInfo) -> Demand:

@@ -10,7 +10,7 @@ from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.wiring import read_quota_views
+from queue_scheduler.wiring import read_quota_names, read_quota_views
 from shared_api.program_flags import ConfigurationError
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import queue_body
@@ -190,3 +190,4 @@ def test_an_unknown_plugin_is_refused_at_start(world: SchedulerWorld) -> None:
 
 def test_without_the_quota_plugin_there_are_no_quotas_to_show() -> None:
     assert read_quota_views(Engine(PluginRunner([]), BUILT_IN_POLICIES)) == []
+    assert read_quota_names(Engine(PluginRunner([]), BUILT_IN_POLICIES)) == ()

@@ -17,7 +17,7 @@ from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.router_group import Guard
-from queue_scheduler.wiring import read_quota_views
+from queue_scheduler.wiring import QUOTA_READERS
 from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -33,7 +33,7 @@ PATHS = (
 
 
 def build(kit: ShellKit, access: Guard = open_access, routes: tuple[Route, ...] = ()) -> Any:
-    api = DebugApi(kit.shared, read_quota_views, lambda: True)
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
     return build_app(api, access, routes, "0.0.0")
 
 

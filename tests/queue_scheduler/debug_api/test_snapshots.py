@@ -14,7 +14,7 @@ from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import UnitRecord
-from queue_scheduler.wiring import read_quota_views
+from queue_scheduler.wiring import QUOTA_READERS
 from shared_api.quantity import format_amount
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
 from tests.queue_scheduler.served_app import served
@@ -109,7 +109,7 @@ def test_a_hold_of_the_lock_reads_a_batch_at_most(
         return format_amount(resource, amount)
 
     monkeypatch.setattr("queue_scheduler.debug_api.views.format_amount", spied_format)
-    api = DebugApi(spy, read_quota_views, lambda: True)
+    api = DebugApi(spy, QUOTA_READERS, lambda: True)
     with served(build_app(api, open_access, (), "0")) as client:
         assert client.get(path).status_code == 200
     assert spy.holds
@@ -118,7 +118,7 @@ def test_a_hold_of_the_lock_reads_a_batch_at_most(
 
 
 def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> None:
-    page = Snapshots(crowd.shared).page("q3", 0, MAX_PAGE)
+    page = Snapshots(crowd.shared, QUOTA_READERS).page("q3", 0, MAX_PAGE)
     assert [unit.position for unit in page.units] == list(range(1, UNITS - 1))
     assert [unit.record for unit in page.units] == list(crowd.engine.waiting("q3"))
     assert not page.has_more
@@ -136,7 +136,7 @@ def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> 
 def test_a_page_knows_whether_the_line_goes_on(
     crowd: ShellKit, offset: int, limit: int, want: bool
 ) -> None:
-    assert Snapshots(crowd.shared).page("q3", offset, limit).has_more is want
+    assert Snapshots(crowd.shared, QUOTA_READERS).page("q3", offset, limit).has_more is want
 
 
 def test_who_left_while_the_line_was_copied_is_left_out(
@@ -153,5 +153,5 @@ def test_who_left_while_the_line_was_copied_is_left_out(
         return answer
 
     monkeypatch.setattr(kit.shared, "ask", ask_late)
-    page = Snapshots(kit.shared).page("team", 0, 10)
+    page = Snapshots(kit.shared, QUOTA_READERS).page("team", 0, 10)
     assert [(unit.record.key, unit.position) for unit in page.units] == [("default/c", 3)]

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.engine import Engine
-from queue_scheduler.wiring import read_quota_views
+from queue_scheduler.wiring import QUOTA_READERS, read_quota_views
 from shared_api.client.resource_types import ELASTIC_QUOTAS
-from shared_api.testing.object_builders import consumer_ref, job_body
+from shared_api.testing.object_builders import consumer_ref, elastic_quota, job_body, queue
 from tests.queue_scheduler.shell_kit import ShellKit
 
 
@@ -30,7 +30,7 @@ def busy(kit: ShellKit) -> ShellKit:
 
 @pytest.fixture
 def api(kit: ShellKit) -> DebugApi:
-    return DebugApi(kit.shared, read_quota_views, lambda: True)
+    return DebugApi(kit.shared, QUOTA_READERS, lambda: True)
 
 
 @pytest.mark.usefixtures("busy")
@@ -128,3 +128,44 @@ def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: Debug
     gone = busy.client.get(ELASTIC_QUOTAS, "default", "team")
     busy.shared.tell(Engine.on_quota_gone, gone)
     assert api.upstream_quotas() == {"team": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "want", "uses"),
+    [
+        pytest.param("other", None, ["other"], ["other"], id="idle, named like a quota"),
+        pytest.param("mixed", None, [], [], id="idle, named like none"),
+        pytest.param("mixed", "team, other,", ["other", "team"], ["other", "team"], id="listed"),
+        pytest.param("mixed", "other,lost", ["lost", "other"], ["other"], id="listed and missing"),
+        pytest.param("mixed", "*", ["*"], ["other", "team"], id="all"),
+        pytest.param("other", "team", ["other", "team"], ["other", "team"], id="both"),
+    ],
+)
+def test_a_queue_shows_the_quotas_that_it_takes(
+    kit: ShellKit, api: DebugApi, name: str, listed: str | None, want: list[str], uses: list[str]
+) -> None:
+    kit.shared.tell(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
+    annotations = {} if listed is None else {"koord-queue/available-quota-in-queue": listed}
+    kit.add_queue(name, metadata={"annotations": annotations})
+    assert api.queue(name).queue.quotas == want
+    assert {queue.name: queue.quotas for queue in api.queues().items}[name] == want
+    assert list(api.upstream_quotas()[name]) == uses
+
+
+def test_a_queue_shows_the_quotas_of_its_units(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_quota("other", 2)
+    kit.add_queue("mixed", metadata={"annotations": {"koord-queue/available-quota": "*"}})
+    kit.add_unit("a", queue="mixed")
+    assert api.queue("mixed").queue.quotas == ["*", "team"]
+    kit.dequeue("mixed")
+    kit.add_unit("b", "other", queue="mixed")
+    assert api.queue("mixed").queue.quotas == ["*", "other", "team"]
+
+
+def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_queue("mixed", metadata={"annotations": {"koord-queue/available-quota": "team"}})
+    kit.add_unit("a", queue="mixed")
+    kit.dequeue("mixed")
+    kit.shared.tell(Engine.on_queue, queue("mixed"))
+    assert api.queue("mixed").queue.quotas == ["team"]
+    assert list(api.upstream_quotas()["mixed"]) == ["team"]
