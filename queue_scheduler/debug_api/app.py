@@ -3,7 +3,7 @@
 | path | answer |
 |---|---|
 | /debug/queues | all queues: policy, quotas, counts, head, last refusal |
-| /debug/queues/{name} | one queue, its units in order with the reason each waits |
+| /debug/queues/{name} | one queue, its units in order and the held ones, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/quotas | the quota trees: min, max, runtime, used, booked, demand |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Annotated, Final, TypeVar
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
@@ -66,15 +67,18 @@ class DebugApi:
     def queue(
         self, name: str, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> views.QueueDetail:
-        """One queue and a page of its line, in the order in which units are offered."""
-        facts = next(iter(self._snapshots.queues([name])), None)
+        """One queue and a page of its units: its line in order, behind it those that are held."""
+        found = next(iter(self._snapshots.queues([name])), None)
+        queue = _found(found, f"queue {name!r} is unknown")
         page = self._snapshots.page(name, offset, limit)
+        first, last = (max(0, bound - page.length) for bound in (offset, offset + limit))
+        held = islice(self._snapshots.held(queue), first, last)
         return views.QueueDetail(
             leader=self._is_leader(),
-            queue=views.view_queue(_found(facts, f"queue {name!r} is unknown")),
+            queue=views.view_queue(queue),
             offset=offset,
             limit=limit,
-            units=[views.view_unit(unit) for unit in page.units],
+            units=[views.view_unit(unit) for unit in (*page.units, *held)],
         )
 
     def queue_unit(self, namespace: str, name: str) -> views.UnitView:

@@ -61,7 +61,8 @@ class QueueFacts(msgspec.Struct, frozen=True):
         pending: Units that wait or are held.
         admitted: Units that occupy quota.
         head: The first in line.
-        refusal: Of the refused unit nearest to the front.
+        refusal: Of the refused unit nearest to the front; where there is none, of a held unit.
+        held: Keys of the units that stay out of line until something about the queue changes.
     """
 
     queue: Queue
@@ -71,12 +72,14 @@ class QueueFacts(msgspec.Struct, frozen=True):
     admitted: int
     head: UnitFacts | None
     refusal: Refusal | None
+    held: tuple[str, ...]
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Some units of a queue, in order, and whether there are more behind them."""
+    """Some units of a line, in order; how long it is, and whether it goes on behind them."""
 
     units: tuple[UnitFacts, ...]
+    length: int
     has_more: bool
 
 
@@ -105,19 +108,32 @@ class Snapshots:
         if any(facts.admitted for facts in found):
             booked = find_booked_quotas(self._shared.ask(_copy_records))
         return [
-            replace(facts, quotas=find_quotas(facts.queue, facts.quotas, booked, known))
+            replace(
+                facts,
+                quotas=find_quotas(facts.queue, facts.quotas, booked, known),
+                refusal=facts.refusal or self._refusal_of_held(facts),
+            )
             for facts in found
         ]
+
+    def held(self, facts: QueueFacts) -> Iterator[UnitFacts]:
+        """Iterate lazily over the held units of a queue, by key."""
+        units = self._units((key, 0) for key in sorted(facts.held))
+        return (unit for unit in units if unit.record.standing is Standing.HELD)
+
+    def _refusal_of_held(self, facts: QueueFacts) -> Refusal | None:
+        first = next(self.held(facts), None)
+        return first.refusal if first is not None else None
 
     def page(self, name: str, offset: int, limit: int) -> LinePage:
         """Return a page of a queue's line; empty where there is no such queue."""
         line = self._shared.ask(_copy_line, name)
         if line is None:
-            return LinePage((), has_more=False)
+            return LinePage((), 0, has_more=False)
         keys = map(unit_key, islice(line.in_order(), offset, offset + limit))
         units = self._units(zip(keys, count(offset + 1)))
         waiting = tuple(unit for unit in units if _waits_in(unit.record, name))
-        return LinePage(waiting, has_more=line.length > offset + limit)
+        return LinePage(waiting, line.length, has_more=line.length > offset + limit)
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None where it is unknown."""
@@ -189,6 +205,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
         admitted=engine.units.admitted_count(name),
         head=head,
         refusal=refused[1] if refused is not None else None,
+        held=engine.units.held_for(f"queue/{name}"),
     )
 
 

@@ -83,7 +83,8 @@ class QueueView(View):
     """One queue.
 
     `quotas` are the one that it is named like, those that its annotation lists ("*" for all), and
-    those of its waiting and admitted units.
+    those of its waiting and admitted units. `last_refusal` is that of the refused unit nearest to
+    the front; where none in line is refused, that of a held unit.
     """
 
     name: str
@@ -107,7 +108,11 @@ class QueuePage(View):
 
 
 class QueueDetail(View):
-    """One queue with a page of its line."""
+    """One queue with a page of its units.
+
+    First those in line, in order, then those that are held (position 0), by name: what something
+    about them keeps out of line, and what names the queue and is not taken by it.
+    """
 
     leader: bool
     queue: QueueView

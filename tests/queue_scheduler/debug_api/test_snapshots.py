@@ -21,7 +21,8 @@ from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
 
 QUEUES = 7
-UNITS = 3 * BATCH + 1
+WAITING = 2 * BATCH + 1
+UNITS = 2 * WAITING + 1
 
 
 class SpiedEngine(SharedEngine):
@@ -72,15 +73,22 @@ class SpiedRecords(dict[str, UnitRecord]):
 
 @pytest.fixture
 def crowd(kit: ShellKit) -> ShellKit:
-    """Queues `q0`, `q1` ...; all but two units of each in several classes of its line."""
+    """Queues `q0`, `q1` ...: a unit admitted, half of the others in line, half held."""
     for number in range(QUEUES):
         name = f"q{number}"
         kit.shared.tell(Engine.on_quota, elastic_quota(name, max={"cpu": 1}, min={"cpu": 1}))
         kit.shared.tell(Engine.on_queue, queue(name))
         for unit in range(UNITS):
             meta = {"uid": f"{name}-{unit}", "resourceVersion": "5"}
-            body: Any = {"requests": {"cpu": 1 + unit % 3}, "active": unit != 1, "metadata": meta}
-            kit.shared.tell(Engine.on_queue_unit, queue_unit(f"{name}-u{unit}", quota=name, **body))
+            cpu, is_active = 1 + unit % 6, unit % 2 == 0
+            found = queue_unit(
+                f"{name}-u{unit}",
+                quota=name,
+                requests={"cpu": cpu},
+                metadata=meta,
+                active=is_active,
+            )
+            kit.shared.tell(Engine.on_queue_unit, found)
         kit.dequeue(name)
         kit.decide(name)
     return kit
@@ -91,8 +99,8 @@ def crowd(kit: ShellKit) -> ShellKit:
     [
         f"/debug/queues?limit={MAX_PAGE}",
         f"/debug/queues/q3?limit={MAX_PAGE}",
-        f"/debug/queues/q3?offset={2 * BATCH}",
-        "/debug/queueunits/default/q3-u7",
+        f"/debug/queues/q3?offset={WAITING - 1}",
+        "/debug/queueunits/default/q3-u8",
         "/debug/quotas",
         f"/apis/v1/queue?limit={MAX_PAGE}",
         "/apis/v1/userquota",
@@ -119,7 +127,7 @@ def test_a_hold_of_the_lock_reads_a_batch_at_most(
 
 def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> None:
     page = Snapshots(crowd.shared, QUOTA_READERS).page("q3", 0, MAX_PAGE)
-    assert [unit.position for unit in page.units] == list(range(1, UNITS - 1))
+    assert [unit.position for unit in page.units] == list(range(1, WAITING + 1))
     assert [unit.record for unit in page.units] == list(crowd.engine.waiting("q3"))
     assert not page.has_more
 
@@ -127,10 +135,10 @@ def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> 
 @pytest.mark.parametrize(
     ("offset", "limit", "want"),
     [
-        pytest.param(0, UNITS - 2, False, id="all of it"),
-        pytest.param(0, UNITS - 3, True, id="all but one"),
-        pytest.param(UNITS - 3, 1, False, id="the last"),
-        pytest.param(UNITS, 1, False, id="behind the end"),
+        pytest.param(0, WAITING, False, id="all of it"),
+        pytest.param(0, WAITING - 1, True, id="all but one"),
+        pytest.param(WAITING - 1, 1, False, id="the last"),
+        pytest.param(WAITING, 1, False, id="behind the end"),
     ],
 )
 def test_a_page_knows_whether_the_line_goes_on(

@@ -82,8 +82,8 @@ def test_a_page_of_a_line(api: DebugApi) -> None:
     def page(offset: int, limit: int) -> list[tuple[str, int]]:
         return [(unit.name, unit.position) for unit in api.queue("team", offset, limit).units]
 
-    assert page(0, 10) == [("big", 1), ("small", 2)]
-    assert page(1, 10) == [("small", 2)]
+    assert page(0, 2) == [("big", 1), ("small", 2)]
+    assert page(1, 1) == [("small", 2)]
     assert page(0, 1) == [("big", 1)]
     assert page(5, 10) == []
 
@@ -169,3 +169,69 @@ def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: DebugApi
     kit.shared.tell(Engine.on_queue, queue("mixed"))
     assert api.queue("mixed").queue.quotas == ["team"]
     assert list(api.upstream_quotas()["mixed"]) == ["team"]
+
+
+@pytest.fixture
+def held(kit: ShellKit) -> ShellKit:
+    """Units that can not stand in the line of `team`, one that does, and one that is booked."""
+    kit.add_unit("run", cpu=2)
+    kit.dequeue()
+    kit.add_unit("waits")
+    kit.add_unit("bad", podSet=None)
+    kit.add_unit("stranger", "other", queue="team")
+    kit.add_quota("other", 1)
+    kit.add_unit("off", active=False)
+    return kit
+
+
+@pytest.mark.usefixtures("held")
+def test_held_units_stand_behind_the_line(api: DebugApi) -> None:
+    units = api.queue("team").units
+    shown = [(unit.name, unit.position, unit.refusal and unit.refusal.reason) for unit in units]
+    assert shown == [
+        ("waits", 1, "Pending"),
+        ("bad", 0, "InvalidDemand"),
+        ("off", 0, "Inactive"),
+        ("stranger", 0, "QuotaNotInQueue"),
+    ]
+    assert all(unit.refusal is not None and unit.refusal.message for unit in units)
+
+
+@pytest.mark.usefixtures("held")
+def test_pages_go_on_from_the_line_into_the_held_units(api: DebugApi) -> None:
+    def page(offset: int, limit: int) -> list[str]:
+        return [unit.name for unit in api.queue("team", offset, limit).units]
+
+    assert page(0, 1) == ["waits"]
+    assert page(0, 2) == ["waits", "bad"]
+    assert page(1, 1) == ["bad"]
+    assert page(2, 10) == ["off", "stranger"]
+    assert page(4, 10) == []
+
+
+def test_the_last_refusal_is_that_of_a_held_unit_where_none_in_line_has_one(
+    kit: ShellKit, api: DebugApi
+) -> None:
+    def reasons() -> set[str]:
+        queues = (api.queue("team").queue, *api.queues().items)
+        return {queue.last_refusal.reason if queue.last_refusal else "" for queue in queues}
+
+    assert reasons() == {""}
+    kit.add_unit("bad", podSet=None)
+    assert reasons() == {"InvalidDemand"}
+    kit.add_unit("big", cpu=9)
+    assert reasons() == {"InvalidDemand"}
+    kit.decide()
+    assert reasons() == {"OverQuotaMax"}
+
+
+def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
+    kit: ShellKit, api: DebugApi
+) -> None:
+    kit.add_queue("mixed")
+    kit.add_unit("a", queue="mixed")
+    runs = {"status": {"phase": "Running"}}
+    kit.direct.patch("queueunits", "a", runs, namespace="default", subresource="status")
+    kit.learn("a")
+    detail = api.queue("mixed")
+    assert (detail.queue.admitted, detail.units, detail.queue.last_refusal) == (1, [], None)
