@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from pathlib import Path
 
@@ -102,3 +103,13 @@ def test_closed_before_it_began_it_leaves_no_socket() -> None:
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
     DebugServer(APP, listener, "", "").close()
     assert listener.fileno() == -1
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
+    listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
+    server = DebugServer(APP, listener, "", "")
+    with socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        accepted.close()
+    server.close()
