@@ -9,15 +9,21 @@
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
+
+Every refusal and failure is JSON with a `detail`; what plugins' routes raise, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+import structlog
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
@@ -29,10 +35,18 @@ MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
 UPSTREAM_QUEUES: Final = "/apis/v1/queue"
 
-Offset = Annotated[int, Query(ge=0, description="entries to leave out")]
+MAX_OFFSET: Final = 10_000_000
+"""A hundred times the units that the scheduler is measured with; what counts them has an end."""
+MAX_NAME: Final = 253
+"""Of an object in Kubernetes: it is a DNS subdomain."""
+
+Name = Annotated[str, Path(max_length=MAX_NAME)]
+Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 
 AnswerT = TypeVar("AnswerT")
+
+log = structlog.get_logger("debug_api")
 
 
 class DebugApi:
@@ -65,7 +79,7 @@ class DebugApi:
         )
 
     def queue(
-        self, name: str, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+        self, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> views.QueueDetail:
         """One queue and a page of its units: its line in order, behind it those that are held."""
         found = next(iter(self._snapshots.queues([name])), None)
@@ -81,7 +95,7 @@ class DebugApi:
             units=[views.view_unit(unit) for unit in (*page.units, *held)],
         )
 
-    def queue_unit(self, namespace: str, name: str) -> views.UnitView:
+    def queue_unit(self, namespace: Name, name: Name) -> views.UnitView:
         """One unit, with its position and why it waits."""
         unit = self._snapshots.unit(f"{namespace}/{name}")
         return views.view_unit(_found(unit, f"queue unit {namespace}/{name} is unknown"))
@@ -130,17 +144,32 @@ def build_app(
         redoc_url=None,
         openapi_url=None,
         dependencies=[Depends(authorize)],
+        redirect_slashes=False,
+        responses=_problems(401, 403, 500, 503),
     )
+    # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
+    app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
     get = app.get
     get("/debug/queues")(api.queues)
-    get("/debug/queues/{name}")(api.queue)
-    get("/debug/queueunits/{namespace}/{name}")(api.queue_unit)
+    get("/debug/queues/{name}", responses=_problems(404))(api.queue)
+    get("/debug/queueunits/{namespace}/{name}", responses=_problems(404))(api.queue_unit)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)
     get("/openapi.json", include_in_schema=False)(app.openapi)
     app.router.routes.extend(plugin_routes)
     return app
+
+
+def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": views.ProblemView} for code in codes}
+
+
+def _answer_failure(request: Request, error: Exception) -> JSONResponse:
+    """What nobody expected is our fault: the log has the story, the caller a short answer."""
+    log.error("request failed", path=request.url.path, exc_info=error)
+    detail = f"{type(error).__name__} while answering; see the scheduler's log"
+    return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _found(answer: AnswerT | None, message: str) -> AnswerT:

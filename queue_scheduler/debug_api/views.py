@@ -38,6 +38,12 @@ class View(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=_camel, populate_by_name=True)
 
 
+class ProblemView(View):
+    """Why there is no answer."""
+
+    detail: str
+
+
 class RefusalView(View):
     """Why a unit waits: the reason, the numbers, and both in words."""
 

@@ -12,11 +12,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from structlog.testing import capture_logs
 
 from queue_scheduler.debug_api.access import open_access
-from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
+from queue_scheduler.debug_api.app import MAX_OFFSET, MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.router_group import Guard
+from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.wiring import QUOTA_READERS
 from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -30,6 +32,8 @@ PATHS = (
     "/apis/v1/userquota",
     "/openapi.json",
 )
+
+PAGED = ("/debug/queues", "/debug/queues/team", "/apis/v1/queue")
 
 
 def build(kit: ShellKit, access: Guard = open_access, routes: tuple[Route, ...] = ()) -> Any:
@@ -70,6 +74,12 @@ def test_names_are_as_everywhere_in_kubernetes(client: httpx.Client) -> None:
         (f"/debug/queues?limit={MAX_PAGE + 1}", 422),
         ("/debug/queues/team?offset=-1", 422),
         ("/debug/queues/team?offset=x", 422),
+        ("/debug/queues/", 404),
+        *((f"{path}?offset={MAX_OFFSET + 1}", 422) for path in PAGED),
+        *((f"{path}?offset={10**30}&limit=1", 422) for path in PAGED),
+        (f"/debug/queues/{'x' * 254}", 422),
+        (f"/debug/queueunits/{'x' * 254}/a", 422),
+        (f"/debug/queueunits/default/{'x' * 254}", 422),
     ],
 )
 def test_what_makes_no_sense_is_refused(client: httpx.Client, path: str, want: int) -> None:
@@ -112,6 +122,47 @@ def test_plugins_add_routes(kit: ShellKit) -> None:
     route = Route("/debug/plugins/mine/x", lambda _: PlainTextResponse("mine"))
     with served(build(kit, routes=(route,))) as client:
         assert client.get("/debug/plugins/mine/x").text == "mine"
+
+
+def explode(_request: object) -> Any:
+    raise ValueError("kaboom")
+
+
+def lock_up(_request: Request) -> None:
+    raise RuntimeError("no reviewer")
+
+
+@pytest.mark.parametrize(
+    ("path", "guard", "error"),
+    [
+        pytest.param("/debug/quotas", open_access, "ValueError", id="a route"),
+        pytest.param("/debug/plugins/mine/x", open_access, "ValueError", id="a plugin's route"),
+        pytest.param("/debug/queues", lock_up, "RuntimeError", id="the guard"),
+    ],
+)
+def test_what_nobody_expects_is_json_and_one_line_in_the_log(
+    kit: ShellKit, path: str, guard: Guard, error: str
+) -> None:
+    route = Route("/debug/plugins/mine/x", explode)
+    api = DebugApi(kit.shared, QuotaReaders(explode, explode), lambda: True)
+    with (
+        capture_logs() as logs,
+        served(build_app(api, guard, (route,), "0")) as client,
+    ):
+        answer = client.get(path)
+        assert answer.status_code == 500
+        assert answer.json() == {"detail": f"{error} while answering; see the scheduler's log"}
+    assert [(line["log_level"], line["path"]) for line in logs] == [("error", path)]
+    assert type(logs[0]["exc_info"]).__name__ == error
+
+
+def test_a_plugin_refuses_in_json(kit: ShellKit) -> None:
+    def refuse(_request: Request) -> Any:
+        raise HTTPException(418, "not tea")
+
+    with served(build(kit, routes=(Route("/debug/plugins/mine/x", refuse),))) as client:
+        answer = client.get("/debug/plugins/mine/x")
+    assert (answer.status_code, answer.json()) == (418, {"detail": "not tea"})
 
 
 def test_the_checked_in_contract_is_what_is_served(client: httpx.Client) -> None:

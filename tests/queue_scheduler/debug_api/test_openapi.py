@@ -1,0 +1,89 @@
+"""Whatever is asked, the answers are those that the contract declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queue_scheduler.debug_api.access import open_access
+from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.openapi import CONTRACT_FILE
+from queue_scheduler.wiring import QUOTA_READERS
+from tests.queue_scheduler.served_app import served
+from tests.queue_scheduler.shell_kit import ShellKit
+
+CONTRACT: dict[str, Any] = msgspec.json.decode(CONTRACT_FILE.read_bytes())
+PATHS: dict[str, Any] = CONTRACT["paths"]
+
+WORDS = st.one_of(
+    st.sampled_from(("", ".", "..", "%2F", "%00", "null", "nan", "1e400")),
+    st.integers(0, 12).map(str),
+    st.integers().map(str),
+    st.integers(1, 5000).map("9".__mul__),
+    st.floats().map(str),
+    st.text(max_size=300),
+    st.binary(max_size=20).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    for name in ("a", "b", "c"):
+        kit.add_unit(name)
+    kit.decide()
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
+    with served(build_app(api, open_access, (), "0")) as client:
+        yield client
+
+
+def escape(word: str) -> str:
+    return quote(word, safe="", errors="surrogateescape")
+
+
+@st.composite
+def requests(draw: st.DrawFn, path: str) -> str:
+    """A path of the contract with any values for its parameters, and with some it does not know."""
+    asked: list[str] = []
+    for parameter in PATHS[path]["get"].get("parameters", ()):
+        name, word = parameter["name"], draw(WORDS)
+        if parameter["in"] == "path":
+            known = "default" if name == "namespace" else "team" if "queues" in path else "a"
+            path = path.replace(f"{{{name}}}", escape(draw(st.sampled_from((known, word)))))
+        elif draw(st.booleans()):
+            asked.append(f"{name}={escape(word)}")
+    others = st.builds("{}={}".format, WORDS.map(escape), WORDS.map(escape))
+    asked += draw(st.lists(others, max_size=2))
+    return "?".join((path, "&".join(asked)))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_question_gets_an_answer_that_is_not_declared(client: httpx.Client, path: str) -> None:
+    declared = PATHS[path]["get"]["responses"]
+
+    @given(requests(path))
+    def ask(target: str) -> None:
+        answer = client.get(target)
+        assert answer.status_code < 500, answer.text
+        assert str(answer.status_code) in declared, answer.text
+        assert answer.headers["content-type"] in declared[str(answer.status_code)]["content"]
+        assert answer.json() is not None
+
+    ask()
+
+
+def test_every_route_says_what_it_answers() -> None:
+    for path, methods in PATHS.items():
+        assert list(methods) == ["get"], path
+        for code, answer in methods["get"]["responses"].items():
+            schema = answer["content"]["application/json"]["schema"]
+            assert schema, (path, code)
+            assert code == "200" or schema["$ref"], (path, code)
