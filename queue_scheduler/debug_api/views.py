@@ -90,7 +90,7 @@ class QueueView(View):
 
     `quotas` are the one that it is named like, those that its annotation lists ("*" for all), and
     those of its waiting and admitted units. `last_refusal` is that of the refused unit nearest to
-    the front; where none in line is refused, that of a held unit.
+    the front; where none in line is refused, that of a pending unit that is held.
     """
 
     name: str

@@ -216,6 +216,11 @@ def test_the_last_refusal_is_that_of_a_held_unit_where_none_in_line_has_one(
         queues = (api.queue("team").queue, *api.queues().items)
         return {queue.last_refusal.reason if queue.last_refusal else "" for queue in queues}
 
+    kit.add_unit("a-stranger", "other", queue="team")
+    kit.shared.tell(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
+    assert [unit.refusal and unit.refusal.reason for unit in api.queue("team").units] == [
+        "QuotaNotInQueue"
+    ]
     assert reasons() == {""}
     kit.add_unit("bad", podSet=None)
     assert reasons() == {"InvalidDemand"}
