@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
 
 from queue_scheduler.debug_api.snapshots import (
     QueueFacts,
@@ -244,8 +245,13 @@ def view_queue(facts: QueueFacts) -> QueueView:
     )
 
 
-def view_upstream_unit(facts: UnitFacts) -> UpstreamUnit:
-    """Return one unit as upstream's `/apis/v1/queue` means to show it."""
+def encode_upstream_line(name: str, units: Iterable[UnitFacts]) -> bytes:
+    """Return one member of what upstream's `/apis/v1/queue` means to show: `"queue":[units]`."""
+    shown = [_view_upstream_unit(unit) for unit in units]
+    return to_json(name) + b":" + to_json(shown, by_alias=True)
+
+
+def _view_upstream_unit(facts: UnitFacts) -> UpstreamUnit:
     unit = facts.record.unit
     return UpstreamUnit(
         namespace=unit.metadata.namespace,

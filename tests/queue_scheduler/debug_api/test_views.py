@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
-from starlette.responses import Response
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
@@ -117,9 +117,9 @@ def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_upstreams_paths_have_content(api: DebugApi) -> None:
-    job = views.JobView(api_version="batch/v1", kind="Job", name="train")
-    big = views.UpstreamUnit(namespace="default", name="big", job=job, priority=5, position=1)
-    assert api.upstream_queues(Response(), limit=1) == {"team": [big]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
+    big = {"namespace": "default", "name": "big", "job": job, "priority": 5, "position": 1}
+    assert msgspec.json.decode(api.upstream_queues(limit=1).body) == {"team": [big]}
     cpu = views.QuotaUse(min={"cpu": "4"}, max={"cpu": "4"}, used={"cpu": "3"})
     assert api.upstream_quotas() == {"team": {"team": cpu}}
 
