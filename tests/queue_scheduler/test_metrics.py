@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from queue_scheduler.decision import Refused
 from queue_scheduler.engine import Engine
@@ -19,7 +19,6 @@ from queue_scheduler.metrics import (
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.wiring import find_quotas
 from shared_api.client.resource_types import ELASTIC_QUOTAS
-from shared_api.metrics import write_text
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import admitted, build_unit, changed
@@ -45,7 +44,7 @@ class Scrape:
         return self.registry.get_sample_value(name, labels)
 
     def lines_of(self, queue: str) -> list[str]:
-        text = write_text(self.registry.collect()).decode()
+        text = generate_latest(self.registry).decode()
         return [line for line in text.splitlines() if f'queue="{queue}"' in line]
 
 
@@ -160,7 +159,7 @@ def test_a_queue_that_comes_during_a_scrape_keeps_its_counts(kit: ShellKit) -> N
         metrics.on_admitted("fresh", 1.0)
 
     shared.happens = comes
-    write_text(registry.collect())
+    generate_latest(registry)
     got = registry.get_sample_value("koord_queue_admitted_units_total", {"queue": "fresh"})
     assert got == 1
 
@@ -249,7 +248,7 @@ of the quota is three more, or four with runtimes; another reason is one or two.
 
 def test_a_queue_costs_few_lines(kit: ShellKit, scrape: Scrape) -> None:
     def lines() -> int:
-        return len(write_text(scrape.registry.collect()).splitlines())
+        return len(generate_latest(scrape.registry).splitlines())
 
     count_everything(scrape.metrics, ["team"])
     before = lines()

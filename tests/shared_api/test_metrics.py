@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import Counter, Gauge, Histogram, generate_latest
-from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
-from shared_api.metrics import SharedMetrics, write_text
+from shared_api.metrics import SharedMetrics
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue
 
@@ -87,30 +84,3 @@ def test_the_exposition_parses_and_has_no_series_of_birth_times(metrics: SharedM
     names = {family.name for family in text_string_to_metric_families(body.decode())}
     assert {"koord_queue_loop_errors", "process_resident_memory_bytes"} <= names
     assert b"_created" not in body
-
-
-NUMBERS = (0, 3, -4, 0.25, 1e-7, 999_999.5, 1e6, 1_234_567, -2e6, 1e21, 2**53, float("inf"))
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-def test_the_text_is_that_of_the_library(metrics: SharedMetrics, number: float) -> None:
-    registry = metrics.registry
-    label = 'a "b"\\ \n\u00e4'
-    Counter("acts", 'said "so" \\ and\nso', ("z", "a"), registry=registry).labels(label, "").inc()
-    Gauge("state", "state", ("z", "a"), registry=registry).labels("x", label).set(number)
-    Gauge("bare", "bare", registry=registry).set(number)
-    Histogram("took_seconds", "took", ("z",), registry=registry).labels(label).observe(number)
-    Counter("never", "never", ("z",), registry=registry)
-    families = [*registry.collect(), Metric("odd", "odd", "unknown")]
-    families[-1].add_sample("odd", {"z": label, "a": "b"}, number)
-
-    class Found(Collector):
-        def collect(self) -> list[Metric]:
-            return families
-
-    assert write_text(families).decode() == generate_latest(Found()).decode()
-
-
-def test_no_type_is_in_use_that_is_written_otherwise(metrics: SharedMetrics) -> None:
-    types = {family.type for family in metrics.registry.collect()}
-    assert types <= {"counter", "gauge", "histogram", "unknown"}
