@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from queue_scheduler.configuration import KoordQueueConfiguration
@@ -41,7 +41,7 @@ def build_plugins(
         if name not in names:
             msg = f"pluginConfigs.{name}: no such plugin in plugins ({', '.join(names)})"
             raise ConfigurationError(msg)
-    others = _load(PLUGIN_GROUP)
+    others = _offered(PLUGIN_GROUP)
     return [
         _build(name, configuration.plugin_configs.get(name, {}), oversell_rate, handle, others)
         for name in names
@@ -53,7 +53,7 @@ def _build(
     arguments: Mapping[str, Any],
     oversell_rate: Fraction,
     handle: Handle,
-    others: Mapping[str, Callable[..., Any]],
+    others: Mapping[str, EntryPoint],
 ) -> Plugin:
     try:
         if name == Priority.name:
@@ -64,7 +64,7 @@ def _build(
         if name == ELASTIC_QUOTA:
             return ElasticQuotaPlugin(*read_arguments(arguments, oversell_rate))
         if name in others:
-            plugin: Plugin = others[name](arguments, handle)
+            plugin: Plugin = _load(others[name])(arguments, handle)
             return plugin
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
@@ -80,9 +80,10 @@ def load_policies() -> tuple[QueuePolicy, ...]:
     """Return the built-in policies and those of other people; a name counts once.
 
     Raises:
-        ConfigurationError: Two policies have one name.
+        ConfigurationError: Two policies have one name, or one can not be loaded.
     """
-    policies = (*BUILT_IN_POLICIES, *(build() for build in _load(POLICY_GROUP).values()))
+    others = (_load(point)() for point in _offered(POLICY_GROUP).values())
+    policies = (*BUILT_IN_POLICIES, *others)
     _refuse_twins((policy.name for policy in policies), "two queue policies are called {!r}")
     return policies
 
@@ -95,5 +96,17 @@ def _refuse_twins(names: Iterable[str], words: str) -> None:
         seen.add(name)
 
 
-def _load(group: str) -> dict[str, Callable[..., Any]]:
-    return {point.name: point.load() for point in entry_points(group=group)}
+def _offered(group: str) -> dict[str, EntryPoint]:
+    """Return what installed packages offer, by name; nothing of it is imported yet."""
+    points = sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
+    _refuse_twins((point.name for point in points), f"two packages offer {{!r}} as {group}")
+    return {point.name: point for point in points}
+
+
+def _load(point: EntryPoint) -> Callable[..., Any]:
+    try:
+        loaded: Callable[..., Any] = point.load()
+    except Exception as error:
+        msg = f"{point.group} {point.name!r} ({point.value}) can not be loaded: {error!r}"
+        raise ConfigurationError(msg) from error
+    return loaded

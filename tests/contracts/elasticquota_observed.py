@@ -273,7 +273,12 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m tests.contracts.elasticquota_observed FILE", file=sys.stderr)
         return 2
-    passed, failures, unknown = run_all(load(Path(arguments[0]))["vectors"])
+    try:
+        vectors = load(Path(arguments[0]))["vectors"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        print(f"{arguments[0]}: {error!r}", file=sys.stderr)
+        return 2
+    passed, failures, unknown = run_all(vectors)
     for failure in failures:
         print(failure)
     print(f"of those passed, {unknown} in a state that no queue can know: never more promised")

@@ -439,7 +439,12 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m tests.contracts.elasticquota_vectors FILE", file=sys.stderr)
         return 2
     passed = failed = 0
-    for vector in load(Path(arguments[0]))["vectors"]:
+    try:
+        vectors = load(Path(arguments[0]))["vectors"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        print(f"{arguments[0]}: {error!r}", file=sys.stderr)
+        return 2
+    for vector in vectors:
         wrong = run_vector(vector)
         if wrong is None:
             passed += 1

@@ -58,6 +58,7 @@ def test_command_names_failures(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_command_takes_one_file() -> None:
     assert elasticquota_observed.main([]) == 2
+    assert elasticquota_observed.main(["/no/such/file"]) == 2
 
 
 def test_command_counts_unknowable_states_apart(capsys: pytest.CaptureFixture[str]) -> None:

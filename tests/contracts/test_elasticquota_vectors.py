@@ -39,6 +39,7 @@ def test_command_counts_and_names_failures(
 
 def test_command_takes_one_file() -> None:
     assert elasticquota_vectors.main([]) == 2
+    assert elasticquota_vectors.main(["/no/such/file"]) == 2
 
 
 def test_command_passes(capsys: pytest.CaptureFixture[str]) -> None:

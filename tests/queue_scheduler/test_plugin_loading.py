@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
+from queue_scheduler import plugin_loading
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
-from queue_scheduler.plugin_loading import NOT_SERVED, build_plugins, load_policies
+from queue_scheduler.plugin_loading import (
+    NOT_SERVED,
+    PLUGIN_GROUP,
+    POLICY_GROUP,
+    build_plugins,
+    load_policies,
+)
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from shared_api.program_flags import ConfigurationError
@@ -69,3 +77,43 @@ def test_what_can_not_be_loaded_is_named(
 
 def test_the_built_in_policies_are_there() -> None:
     assert {"Priority", "Block", "FIFO"} <= {policy.name for policy in load_policies()}
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str, str]) -> None:
+    """Let packages that are not installed offer entry points: (group, name, value)."""
+
+    def offered(*, group: str) -> list[EntryPoint]:
+        return [EntryPoint(name, value, of) for of, name, value in points if of == group]
+
+    monkeypatch.setattr(plugin_loading, "entry_points", offered)
+
+
+HERE = "tests.queue_scheduler.test_plugin_loading"
+
+
+def build_other(_arguments: dict[str, Any], _handle: object) -> Priority:
+    """What an entry point of somebody else's names."""
+    return Priority()
+
+
+def test_plugins_of_others_are_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, broken = f"{HERE}:build_other", "no.such.module:plugin"
+    offer(monkeypatch, (PLUGIN_GROUP, "Other", other), (PLUGIN_GROUP, "Broken", broken))
+    assert [type(each) for each in build(["Other"])] == [Priority], "only what is named is loaded"
+    with pytest.raises(ConfigurationError, match=r"'Broken' \(no.such.module:plugin\) can not be"):
+        build(["Broken"])
+
+
+@pytest.mark.parametrize("group", [PLUGIN_GROUP, POLICY_GROUP])
+def test_two_packages_that_offer_one_name_are_refused(
+    monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    offer(monkeypatch, (group, "Same", f"{HERE}:build_other"), (group, "Same", "other:plugin"))
+    with pytest.raises(ConfigurationError, match=f"two packages offer 'Same' as {group}"):
+        build(["Priority"]) if group == PLUGIN_GROUP else load_policies()
+
+
+def test_a_policy_that_can_not_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, (POLICY_GROUP, "Broken", "no.such.module:policy"))
+    with pytest.raises(ConfigurationError, match="queue_policies 'Broken'"):
+        load_policies()
