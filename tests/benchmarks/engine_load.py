@@ -78,6 +78,7 @@ class EngineLoad:
     _ready: dict[str, None] = field(default_factory=dict)
     _running: deque[Dequeue] = field(default_factory=deque)
     _ended: list[Dequeue] = field(default_factory=list)
+    _picks: list[int] = field(default_factory=list)
     _written: dict[str, QueueUnit] = field(default_factory=dict)
     _over: dict[str, QueueUnit] = field(default_factory=dict)
     _rng: random.Random = field(default_factory=lambda: random.Random(7))
@@ -98,6 +99,7 @@ class EngineLoad:
     def run(self, lives: int, *, at_most_seconds: float) -> None:
         """Play so many lives, or as many as fit into the time."""
         while self.lives < lives and self.seconds < at_most_seconds:
+            self._draw_picks()
             self._run_batch(self.lives + BATCH)
             for decision in self._ended:
                 self._wake(self.engine.on_queue_unit_gone(self._over.pop(decision.unit)))
@@ -121,6 +123,10 @@ class EngineLoad:
             f" {self.refusals / self.lives:.2f} refusals, {self.rests / self.lives:.2f} rests,"
             f" {self.wakes / self.lives:.2f} wakes; {self.running} running"
         )
+
+    def _draw_picks(self) -> None:
+        """Say beforehand who is the next to end: to draw is not the engine's work."""
+        self._picks = [self._rng.randrange(CHURN) for _ in range(2 * BATCH)]
 
     def _run_batch(self, until: int) -> None:
         began = time.process_time()
@@ -155,7 +161,9 @@ class EngineLoad:
 
     def _end_one(self) -> None:
         assert self._running, "nothing runs and nothing may start"
-        self._running.rotate(-self._rng.randrange(min(len(self._running), CHURN)))
+        if not self._picks:
+            self._draw_picks()
+        self._running.rotate(-(self._picks.pop() % len(self._running)))
         decision = self._running.popleft()
         self._wake(self.engine.on_queue_unit(self._over[decision.unit]))
         self._ended.append(decision)
