@@ -68,6 +68,17 @@ def test_a_whole_list_can_be_deleted(api: Api) -> None:
     eventually(lambda: api.names(api.claims) == ["b"])
 
 
+def await_collector(api: Api, reference: Json) -> None:
+    """Return when the garbage collector knows all config maps made so far.
+
+    It hears of them in order, some time after they were made, and takes those away that have no
+    owner. What it has not heard of it neither waits for nor frees.
+    """
+    nobody = reference | {"name": "nobody", "uid": "3f1b6a4e-0d51-4c5f-9d8a-2f6f0e6f6c11"}
+    api.create(api.config_maps, config_map("stray", ownerReferences=[nobody]))
+    eventually(lambda: "stray" not in api.names(api.config_maps))
+
+
 def test_dependents_go_with_their_owner(api: Api) -> None:
     made = api.create(api.claims, claim("owner"))
     other = api.create(api.claims, claim("other"))
@@ -83,6 +94,7 @@ def test_foreground_deletion_waits_for_dependents(api: Api) -> None:
     reference = owner(made, blocks=True)
     held = config_map("one", ownerReferences=[reference], finalizers=["example.com/hold"])
     api.create(api.config_maps, held)
+    await_collector(api, reference)
     answer = api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Foreground"})
     assert answer.body["metadata"]["finalizers"] == ["foregroundDeletion"]
     one = f"{api.config_maps}/one"
@@ -95,6 +107,7 @@ def test_foreground_deletion_waits_for_dependents(api: Api) -> None:
 def test_an_orphaning_delete_leaves_dependents(api: Api) -> None:
     made = api.create(api.claims, claim("owner"))
     api.create(api.config_maps, config_map("one", ownerReferences=[owner(made)]))
+    await_collector(api, owner(made))
     api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Orphan"})
     eventually(lambda: api.ask("GET", f"{api.claims}/owner").status == 404)
     assert "ownerReferences" not in api.get(f"{api.config_maps}/one")["metadata"]
