@@ -15,7 +15,7 @@ from tests.demo.__main__ import make_cluster
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings
 from tests.demo.json_api import Json, JsonApi
-from tests.demo.load_plan import REAL_GPUS, build_plan
+from tests.demo.load_plan import QUOTA_NAME, REAL_GPUS, build_plan
 from tests.demo.make_slice import TraceRow
 from tests.demo.terminal import Terminal
 
@@ -94,3 +94,20 @@ def test_the_observer_sees_a_planted_fault(
     assert outcome.exit_status == 1
     assert any(want in complaint for complaint in outcome.complaints), outcome.complaints
     assert "complaints:" in "\n".join(outcome.summary)
+
+
+def try_a_job_elsewhere(api: JsonApi) -> None:
+    """Apply, beside the load, a job that no queue holds, and one that no quota has room for."""
+    for name, labels in (("mine", {}), ("too-large", {QUOTA_NAME: "philly"})):
+        row = TraceRow(submit_time_s=0, duration_s=600, tenant="6214e9", gpu=64)
+        body = build_plan([row], shape=REAL_GPUS, submit_seconds=96.0).jobs[0].body
+        body["metadata"] |= {"name": name, "namespace": "default", "labels": labels}
+        body["spec"]["suspend"] = bool(labels)
+        api.create(JOBS, body)
+
+
+def test_what_people_try_beside_the_load_is_not_judged() -> None:
+    outcome = run_with(try_a_job_elsewhere).outcome
+    assert outcome.complaints == []
+    assert outcome.exit_status == 0
+    assert any("40 of 40 jobs completed" in line for line in outcome.summary), outcome.summary
