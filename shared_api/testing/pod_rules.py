@@ -1,8 +1,9 @@
 """What the API server fills into pods and pod templates, and what it refuses in them.
 
-Only what a queue can meet: requests that default from limits, the priority of a class, scheduling
-gates that can only be taken away, a spec that is closed once the pod exists. A pod without a
-kubelet behaves as on the real server: it stays Pending until somebody writes its status.
+Only what a queue can meet: requests that default from limits, GPUs that need a limit, the priority
+of a class, scheduling gates that can only be taken away, a spec that is closed once the pod exists.
+A pod without a kubelet behaves as on the real server: it stays Pending until somebody writes its
+status.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
+from shared_api.quantity import amount
 from shared_api.testing.failure_status import (
     Cause,
     RequestFailed,
     bad_request,
     forbidden_field,
+    invalid_value,
     required,
 )
 from shared_api.testing.patching import Body, JsonValue
@@ -130,12 +133,39 @@ def check_containers(spec: Body, path: str) -> list[Cause]:
     containers = spec.get("containers")
     if not containers:
         return [required(f"{path}.containers")]
-    return [
+    causes = [
         required(f"{path}.containers[{i}].{field}")
         for i, container in enumerate(containers)
         for field in ("name", "image")
         if not container.get(field)
     ]
+    for field in ("containers", "initContainers"):
+        for i, container in enumerate(spec.get(field) or ()):
+            causes += _check_limits(container.get("resources") or {}, f"{path}.{field}[{i}]")
+    return causes
+
+
+def _check_limits(resources: Body, path: str) -> list[Cause]:
+    """Say what is wrong with requests of resources that nodes share out whole, such as GPUs."""
+    limits = resources.get("limits") or {}
+    requests = {
+        name: value
+        for name, value in (resources.get("requests") or {}).items()
+        if "/" in name and "kubernetes.io/" not in name
+    }
+    causes = [
+        invalid_value(
+            f"{path}.resources.requests",
+            str(value),
+            f"must be equal to {name} limit of {limits[name]}",
+        )
+        for name, value in requests.items()
+        if name in limits and amount(name, limits[name]) != amount(name, value)
+    ]
+    if not requests.keys() <= limits.keys():
+        why = "Limit must be set for non overcommitable resources"
+        causes.append(required(f"{path}.resources.limits", why))
+    return causes
 
 
 def check_pod(new: Body, old: Body | None) -> list[Cause]:

@@ -69,6 +69,33 @@ def test_a_job_is_checked(api: Api, spec: Json, fields: set[str] | None) -> None
     assert (answer.fields if answer.status == 422 else None) == fields
 
 
+GPU = "example.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("resources", "field"),
+    [
+        pytest.param({"requests": {GPU: "1"}}, "resources.limits", id="no limit"),
+        pytest.param(
+            {"requests": {GPU: "1"}, "limits": {GPU: "2"}}, "resources.requests", id="another limit"
+        ),
+        pytest.param({"requests": {GPU: 1}, "limits": {GPU: "1"}}, None, id="equal"),
+        pytest.param({"limits": {GPU: 1}}, None, id="a limit alone"),
+        pytest.param({"requests": {"cpu": "1"}}, None, id="cpu"),
+        pytest.param({"requests": {"kubernetes.io/batch-cpu": "1"}}, None, id="a native name"),
+    ],
+)
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+def test_gpus_need_an_equal_limit(
+    api: Api, resources: Json, field: str | None, containers: str
+) -> None:
+    one = {"name": "one", "image": "image", "resources": resources}
+    spec = pod_spec(restartPolicy="Never") | {containers: [one]}
+    answer = api.ask("POST", api.jobs, job("a", template={"spec": spec}))
+    want = {f"spec.template.spec.{containers}[0].{field}"} if field else None
+    assert (answer.fields if answer.status == 422 else None) == want
+
+
 RELEASE = {"suspend": False, "template": {"metadata": {"labels": {"quota": "team"}}}}
 
 
