@@ -166,13 +166,39 @@ def _parser() -> argparse.ArgumentParser:
     add_program_flags(parser, lease_name=PROGRAM, metrics_address=":8080")
     add = parser.add_argument
     add("--config", help="YAML file: a key per extension")
-    add("--enabled-extensions", default="job", help="comma list of the kinds to queue")
-    add("--enable-job-extensions", nargs="?", const="true", default="true")
-    add("--queue-namespace", default="koord-queue", help="the queue's own; never managed")
-    add("--workers", type=int, help="jobs of a kind that are looked at at the same time")
-    add("--manage", choices=[each.value for each in Manage], help="which jobs are queued")
+    add(
+        "--enabled-extensions",
+        default="job",
+        help="comma list of the kinds to queue (default: %(default)s)",
+    )
+    add(
+        "--enable-job-extensions",
+        nargs="?",
+        const="true",
+        default="true",
+        help="false: none of them",
+    )
+    add(
+        "--queue-namespace",
+        default="koord-queue",
+        help="the queue's own; never managed (default: %(default)s)",
+    )
+    add(
+        "--workers",
+        type=int,
+        help="jobs of a kind that are looked at at once (default: as --writers)",
+    )
+    add(
+        "--manage",
+        choices=[each.value for each in Manage],
+        help="which jobs are queued (default: namespace-quota)",
+    )
     add("--manage-all-jobs", nargs="?", const="true", default="false", help="--manage all")
-    add("--adopt", choices=[each.value for each in Adopt], help="jobs that already run")
+    add(
+        "--adopt",
+        choices=[each.value for each in Adopt],
+        help="jobs that already run (default: running)",
+    )
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
 

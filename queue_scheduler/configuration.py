@@ -253,10 +253,19 @@ def _parser() -> argparse.ArgumentParser:
     add_program_flags(parser, lease_name="koord-queue-scheduler", metrics_address=":10259")
     add = parser.add_argument
     add("--config", help=f"{KIND} file ({API_VERSION})")
-    add("--queue-namespace", default="koord-queue", help="where Queue objects live")
-    add("--debug-address", default="127.0.0.1:19876", help="debug API; port 0 picks a free one")
+    add("--queue-namespace", default="koord-queue", help="where Queues live (default: %(default)s)")
+    add(
+        "--debug-address",
+        default="127.0.0.1:19876",
+        help="debug API; port 0 picks a free one (default: %(default)s)",
+    )
     add("--debug-tls-certificate", default="", help="PEM file; needed off the loopback address")
     add("--debug-tls-key", default="", help="PEM file of the certificate's key")
-    add("--oversellrate", "--oversell-rate", default="1", help="factor on max, in mode max only")
+    add(
+        "--oversellrate",
+        "--oversell-rate",
+        default="1",
+        help="factor on max, in mode max only (default: %(default)s)",
+    )
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser

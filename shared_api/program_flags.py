@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,8 @@ DURATION_PATTERN: Final = "([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+|0|"
 
 DEFAULT_QPS = 500.0
 DEFAULT_BURST = 1000
+
+_DEFAULT: Final = " (default: %(default)s)"
 
 DEBUG_VERBOSITY: Final = 4
 """Of klog's `-v`: from here on it is what we call debug."""
@@ -76,29 +78,34 @@ def add_program_flags(
         "--health-address",
         "--health-probe-bind-address",
         default=":8081",
-        help="/livez, /readyz and /healthz; port 0 picks a free one and logs it",
+        help="/livez, /readyz and /healthz; port 0 picks a free one and logs it" + _DEFAULT,
     )
-    add("--metrics-address", "--metrics-bind-address", default=metrics_address, help="/metrics")
-    add("--metrics-secure", nargs="?", const="true", default="false", help="ask for a token")
-    add("--metrics-tls-certificate", default="", help="PEM file; serves /metrics over HTTPS")
-    add("--metrics-tls-key", default="", help="PEM file of the certificate's key")
+    _add_metrics_flags(add, metrics_address)
     add(
         "--leader-elect",
         "--leaderElection",
         nargs="?",
         const="true",
         default="true",
-        help="true: of several replicas one writes",
+        help="true: of several replicas one writes" + _DEFAULT,
     )
-    add("--leader-elect-lease-name", dest="lease_name", default=lease_name)
-    add("--leader-elect-lease-namespace", "--leader-namespace", dest="lease_namespace", default="")
-    add("--leader-elect-lease-duration", dest="lease_seconds", type=int, default=15)
-    add("--leader-elect-renew-deadline", dest="renew_deadline_seconds", type=float, default=10.0)
-    add("--leader-elect-retry-period", dest="retry_seconds", type=float, default=2.0)
-    add("--kube-api-qps", "--qps", type=float, default=DEFAULT_QPS, help="0: no limit")
-    add("--kube-api-burst", "--burst", type=int, default=DEFAULT_BURST)
-    add("--writers", type=int, default=8, help="connections that write at the same time")
-    add("--log-format", choices=("json", "console"), default="json")
+    _add_lease_flags(add, lease_name)
+    add(
+        "--kube-api-qps",
+        "--qps",
+        type=float,
+        default=DEFAULT_QPS,
+        help="requests a second; 0: no limit" + _DEFAULT,
+    )
+    add(
+        "--kube-api-burst",
+        "--burst",
+        type=int,
+        default=DEFAULT_BURST,
+        help="requests at once" + _DEFAULT,
+    )
+    add("--writers", type=int, default=8, help="connections that write at once" + _DEFAULT)
+    add("--log-format", choices=("json", "console"), default="json", help="form" + _DEFAULT)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, help="default: info, or what -v says")
     add(
@@ -109,6 +116,55 @@ def add_program_flags(
         default=0,
         help=f"klog's verbosity: from {DEBUG_VERBOSITY} on --log-level debug, where that is absent",
     )
+
+
+def _add_metrics_flags(add: Callable[..., object], address: str) -> None:
+    names = ("--metrics-address", "--metrics-bind-address")
+    add(*names, default=address, help="/metrics" + _DEFAULT)
+    token = "ask who reads /metrics for a token" + _DEFAULT
+    add("--metrics-secure", nargs="?", const="true", default="false", help=token)
+    add("--metrics-tls-certificate", default="", help="PEM file; serves /metrics over HTTPS")
+    add("--metrics-tls-key", default="", help="PEM file of the certificate's key")
+
+
+def _add_lease_flags(add: Callable[..., object], lease_name: str) -> None:
+    prefix = "--leader-elect-"
+    add(f"{prefix}lease-name", dest="lease_name", default=lease_name, help="Lease" + _DEFAULT)
+    add(
+        f"{prefix}lease-namespace",
+        "--leader-namespace",
+        dest="lease_namespace",
+        default="",
+        help="its namespace (default: the queue's)",
+    )
+    for name, dest, read, default, what in (
+        ("lease-duration", "lease_seconds", _whole_seconds, 15, "after it another may write"),
+        ("renew-deadline", "renew_deadline_seconds", _seconds, 10.0, "in it the lease is renewed"),
+        ("retry-period", "retry_seconds", _seconds, 2.0, "between two tries"),
+    ):
+        text = f"seconds, or a duration such as 15s; {what}{_DEFAULT}"
+        add(prefix + name, dest=dest, type=read, default=default, help=text)
+
+
+def _seconds(text: str) -> float:
+    """Read a number of seconds, or a duration: Kubernetes' own programs take the latter."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(parse_duration(text))
+    except FlagError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _whole_seconds(text: str) -> int:
+    seconds = _seconds(text)
+    if not seconds.is_integer():
+        # A Lease's own field holds whole seconds.
+        msg = f"{text!r} are no whole seconds"
+        raise argparse.ArgumentTypeError(msg)
+    return int(seconds)
 
 
 def read_program_flags(got: argparse.Namespace, *, namespace: str) -> ProgramFlags:

@@ -6,6 +6,7 @@ import argparse
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,10 +60,43 @@ def test_the_defaults() -> None:
         ("--v=4", "log_level", "debug"),
         ("-v=4", "log_level", "debug"),
         ("--v=3", "log_level", "info"),
+        ("--leader-elect-lease-duration=30s", "lease_seconds", 30),
+        ("--leader-elect-renew-deadline=1m30s", "renew_deadline_seconds", 90.0),
+        ("--leader-elect-retry-period=500ms", "retry_seconds", 0.5),
+        ("--leader-elect-retry-period=0.5", "retry_seconds", 0.5),
     ],
 )
 def test_upstreams_spellings_are_taken(argument: str, field: str, want: object) -> None:
     assert getattr(read(argument), field) == want
+
+
+@pytest.mark.parametrize("text", ["15.5", "1500ms", "nan", "inf", "soon", "15 s"])
+def test_a_lease_lasts_whole_seconds(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read(f"--leader-elect-lease-duration={text}")
+    assert f"--leader-elect-lease-duration: {text!r}" in capsys.readouterr().err
+
+
+class AddedFlags(argparse.ArgumentParser):
+    """Keeps what was added."""
+
+    def __init__(self) -> None:
+        self.added: list[argparse.Action] = []
+        super().__init__(add_help=False)
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        self.added.append(super().add_argument(*names, **options))
+        return self.added[-1]
+
+
+def test_every_flag_has_help_and_says_its_default() -> None:
+    parser = AddedFlags()
+    add_program_flags(parser, lease_name="some-lease", metrics_address=":9")
+    assert [flag.dest for flag in parser.added if not flag.help] == []
+    silent = [
+        flag.dest for flag in parser.added if "default" not in f"{flag.help}" and flag.default
+    ]
+    assert silent == []
 
 
 def test_no_limit_is_a_rate_too() -> None:
