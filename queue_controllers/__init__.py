@@ -8,7 +8,7 @@ Read in this order:
    changes are worth a look.
 4. ``pod_usage``: whose pods are whose; ``owner_lookup``: whose owners are whose;
    ``surroundings``: quotas, namespaces, priority classes.
-5. ``job_events``: what people are told of objects that can not be read.
+5. ``job_events``: what people are told of objects that can not be read; ``metrics``.
 6. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
 
 Not here: who may start (``queue_scheduler``). The two meet only in Kubernetes objects.
