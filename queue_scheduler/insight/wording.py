@@ -40,7 +40,7 @@ _STABLE: Final[dict[Reason, str]] = {
         "queue {other} does not take quota {quota}; list it in the queue's annotation "
         "koord-queue/available-quota-in-queue"
     ),
-    Reason.NO_QUEUE: "queue {other} does not exist",
+    Reason.NO_QUEUE: "queue {other} does not exist in the namespace of queues (--queue-namespace)",
     Reason.INVALID_DEMAND: "{detail}",
     Reason.INACTIVE: "is not active (spec.active is false)",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",

@@ -60,6 +60,12 @@ def test_who_waits_behind_another_is_told_behind_whom() -> None:
     assert full_message(said).endswith(": ns/big")
 
 
+def test_a_queue_that_is_not_found_may_be_in_another_namespace() -> None:
+    said = stable_message(refusal(Reason.NO_QUEUE))
+    assert said.startswith("queue neighbour does not exist in the namespace of queues")
+    assert "--queue-namespace" in said
+
+
 @pytest.mark.parametrize(
     ("quota", "says"),
     [
