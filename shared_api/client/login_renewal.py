@@ -91,7 +91,7 @@ class RenewedLogin:
             renewal, is_new = self._begin() if self._is_due() else (self._renewal, False)
             has_expired = self._schedule_look()
         if is_new:
-            self._run(self._renew)
+            self._start_renewal()
         if has_expired:
             if renewal is not None:
                 self._wait_for(renewal, limit_seconds)
@@ -110,10 +110,19 @@ class RenewedLogin:
                 return self._fresh.login
             renewal, is_new = self._begin()
         if is_new:
-            self._run(self._renew)
+            self._start_renewal()
         if renewal is not None:
             self._wait_for(renewal, limit_seconds)
         return self._fresh.login
+
+    def _start_renewal(self) -> None:
+        """Have it run; where no thread can be started for it, it has ended, and may begin again."""
+        try:
+            self._run(self._renew)
+        except RuntimeError as error:
+            _log.warning("no thread for the renewal of the login", error=str(error))
+            failure = SettingsError(f"its renewal could not be started: {error}")
+            self._settle(None, self._state, failure)
 
     def _wait_for(self, renewal: threading.Event, limit_seconds: float) -> None:
         if not self._clock.wait(renewal, limit_seconds):

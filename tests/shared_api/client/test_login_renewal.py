@@ -203,6 +203,27 @@ def test_a_reading_that_ends_by_an_error_of_ours_leaves_nobody_waiting(tmp_path:
     assert setup.login.renew(rejected, 1.0) == rejected
 
 
+def test_a_renewal_that_can_not_be_started_does_not_keep_the_next_from_it(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, life=LONG)
+    threads_left = False
+
+    def run(work: Callable[[], None]) -> None:
+        if not threads_left:
+            raise RuntimeError("can't start new thread")
+        work()
+
+    login = RenewedLogin(setup.read(), setup.read, setup.clock, run=run)
+    setup.clock.advance(LONG.total_seconds() - MIN_RENEWAL_SECONDS)
+    assert login.current().authorization == "Bearer 1", "the old one is valid still"
+    setup.clock.advance(2 * MIN_RENEWAL_SECONDS)
+    with pytest.raises(SettingsError, match="could not be started"):
+        login.current(PATIENCE_SECONDS)
+    threads_left = True
+    setup.replace("2")
+    setup.clock.advance(MIN_RENEWAL_SECONDS)
+    assert login.current(PATIENCE_SECONDS).authorization == "Bearer 2"
+
+
 def test_a_renewal_has_a_thread_of_its_own() -> None:
     clock = VirtualClock(blocking=True)
     readers = []
