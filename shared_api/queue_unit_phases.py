@@ -178,8 +178,11 @@ def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
     Raises:
         msgspec.ValidationError: Something else can not be read.
     """
-    spec = {key: value for key, value in body["spec"].items() if key not in _DEMAND_FIELDS}
-    unit = msgspec.convert({**body, "spec": spec}, QueueUnit)
+    spec = body.get("spec")
+    if isinstance(spec, dict):  # it may be missing: the schema does not require it
+        kept = {key: value for key, value in spec.items() if key not in _DEMAND_FIELDS}
+        body = {**body, "spec": kept}
+    unit = msgspec.convert(body, QueueUnit)
     return unit if is_booked(unit) or phase_of(unit) in FINAL_PHASES else None
 
 

@@ -118,8 +118,16 @@ def test_of_started_units_all_but_the_demand_is_salvaged(
         assert (saved.spec, saved.status.phase) == (QueueUnitSpec(queue="q"), status["phase"])
 
 
-def test_what_is_broken_elsewhere_is_not_salvaged() -> None:
-    body = {"metadata": {"name": "a"}, "spec": {"priority": "x"}, "status": {"phase": "Running"}}
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({"spec": {"priority": "x"}, "status": {"phase": "Running"}}, id="in the spec"),
+        pytest.param({"status": {"phase": 7}}, id="without a spec"),
+        pytest.param({"spec": "x", "status": {"phase": "Running"}}, id="a spec that is none"),
+    ],
+)
+def test_what_is_broken_elsewhere_is_not_salvaged(broken: dict[str, object]) -> None:
+    body = {"metadata": {"name": "a"}, **broken}
     with pytest.raises(msgspec.ValidationError):
         salvage_unit(body)
 
