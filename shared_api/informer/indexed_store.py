@@ -84,6 +84,8 @@ class IndexedStore(Generic[T]):
         }
         # Keys whose object in the store handlers have not seen yet -> what they saw last.
         self._ahead: dict[str, T | None] = {}
+        # Keys whose object is the last good one of a history that was replaced since.
+        self._void: set[str] = set()
         self._observed_version = 0
 
     # ------------------------------------------------------------------ for readers
@@ -175,11 +177,20 @@ class IndexedStore(Generic[T]):
         """
         with self._lock:
             stored = self._objects.get(key)
-            if stored is None or uid in {NO_UID, stored.metadata.uid}:
+            if stored is None:
+                return []
+            if uid in {NO_UID, stored.metadata.uid}:
+                if force:
+                    self._void.add(key)
                 return []
             if not force and version_number(resource_version) < _version(stored):
                 return []
         return self.remove_observed(key, stored.metadata.uid, resource_version)
+
+    def is_void(self, key: str) -> bool:
+        """Say whether this object is of a replaced history, so that any version is newer."""
+        with self._lock:
+            return key in self._void
 
     def remove_vanished(
         self, listed: set[str], list_version: str, *, force: bool = False
@@ -193,7 +204,7 @@ class IndexedStore(Generic[T]):
             vanished = [
                 (key, stored)
                 for key, stored in self._objects.items()
-                if key not in listed and (force or _version(stored) <= version)
+                if key not in listed and (force or key in self._void or _version(stored) <= version)
             ]
         for key, stored in vanished:
             yield from self.remove_observed(key, stored.metadata.uid, list_version)
@@ -218,7 +229,9 @@ class IndexedStore(Generic[T]):
     def validate(self) -> None:
         """Assert what must hold between two calls; for tests."""
         with self._lock:
-            assert self._ahead.keys() <= self._objects.keys(), "ahead of an object that is gone"
+            known = self._objects.keys()
+            assert self._ahead.keys() <= known, "ahead of an object that is gone"
+            assert self._void <= known, "a void version of an object that is gone"
             for name, function in self._index_functions.items():
                 want: dict[str, set[str]] = {}
                 for key, stored in self._objects.items():
@@ -249,6 +262,7 @@ class IndexedStore(Generic[T]):
     def _put(self, key: str, new: T) -> None:
         old = self._objects.get(key)
         self._objects[key] = new
+        self._void.discard(key)
         for name, function in self._index_functions.items():
             before = () if old is None else tuple(function(old))
             after = tuple(function(new))
@@ -261,6 +275,7 @@ class IndexedStore(Generic[T]):
     def _remove(self, key: str, stored: T) -> None:
         del self._objects[key]
         self._ahead.pop(key, None)
+        self._void.discard(key)
         for name, function in self._index_functions.items():
             self._unindex(name, key, function(stored))
 

@@ -202,6 +202,9 @@ class Reflector(Generic[T]):
         self._listing: _Listing | None = _Listing()
         self._watching: _Watching[T] | None = None
         self._list_asked = False
+        # Until a list of the new history is complete: one that expires leaves the sink with parts
+        # of both, and by then the server may have got past what was seen of the old one.
+        self._rewound = False
         self._expired_lists = 0
         self._refused_watches = 0
         self._failures = 0  # in a row
@@ -296,7 +299,8 @@ class Reflector(Generic[T]):
             return
         if not listing.continue_token:
             listing.resource_version = page.resource_version
-            self._sink.on_list_start(page.resource_version, rewound=self._is_rewound(page))
+            self._rewound = self._rewound or self._is_rewound(page)
+            self._sink.on_list_start(page.resource_version, rewound=self._rewound)
         self._sink.on_page(page.items)
         self._on_progress()
         listing.continue_token = page.continue_token
@@ -311,6 +315,7 @@ class Reflector(Generic[T]):
         self._sink.on_list_end(listing.resource_version)
         self._resource_version = listing.resource_version
         self._listing = None
+        self._rewound = False
         self._expired_lists = 0
         self._fruitless_lists += 1
         if self._observer is not None:

@@ -309,7 +309,6 @@ class SharedInformer(Generic[T]):
         self._rewound = rewound
         if rewound:  # everything is told again, and what is shown meanwhile must be of this list
             self._resync_left.clear()
-        if rewound:
             log.warning(
                 "the server's history was replaced (restored from a backup?)",
                 resource=self._name,
@@ -362,8 +361,15 @@ class SharedInformer(Generic[T]):
     # ------------------------------------------------------------------ private
 
     def _put(self, item: T, *, listed: bool) -> None:
-        self._undecodable.pop(item.metadata.key, None)
-        self._deliver(self.store.put_observed(item, force=self._rewound), listed=listed)
+        key = item.metadata.key
+        self._undecodable.pop(key, None)
+        rewound = self._rewound
+        # One that the list of a replaced history had, and nobody could read, is told late.
+        self._rewound = rewound or self.store.is_void(key)
+        try:
+            self._deliver(self.store.put_observed(item, force=self._rewound), listed=listed)
+        finally:
+            self._rewound = rewound
 
     def _keep(self, failure: DecodeFailure, *, listed: bool) -> None:
         """Take in an object that cannot be read.

@@ -179,6 +179,17 @@ class TestLists:
         assert store.keep_observed("a", Uid("u2"), "7", force=True) == [(before, None)]
         assert len(store) == 0
 
+    def test_what_was_kept_of_a_replaced_history_gives_way_to_the_next_list(
+        self, store: IndexedStore[Namespace]
+    ) -> None:
+        before = thing("a", 50, uid="u1")
+        store.put_observed(before)
+        assert store.keep_observed("a", Uid("u1"), "7", force=True) == []
+        assert store.is_void("a")
+        assert list(store.remove_vanished(set(), "9")) == [(before, None)]
+        store.put_observed(thing("a", 10))
+        assert not store.is_void("a")
+
     def test_an_unreadable_version_keeps_the_last_good_one_of_the_same_object(
         self, store: IndexedStore[Namespace]
     ) -> None:

@@ -389,6 +389,23 @@ def test_a_server_behind_what_was_seen_is_reported_as_rewound(scene: Scene) -> N
     assert scene.run() == ["list 1", "page of 1", "end 1"]
 
 
+def test_a_rewound_list_that_expires_is_followed_by_one(scene: Scene) -> None:
+    for number in range(PAGE_LIMIT + 1):
+        scene.server.put(f"thing-{number}")
+    scene.run()
+    scene.server.restore_backup(PAGE_LIMIT)
+    scene.reflector.ask_for_list()
+    scene.sink.told.clear()
+    scene.reflector.step(0)
+    assert scene.sink.told == ["list 500 rewound", "page of 500"]
+    scene.server.expire_tokens()
+    scene.server.put("late")
+    scene.server.put("later")
+    assert scene.run(10) == ["list 502 rewound", "page of 500", "page of 3", "end 502"]
+    scene.reflector.ask_for_list()
+    assert scene.run(10)[0] == "list 502"
+
+
 def test_a_line_that_is_no_event_is_passed_by_a_list(scene: Scene) -> None:
     scene.run()
     scene.server.put("a")

@@ -121,6 +121,24 @@ def test_after_a_restore_an_unreadable_object_of_another_uid_takes_the_place(sce
     assert scene.run(1) == ["a@3>-"]
 
 
+def test_after_a_restore_the_next_readable_version_of_an_object_counts(scene: Scene) -> None:
+    for _ in range(5):
+        scene.server.put("a", uid="one")
+    scene.run()
+    scene.server.restore_backup(1)
+    scene.server.break_object("a", uid="one")
+    scene.server.send_error(410, "Expired")
+    assert scene.run(1) == [], "the last good version goes on to count"
+    told: list[bool] = []
+    scene.informer.add_handler(lambda _old, _new: told.append(scene.informer.is_rewound()))
+    scene.server.put("a", uid="one")
+    assert scene.run() == ["a@5>a@3"]
+    scene.server.put("a", uid="one")
+    assert scene.run() == ["a@3>a@4"]
+    # When the handler joined, the version that voids all before it, and the one after that.
+    assert told == [False, True, False]
+
+
 def rewind(scene: Scene, objects: int) -> None:
     """Fill the cache, and lose the last object and its version in a restore."""
     for number in range(objects):
