@@ -113,11 +113,6 @@ class KindWatch(Generic[T]):
             return True, f"{self.name} is not served, waiting for its CRD"
         return False, f"{self.name}: {self._trouble or 'not looked for yet'}"
 
-    def stop(self) -> None:
-        """End the informer."""
-        if self.informer is not None:
-            self.informer.stop()
-
     def _begin(self) -> None:
         log.info("kind is served", kind=self.name)
         informer = self._make_informer()

@@ -48,7 +48,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.process.clock import Clock
-from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.program_flags import FlagError
 from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
@@ -396,6 +396,10 @@ class Controllers:
     def _kind_watches(self) -> tuple[KindWatch[Any], ...]:
         return (self._quotas, *(server.watch for server in self.servers))
 
+    def _running_informers(self) -> list[SharedInformer[Any]]:
+        served = (watch.informer for watch in self._kind_watches())
+        return [*self._shared_informers(), *(each for each in served if each is not None)]
+
     def _are_caches_ready(self) -> bool:
         """Say whether what all kinds rest on is complete; a kind of job waits for itself."""
         shared = all(informer.has_synced() for informer in self._shared_informers())
@@ -432,16 +436,13 @@ class Controllers:
             thread.start()
 
     def stop(self) -> None:
-        """End the workers first, then events, then the caches."""
+        """End workers and caches, then events."""
         for server in self.servers:
             server.queue.shut_down()
-        for thread in reversed(self._threads):
-            thread.stop()
+        stop_all(self.threads(), self._host.clock)
         self._dispatcher.stop()
-        for informer in self._shared_informers():
-            informer.stop()
-        for watch in self._kind_watches():
-            watch.stop()
+        for informer in self._running_informers():
+            informer.stop(0.0)
 
     def on_started_leading(self) -> None:
         """Let `Takeover` look at once."""
@@ -462,14 +463,12 @@ class Controllers:
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches."""
-        informers = [*self._shared_informers(), *(w.informer for w in self._kind_watches())]
-        running = (each.thread for each in informers if each is not None)
+        running = (each.thread for each in self._running_informers())
         return (*self._threads, *(thread for thread in running if thread is not None))
 
     def steps(self) -> list[Step]:
         """Return every step there is now, for whoever calls them on one thread."""
-        informers = [*self._shared_informers(), *(w.informer for w in self._kind_watches())]
-        return [*(each.step for each in informers if each is not None), *self._steps]
+        return [*(each.step for each in self._running_informers()), *self._steps]
 
 
 def _wake_resting(workers: Sequence[LoopThread]) -> None:

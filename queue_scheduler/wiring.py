@@ -45,7 +45,7 @@ from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.objects.compactor import Compactor
-from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.process.probes import open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
 from shared_api.takeover import Takeover
@@ -367,11 +367,10 @@ class Scheduler:
         """End decisions first, then writes, then the caches."""
         self._workers.stop()
         self._dispatcher.stop()
-        for thread in self._threads:
-            thread.stop()
+        followers = [each.thread for each in self._informers if each.thread is not None]
+        stop_all([*self._threads, *followers, self._debug], self._clock)
         for informer in self._informers:
-            informer.stop()
-        self._debug.stop()
+            informer.stop(0.0)
 
     def on_started_leading(self) -> None:
         """Let `Takeover` look whether the caches are complete."""

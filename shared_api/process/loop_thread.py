@@ -34,7 +34,7 @@ ERROR_PAUSES: Final = Backoff(base_seconds=0.1, cap_seconds=5.0)
 recovered (an API server that was down) may take to be noticed."""
 
 STOP_SECONDS: Final = 5.0
-"""What `stop` waits by default: half of the 10 s grace period that the chart gives a pod."""
+"""What `stop` waits by default: a quarter of the 20 s grace period that the chart gives a pod."""
 
 EXIT_FATAL: Final = 70
 """Exit code when a thread cannot go on: EX_SOFTWARE of sysexits.h."""
@@ -96,15 +96,19 @@ class LoopThread:
         if not self._awake.is_set():
             self._awake.set()
 
+    def ask_to_stop(self) -> None:
+        """Let the current step finish and run no other, without waiting for it."""
+        self._stopping.set()
+        self._awake.set()
+        if self._unblock is not None:
+            self._unblock()
+
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> bool:
         """Let the current step finish, run no other, and wait for the thread to end.
 
         Returns whether it has ended. Harmless when repeated, before `start`, and on this thread.
         """
-        self._stopping.set()
-        self._awake.set()
-        if self._unblock is not None:
-            self._unblock()
+        self.ask_to_stop()
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(timeout_seconds)
@@ -174,6 +178,20 @@ def run_once(name: str, work: Callable[[], None], clock: Clock) -> None:
 
     thread = LoopThread(name, step, clock)
     thread.start()
+
+
+def stop_all(
+    threads: Sequence[LoopThread], clock: Clock, timeout_seconds: float = STOP_SECONDS
+) -> bool:
+    """Stop threads together, and wait so long for all of them; return whether all have ended.
+
+    One after the other, some that wait for a slow server would take as long as a pod is given.
+    """
+    until = clock.monotonic() + timeout_seconds
+    for thread in threads:
+        thread.ask_to_stop()
+    ended = [thread.stop(max(until - clock.monotonic(), 0.0)) for thread in threads]
+    return all(ended)
 
 
 def check_threads(threads: Sequence[LoopThread], limit_seconds: float) -> tuple[bool, str]:

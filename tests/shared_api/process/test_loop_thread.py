@@ -15,6 +15,7 @@ from shared_api.process.loop_thread import (
     check_threads,
     end_process,
     run_once,
+    stop_all,
 )
 from shared_api.testing.virtual_clock import VirtualClock
 
@@ -254,3 +255,34 @@ def test_the_live_check_names_threads_that_ended_or_hang() -> None:
         never = LoopThread("never", ScriptedStep(None), clock)
         got = check_threads([well, hung, never], 30)
         assert got == (False, "ended: never; in one step for over 30 s: hung")
+
+
+def test_threads_that_stop_together_do_not_wait_for_each_other() -> None:
+    is_free = threading.Event()
+    begun = threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert is_free.wait(10)
+
+    waiting = LoopThread("waits for the next", wait, SystemClock())
+    freeing = LoopThread("frees it", ScriptedStep(None), SystemClock(), unblock=is_free.set)
+    waiting.start()
+    freeing.start()
+    assert begun.wait(10)
+    assert stop_all([waiting, freeing], SystemClock(), 5.0)
+
+
+def test_all_that_stop_together_have_one_limit_of_time() -> None:
+    clock = VirtualClock()
+    given: list[float] = []
+
+    class Hanging(LoopThread):
+        def stop(self, timeout_seconds: float = 60.0) -> bool:
+            given.append(timeout_seconds)
+            clock.advance(min(timeout_seconds, 3.0))
+            return False
+
+    hanging = [Hanging(name, ScriptedStep(None), clock) for name in "abc"]
+    assert not stop_all(hanging, clock, 5.0)
+    assert given == [5.0, 2.0, 0.0]
