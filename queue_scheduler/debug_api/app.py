@@ -15,10 +15,12 @@ Every refusal and failure is JSON with a `detail`; what plugins' routes raise, t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
+from functools import wraps
 from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import structlog
 from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
@@ -44,13 +46,30 @@ Name = Annotated[str, Path(max_length=MAX_NAME)]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 
+P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
 
 log = structlog.get_logger("debug_api")
 
 
+def _in_turn(
+    build: Callable[Concatenate[DebugApi, P], AnswerT],
+) -> Callable[Concatenate[DebugApi, P], AnswerT]:
+    """Let a route's function build its answer alone."""
+
+    @wraps(build)
+    def answer(api: DebugApi, /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
+        with api.turn:
+            return build(api, *args, **kwargs)
+
+    return answer
+
+
 class DebugApi:
-    """What the routes ask.
+    """What the routes ask; one answer is built at a time.
+
+    The framework has forty threads. All of them at the engine's lock kept decisions waiting for
+    seconds, and they would be no sooner through: Python runs one of them at a time.
 
     Args:
         shared: The engine.
@@ -65,7 +84,11 @@ class DebugApi:
         self._snapshots = Snapshots(shared, quotas)
         self._quotas = quotas
         self._is_leader = is_leader
+        # Guards no field, but the engine's lock from a crowd. Nothing waits while holding it but
+        # for that lock.
+        self.turn = threading.Lock()
 
+    @_in_turn
     def queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> views.QueuePage:
         """All queues, by name."""
         names = self._snapshots.queue_names()
@@ -78,6 +101,7 @@ class DebugApi:
             items=[views.view_queue(queue) for queue in facts],
         )
 
+    @_in_turn
     def queue(
         self, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> views.QueueDetail:
@@ -95,16 +119,19 @@ class DebugApi:
             units=[views.view_unit(unit) for unit in (*page.units, *held)],
         )
 
+    @_in_turn
     def queue_unit(self, namespace: Name, name: Name) -> views.UnitView:
         """One unit, with its position and why it waits."""
         unit = self._snapshots.unit(f"{namespace}/{name}")
         return views.view_unit(_found(unit, f"queue unit {namespace}/{name} is unknown"))
 
+    @_in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
         quotas = self._quotas.views(self._shared.fork())
         return views.view_quota_tree(quotas, leader=self._is_leader())
 
+    @_in_turn
     def upstream_queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> Response:
         """Queues and a page of the line of each, under upstream's path.
 
@@ -122,6 +149,7 @@ class DebugApi:
         body = b"{" + b",".join(lines) + b"}"
         return Response(body, headers=headers, media_type="application/json")
 
+    @_in_turn
     def upstream_quotas(self) -> views.UpstreamQuotas:
         """Use per queue and quota, under upstream's path."""
         engine = self._shared.fork()

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shared_api.process.probes import Address, AddressError, load_tls
+
+MAX_CONNECTIONS: Final = 256
+"""Of all clients together; more are closed at once. A process may have no more than 1024 sockets,
+and needs some of them for its own requests."""
+
+CONNECTION_SECONDS: Final = 60.0
+"""How long one connection may take in all, however slowly it sends or reads."""
 
 GRACE_SECONDS: Final = 2
 """What requests under way are given when the server closes."""
@@ -48,6 +56,19 @@ def check_address(address: Address, certificate: str, key: str) -> None:
     load_tls(certificate, key, "--debug-tls")
 
 
+class _Connection(H11Protocol):
+    """One of at most `MAX_CONNECTIONS`, for `CONNECTION_SECONDS`."""
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
+        super().connection_made(transport)
+        full = len(self.connections) > MAX_CONNECTIONS
+        self._end = self.loop.call_later(0.0 if full else CONNECTION_SECONDS, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end.cancel()
+        super().connection_lost(exc)
+
+
 class DebugServer:
     """One uvicorn server on a socket that is open already."""
 
@@ -62,6 +83,8 @@ class DebugServer:
                 app,
                 log_config=None,
                 access_log=False,
+                # Not httptools, which is faster and takes in a path of any length.
+                http=_Connection,
                 lifespan="off",
                 ssl_certfile=certificate or None,
                 ssl_keyfile=key or None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -19,6 +20,8 @@ from queue_scheduler.debug_api.app import MAX_OFFSET, MAX_PAGE, DebugApi, build_
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders
+from queue_scheduler.engine import Engine
+from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.wiring import QUOTA_READERS
 from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -54,6 +57,35 @@ def test_every_route_answers_json(client: httpx.Client, path: str) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()
+
+
+class WatchedEngine(SharedEngine):
+    """Asks a lock whether it is held, whenever the engine is asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, lambda _: None)
+        self.turn = threading.Lock()
+        self.held: list[bool] = []
+
+    def ask(self, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.held.append(self.turn.locked())
+        return super().ask(question, *args, **kwargs)
+
+    def fork(self) -> Engine:
+        self.held.append(self.turn.locked())
+        return super().fork()
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "/openapi.json"])
+def test_one_answer_is_built_at_a_time(kit: ShellKit, path: str) -> None:
+    kit.add_unit("a")
+    watched = WatchedEngine(kit.engine)
+    api = DebugApi(watched, QUOTA_READERS, lambda: True)
+    watched.turn = api.turn
+    with served(build_app(api, open_access, (), "0.0.0")) as client:
+        assert client.get(path).status_code == 200
+    assert watched.held
+    assert all(watched.held)
 
 
 def test_names_are_as_everywhere_in_kubernetes(client: httpx.Client) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -13,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from queue_scheduler.debug_api import server as debug_server
 from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
@@ -113,3 +116,46 @@ def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         accepted.close()
     server.close()
+
+
+def test_a_path_of_any_length_is_not_taken_in() -> None:
+    with served(APP) as client, connected(client) as connection:
+        piece = b"a" * 100_000
+        with pytest.raises(ConnectionError):  # noqa: PT012 - which of the sends is open
+            connection.sendall(b"GET /")
+            for _ in range(1000):
+                connection.sendall(piece)
+
+
+def test_who_sends_too_slowly_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_server, "CONNECTION_SECONDS", 0.05)
+    with served(APP) as client, connected(client) as connection:
+        connection.sendall(b"GET / HT")
+        assert is_closed(connection)
+
+
+def test_too_many_connections_are_closed_and_the_others_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(debug_server, "MAX_CONNECTIONS", 2)
+    with served(APP) as client, connected(client):
+        assert client.get("/").text == "hello"
+        with connected(client) as third:
+            assert is_closed(third)
+        assert client.get("/").text == "hello"
+
+
+@contextmanager
+def connected(client: httpx.Client) -> Iterator[socket.socket]:
+    """Connect to where a client sends its requests."""
+    port = client.base_url.port or 0
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+        yield connection
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait for the other side to close it."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
