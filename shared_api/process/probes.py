@@ -167,7 +167,11 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
             status = self.authorize("/metrics", headers)
         if status is not HTTPStatus.OK:
             return _Answer(status, f"{status.value} {status.phrase}\n".encode())
-        body, content_type = self.metrics()
+        try:
+            body, content_type = self.metrics()
+        except Exception:  # one collector among many, a plugin's perhaps
+            log.exception("the metrics can not be written")
+            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"500 see the program's log\n")
         return _Answer(HTTPStatus.OK, body, content_type)
 
 

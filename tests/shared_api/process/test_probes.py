@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from shared_api.process.clock import Clock, SystemClock
 from shared_api.process.loop_thread import LoopThread
@@ -72,6 +73,15 @@ def port() -> Iterator[int]:
 
 SICK = "[-]broken failed: the check itself failed: ValueError('oops')\n"
 SLOW = "[-]caches failed: jobs not listed yet\n"
+
+
+def test_metrics_that_can_not_be_written_are_an_answer_and_a_line_in_the_log() -> None:
+    def broken() -> tuple[bytes, str]:
+        raise ValueError("oops")
+
+    with capture_logs() as logs, serving(Routes(metrics=broken)) as port:
+        assert get(port, "/metrics")[0] == 500
+    assert [each["log_level"] for each in logs if "metrics" in each["event"]] == ["error"]
 
 
 @pytest.mark.parametrize(
