@@ -96,7 +96,8 @@ class RenewedLogin:
             if renewal is not None:
                 self._wait_for(renewal, limit_seconds)
             if self._seconds_of_life() <= 0:
-                raise self._failure or SettingsError("the login has expired")
+                # A new one each time: a raised one remembers where from, every time.
+                raise SettingsError(str(self._failure or "the login has expired"))
         return self._fresh.login
 
     def renew(self, rejected: Login, limit_seconds: float) -> Login:

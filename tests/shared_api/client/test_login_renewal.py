@@ -107,6 +107,17 @@ def test_a_new_login_that_is_over_by_our_clock_is_used_until_it_is_rejected(
     assert (setup.token(), setup.readings) == ("1", 1)
 
 
+def test_each_request_without_a_login_has_an_error_of_its_own(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, life=LONG)
+    setup.failing = True
+    setup.clock.advance(LONG.total_seconds())
+    with pytest.raises(SettingsError, match="no token today") as one:
+        setup.token()
+    with pytest.raises(SettingsError, match="no token today") as other:
+        setup.token()
+    assert one.value is not other.value, "tracebacks of all requests would gather in it"
+
+
 def test_a_missing_file_is_waited_for(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.file.unlink()
