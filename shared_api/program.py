@@ -59,6 +59,11 @@ SWITCH_SECONDS: Final = 0.001
 LEASE_REQUEST_SECONDS: Final = 5.0
 """For one request of the election: two tries fit into the default renew deadline."""
 
+REVIEW_QPS: Final = 20.0
+REVIEW_BURST: Final = 40
+"""Of questions about who may read, two for each reader and path a minute: enough for a page of
+dashboards, and a twenty-fifth of what the work may ask by default."""
+
 STUCK_SECONDS: Final = 120.0
 """A step that takes longer is stuck: no request below may take that long."""
 
@@ -115,7 +120,10 @@ class Program:
         self._transport = HttpTransport(self._connection, self.clock)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
         self.client = self._build_client(self.flow)
-        self.reviewer = AccessReviewer(self.client, self.clock)
+        # With a budget of its own: strangers with random tokens must not use up that of the work,
+        # nor have the server hold it.
+        reviews = FlowControl(REVIEW_QPS, REVIEW_BURST, self.clock)
+        self.reviewer = AccessReviewer(self._build_client(reviews), self.clock)
         self._stopping = threading.Event()
         self._exit_code = 0
         self._work: Work | None = None

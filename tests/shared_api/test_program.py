@@ -20,6 +20,7 @@ import pytest
 import structlog
 
 from shared_api.client.connection_settings import SettingsError
+from shared_api.client.flow_control import Lane
 from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
@@ -251,6 +252,24 @@ def test_secure_metrics_ask_for_a_token_and_the_right_to_get_them(
 
     runner.run(script, metrics_secure=True)
     assert seen == [401, 401, 403, 200]
+
+
+def test_strangers_use_up_nothing_of_what_the_work_may_ask(
+    runner: Runner, server: FakeApiServer
+) -> None:
+    match = Match(verb="create", plural="tokenreviews")
+    server.faults.fail(429, times=1, match=match, retry_after_seconds=60)
+    seen: list[float] = []
+
+    def script(work: StubWork) -> None:
+        program = work.program
+        seen.extend(
+            program.reviewer.judge(f"Bearer {token}", path="/metrics").status for token in "ab"
+        )
+        seen.append(program.flow.seconds_until(Lane.NORMAL))
+
+    runner.run(script, qps=0.1, burst=1)
+    assert seen == [503, 503, 0.0], "only who asks for strangers has to rest"
 
 
 def test_of_two_replicas_the_second_leads_when_the_first_has_ended(
