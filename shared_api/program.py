@@ -64,6 +64,8 @@ REVIEW_BURST: Final = 40
 """Of questions about who may read, two for each reader and path a minute: enough for a page of
 dashboards, and a twenty-fifth of what the work may ask by default."""
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
 STUCK_SECONDS: Final = 120.0
 """A step that takes longer is stuck: no request below may take that long."""
 
@@ -243,7 +245,7 @@ class Program:
     # ------------------------------------------------------------------ start and stop
 
     def _catch_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             signal.signal(number, lambda *_: self.stop())
 
     def _start_election(self) -> LoopThread | None:
@@ -282,6 +284,10 @@ class Program:
 
 def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     """Run a main function; what a user did wrong becomes one line on stderr and exit code 2."""
+    # Until the program catches them. The first process of a container hears of no signal that it
+    # has no handler for: told to end while it is built, it would start, and lead, and be killed.
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(0))
     try:
         return main(arguments)
     except (FlagError, SettingsError, AddressError, LeaseSettingError) as error:

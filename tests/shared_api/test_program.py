@@ -25,7 +25,7 @@ from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import AddressError
-from shared_api.program import EXIT_USAGE, Check, Program, run_program
+from shared_api.program import EXIT_USAGE, STOP_SIGNALS, Check, Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.faults import EVERY_TIME, Match, RequestInfo
@@ -351,3 +351,14 @@ def test_what_a_user_did_wrong_is_one_line_and_exit_code_2(
 
 def test_the_code_of_a_program_is_passed_on() -> None:
     assert run_program(len, ["a", "b", "c"]) == 3
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_while_the_program_is_built_ends_it_with_0(number: signal.Signals) -> None:
+    def main(_: Sequence[str]) -> int:
+        signal.raise_signal(number)
+        return 1
+
+    with pytest.raises(SystemExit) as ended:
+        run_program(main, [])
+    assert ended.value.code == 0
