@@ -313,9 +313,10 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
+    """Return the uids of the controllers of its pods, each once: the job may be listed, too."""
     consumer = unit.spec.consumer_ref
     own = (consumer.uid,) if consumer is not None and consumer.uid else ()
-    return (*own, *unit.status.pod_owners)
+    return tuple(dict.fromkeys((*own, *unit.status.pod_owners)))
 
 
 def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:

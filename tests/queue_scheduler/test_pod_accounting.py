@@ -106,6 +106,14 @@ class TestByOwner:
         pods.tell(changed(unit(job="job-0"), 3))
         assert living(pods, "uid-u") == [{"cpu": 1000}], "it was the unit's, and it lives"
 
+    def test_the_job_itself_may_be_listed(self) -> None:
+        listed = changed(unit(job="job-1"), 2, pod_owners=("job-1",))
+        pods = told(self.POD, listed)
+        pods.tell(changed(listed, 3, pod_owners=()))
+        pods.tell(listed)
+        pods.forget(NAMED)
+        assert living(pods, "uid-u") == [{"cpu": 1000}]
+
     def test_the_name_counts_more_than_the_owner(self) -> None:
         pod = build_pod("p", owner="job-1", unit="ns/other")
         assert living(told(unit(job="job-1"), pod), "uid-u", STRAY + "ns/other") == [
