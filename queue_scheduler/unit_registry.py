@@ -68,7 +68,8 @@ class UnitRegistry:
         bookings: What is booked for units.
         held: How many units are pending without standing in a line.
         changed_lines: Names of queues whose line changed since somebody looked.
-        held_lately: Keys of units that were held, or held for another reason, since then.
+        held_lately: Keys of units that left the line without being booked, or came back into one,
+            since somebody looked.
     """
 
     def __init__(self, plugins: PluginRunner) -> None:
@@ -320,9 +321,8 @@ class UnitRegistry:
         self.records[key] = record
         for name in record.waits_for:
             self._held_for.setdefault(name, {})[key] = None
-        if standing is Standing.HELD:
-            self.held_lately[key] = None
         if standing in OUT_OF_LINE:
+            self.held_lately[key] = None
             self.held.add(record)
         if info is None:
             return
@@ -349,6 +349,7 @@ class UnitRegistry:
                 del self._held_for[name]
         info, standing = record.info, record.standing
         if standing in OUT_OF_LINE:
+            self.held_lately[record.key] = None
             self.held.remove(record)
         if info is None:
             return

@@ -131,9 +131,10 @@ class WaitingReporter:
         """
         keys = list(engine.units.held_lately)
         engine.units.held_lately.clear()
+        before, self._swept = self._swept, {}
         for line in engine.queues:
-            if self._swept.get(line.name) != line.reasons_version:
-                self._swept[line.name] = line.reasons_version
+            self._swept[line.name] = line.reasons_version
+            if before.get(line.name) != line.reasons_version:
                 keys.extend(record.key for record in engine.waiting(line.name))
         return keys
 

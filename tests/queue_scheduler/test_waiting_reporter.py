@@ -17,11 +17,12 @@ from queue_scheduler.waiting_reporter import (
     build_waiting_patch,
 )
 from shared_api.client.errors import Conflict, NotFound
-from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.client.writes import Rejected, Written
 from shared_api.objects.meta import Timestamp
-from shared_api.testing.object_builders import queue_unit
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit
+from shared_api.testing.object_builders import queue_unit, queue_unit_body
+from shared_api.well_known_labels import QUOTA_NAMESPACES
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, condition_of
 
 EPSILON = 0.01
 
@@ -131,6 +132,41 @@ def test_a_unit_whose_queue_goes_is_told(desk: Desk) -> None:
     desk.kit.shared.tell(Engine.on_queue_gone, "team")
     desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
     assert desk.kit.reason("big") == "NoQueue"
+
+
+def test_a_unit_whose_queue_is_made_again_is_told(desk: Desk) -> None:
+    """The new line counts its reasons anew, and may have come to the number of the old one."""
+    desk.add_unit("big", cpu=9)
+    desk.pass_time(3.0)
+    desk.kit.shared.tell(Engine.on_queue_gone, "team")
+    desk.pass_time(2 * SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert desk.kit.reason("big") == "NoQueue"
+    desk.kit.learn_queue("team")
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+    assert desk.kit.reason("big") == "OverQuotaMax"
+
+
+def test_a_unit_that_leaves_a_hold_for_a_class_that_is_asleep_is_told(desk: Desk) -> None:
+    """The class was refused before, so the line has no new reason."""
+    kit = desk.kit
+    for name in ("big", "as-big"):
+        desk.add_unit(name, cpu=9)
+    kit.direct.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    kit.direct.create(
+        queue_unit_body("late", namespace="elsewhere", requests={"cpu": 9}, priority=-1)
+    )
+    reasons: list[str] = []
+    for namespaces in ("[]", '["elsewhere"]'):
+        body = {"metadata": {"annotations": {QUOTA_NAMESPACES: namespaces}}}
+        kit.direct.patch("elasticquotas", "team", body, namespace="default")
+        kit.shared.tell(Engine.on_quota, kit.client.get(ELASTIC_QUOTAS, "default", "team"))
+        kit.shared.tell(Engine.on_queue_unit, kit.client.get(QUEUE_UNITS, "elsewhere", "late"))
+        if not reasons:
+            desk.reporter.on_unit_seen("elsewhere/late")
+        desk.pass_time(2 * SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
+        late = kit.direct.get("queueunits", "late", "elsewhere")
+        reasons.append(condition_of(late, "QuotaReserved")["reason"])
+    assert reasons == ["NoQuota", "OverQuotaMax"]
 
 
 def test_a_held_unit_that_is_held_for_another_reason_is_told(desk: Desk) -> None:
