@@ -92,8 +92,13 @@ class WaitingReporter:
         self._report_from: float | None = None
 
     def on_unit_seen(self, key: str) -> None:
-        """Look at this unit when it has had its two seconds. From any thread."""
-        self._due.add_after(key, FIRST_REPORT_SECONDS)
+        """Look at this unit when it has had its two seconds. From any thread.
+
+        A follower keeps no keys, which would grow with every unit there ever was: the first sweep
+        of a leader finds all that wait.
+        """
+        if self._may_write():
+            self._due.add_after(key, FIRST_REPORT_SECONDS)
 
     def step(self) -> float:
         """Report on some units; return how long there is nothing to do."""

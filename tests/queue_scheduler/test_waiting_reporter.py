@@ -22,6 +22,7 @@ from shared_api.client.writes import Rejected, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
 from shared_api.well_known_labels import QUOTA_NAMESPACES
+from shared_api.work_queue import WorkQueue
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, condition_of
 
 EPSILON = 0.01
@@ -59,7 +60,9 @@ class Desk:
             self.kit.clock.advance(0.1)
 
 
-def reporter_of(kit: ShellKit, writes: HeldWrites, told: list[Notice]) -> WaitingReporter:
+def reporter_of(
+    kit: ShellKit, writes: HeldWrites, told: list[Notice], due: WorkQueue[str] | None = None
+) -> WaitingReporter:
     return WaitingReporter(
         kit.shared,
         writes,
@@ -67,7 +70,7 @@ def reporter_of(kit: ShellKit, writes: HeldWrites, told: list[Notice]) -> Waitin
         told.append,
         kit.may_write,
         kit.clock,
-        kit.work_queue(),
+        due or kit.work_queue(),
     )
 
 
@@ -206,6 +209,16 @@ def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
     kit.clock.advance(10.0)
     assert reporter.step() == SWEEP_SECONDS
     assert held.writes == []
+
+
+def test_a_follower_keeps_no_keys(kit: ShellKit) -> None:
+    """It may follow for months, and every unit is another key."""
+    due = kit.work_queue()
+    reporter = reporter_of(kit, HeldWrites(), told=[], due=due)
+    kit.leads = False
+    reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
+    reporter.step()
+    assert due.seconds_until_ready() is None
 
 
 def test_reports_wait_as_keys_while_many_are_under_way(
