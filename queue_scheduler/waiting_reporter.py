@@ -83,6 +83,8 @@ class WaitingReporter:
         self._note_written = note_written
         self._tell = tell
         self._may_write = may_write
+        self.is_readable: Callable[[str], bool] = lambda _key: True
+        """False of a unit of which only a part counts: `unreadable_objects` writes that into it."""
         self._clock = clock
         self._due = due
         # Added to by the step, taken from by writers.
@@ -152,7 +154,7 @@ class WaitingReporter:
             # Its turn has not come: that is no reason yet.
             self._due.add_after(key, FIRST_REPORT_SECONDS)
             return
-        if _is_reported(record.unit, refusal):
+        if _is_reported(record.unit, refusal) or not self.is_readable(key):
             return
         meta = record.unit.metadata
         body = build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now()))

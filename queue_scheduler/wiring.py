@@ -228,6 +228,7 @@ class Scheduler:
             self._clock,
             due,
         )
+        reporter.is_readable = lambda key: key not in self._units.undecodable()
         run(reporter.step)
         run, names = self._work_queue("queue-reconciler")
         self._reconciler = QueueReconciler(

@@ -167,10 +167,11 @@ def is_booked(unit: QueueUnit) -> bool:
 
 
 def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
-    """Return a unit without its demand; None for one that waits, which starts with a good one only.
+    """Return a unit without its demand; None for one that has never started: it has to wait.
 
     The schema leaves pod templates open, so that is what can not be read. What a started unit
-    occupies is written in its admissions, and that it has ended must be seen all the same.
+    occupies is written in its admissions; that it has ended, or was freed by an eviction, must be
+    seen all the same. Without a demand it is held.
 
     Args:
         body: Its decoded JSON.
@@ -183,7 +184,11 @@ def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
         kept = {key: value for key, value in spec.items() if key not in _DEMAND_FIELDS}
         body = {**body, "spec": kept}
     unit = msgspec.convert(body, QueueUnit)
-    return unit if is_booked(unit) or phase_of(unit) in FINAL_PHASES else None
+    return None if phase_of(unit) is _E and not is_booked(unit) and not _was_freed(unit) else unit
+
+
+def _was_freed(unit: QueueUnit) -> bool:
+    return find_condition(unit.status.conditions, EVICTED) is not None
 
 
 def is_being_evicted(unit: QueueUnit) -> bool:

@@ -11,7 +11,9 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.wiring import read_quota_names, read_quota_views
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.program_flags import ConfigurationError
+from shared_api.queue_unit_phases import condition_body
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
@@ -22,6 +24,13 @@ from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUOTA_CRD
 def world() -> Iterator[SchedulerWorld]:
     with running_world() as world:
         yield world
+
+
+def break_unit(world: SchedulerWorld, name: str) -> None:
+    """Make the demand of a unit one that can not be read."""
+    pods = world.unit(name)["spec"]["podSet"][0]
+    broken = [{**pods, "template": {"spec": {"containers": "x"}}}]
+    world.direct.patch("queueunits", name, {"spec": {"podSet": broken}}, namespace="default")
 
 
 def test_a_unit_goes_from_creation_to_admission(world: SchedulerWorld) -> None:
@@ -67,8 +76,7 @@ def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWor
     world.settle()
     world.add_unit("a")
     world.settle(0.2)
-    broken = [{**world.unit("a")["spec"]["podSet"][0], "template": {"spec": {"containers": "x"}}}]
-    world.direct.patch("queueunits", "a", {"spec": {"podSet": broken}}, namespace="default")
+    break_unit(world, "a")
     world.add_unit("b")
     world.settle()
     world.start()
@@ -77,6 +85,34 @@ def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWor
     world.finish("a")
     world.settle(0.2)
     assert world.phase("b") == "Dequeued"
+
+
+def test_a_unit_that_can_not_be_read_gives_back_what_an_eviction_frees(
+    world: SchedulerWorld,
+) -> None:
+    world.start()
+    world.add_quota(cpu=1)
+    world.settle()
+    world.add_unit("a")
+    world.settle(0.2)
+    break_unit(world, "a")
+    world.add_unit("b")
+    world.settle()
+    assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
+    earlier = Timestamp("2026-11-01T09:00:00Z")
+    asked = Condition(
+        type="Evicted", status="True", reason="BackoffTimeout", last_transition_time=earlier
+    )
+    freed = {"phase": "TimeoutBackoff", "admissions": [], "conditions": [condition_body(asked)]}
+    world.direct.patch(
+        "queueunits", "a", {"status": freed}, namespace="default", subresource="status"
+    )
+    world.settle(10.0)
+    assert (world.phase("a"), world.phase("b")) == ("Enqueued", "Dequeued")
+    assert world.reason("a") == "Unreadable"
+    before = world.writes()
+    world.settle(30.0)
+    assert world.writes() == before
 
 
 def test_a_system_at_rest_writes_nothing_and_a_restart_neither(world: SchedulerWorld) -> None:

@@ -38,6 +38,7 @@ from shared_api.queue_unit_phases import (
 from shared_api.well_known_labels import ADOPTED, MANAGED_BY
 
 OLD, NOW = Timestamp("2026-11-01T09:00:00Z"), Timestamp("2026-11-01T10:00:00Z")
+FREED = {"phase": "Enqueued", "conditions": [{"type": "Evicted", "status": "False"}]}
 SCHEDULER, CONTROLLERS, RESERVATIONS = Writer.SCHEDULER, Writer.CONTROLLERS, Writer.RESERVATIONS
 
 
@@ -96,16 +97,18 @@ def test_what_is_booked(of: QueueUnit, want: bool) -> None:
 @pytest.mark.parametrize(
     ("status", "annotations", "is_worth_it"),
     [
+        (FREED, {}, True),
+        (FREED, {ADOPTED: "true"}, True),
         ({"phase": "Running"}, {}, True),
         ({"phase": "Succeed"}, {}, True),
         ({"phase": "Enqueued"}, {ADOPTED: "true"}, True),
         ({"phase": "Enqueued"}, {}, False),
-        ({"phase": "TimeoutBackoff"}, {}, False),
+        ({"phase": "TimeoutBackoff"}, {}, True),
         ({}, {}, False),
     ],
 )
 def test_of_started_units_all_but_the_demand_is_salvaged(
-    status: dict[str, str], annotations: dict[str, str], is_worth_it: bool
+    status: dict[str, object], annotations: dict[str, str], is_worth_it: bool
 ) -> None:
     body = {
         "metadata": {"name": "a", "annotations": annotations},
