@@ -106,10 +106,9 @@ class DequeueCycle:
 
     def carry_out(self, decision: Dequeue) -> None:
         """Send the patch of a decision; returns at once."""
-        record = self._shared.ask(Engine.record, decision.unit)
-        if record is None or record.uid != decision.uid:
-            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
-            return
+        record = self._shared.ask(Engine.open_record, decision)
+        if record is None:
+            return  # news that came just now has ended it
         namespace, _, name = decision.unit.partition("/")
         write = Write(
             resource_type=QUEUE_UNITS,
@@ -125,7 +124,8 @@ class DequeueCycle:
         decision = self._unsettled.try_get()
         if decision is None:
             return self._unsettled.seconds_until_ready()
-        again = self._settle(decision) if self._shared.ask(Engine.is_open, decision) else None
+        is_open = self._shared.ask(Engine.open_record, decision) is not None
+        again = self._settle(decision) if is_open else None
         if again is None:
             self._unsettled.forget(decision)
         else:

@@ -252,7 +252,7 @@ class Engine:
         If the unit is booked by it the decision stands, otherwise it is taken back and the unit
         decided again.
         """
-        record = self._open(decision)
+        record = self.open_record(decision)
         if record is None or unit.metadata.uid != decision.uid:
             # Decided meanwhile by newer news, or made again under the same name.
             return self.on_queue_unit(unit)
@@ -271,7 +271,7 @@ class Engine:
                 may follow a CONFLICT, the queue rests until `retry_at`.
             retry_at: In the worker's clock.
         """
-        record = self._open(decision)
+        record = self.open_record(decision)
         if record is None:
             return ()
         self._units.leave(record)
@@ -308,9 +308,15 @@ class Engine:
         """Return what is known of a unit."""
         return self._units.records.get(key)
 
-    def is_open(self, decision: Dequeue) -> bool:
-        """Say whether nothing is known of a decided unit that is newer than the decision."""
-        return self._open(decision) is not None
+    def open_record(self, decision: Dequeue) -> UnitRecord | None:
+        """Return the unit of a decision about which nothing newer is known, or None."""
+        record = self._units.records.get(decision.unit)
+        if record is None or record.standing not in {Standing.DECIDED, Standing.STALE}:
+            return None
+        # The same unit may have been decided again, from a newer version.
+        known = record.unit.metadata
+        this_one = (known.uid, known.resource_version) == (decision.uid, decision.resource_version)
+        return record if this_one else None
 
     def refusal_of(self, key: str) -> Refusal | None:
         """Return why a unit waits; None where it does not."""
@@ -436,16 +442,6 @@ class Engine:
         for number in line.wake_all():
             self._plugins.stop_waiting((line.name, number))
         self._units.changed_lines[line.name] = None
-
-    def _open(self, decision: Dequeue) -> UnitRecord | None:
-        """Return the unit of a decision about which nothing newer is known, or None."""
-        record = self._units.records.get(decision.unit)
-        if record is None or record.standing not in {Standing.DECIDED, Standing.STALE}:
-            return None
-        # The same unit may have been decided again, from a newer version.
-        known = record.unit.metadata
-        this_one = (known.uid, known.resource_version) == (decision.uid, decision.resource_version)
-        return record if this_one else None
 
     def _policy_for(self, queue: Queue, line: SchedulingQueue | None) -> QueuePolicy:
         """Return the policy that the queue names; an unknown name keeps the last good one."""

@@ -84,6 +84,20 @@ def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None
     assert [each.metadata.name for each in line.kit.noted] == ["a"]
 
 
+def test_a_decision_that_news_has_ended_before_it_is_sent_is_not_sent(line: Line) -> None:
+    kit = line.kit
+    kit.add_unit("a")
+    decision = kit.dequeue()
+    ended = {"status": {"phase": "Failed"}}
+    kit.direct.patch("queueunits", "a", ended, namespace="default", subresource="status")
+    kit.learn("a")
+    before = kit.writes()
+    line.cycle.carry_out(decision)
+    kit.send()
+    assert kit.writes() == before
+    assert kit.used() == 0
+
+
 def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Line) -> None:
     line.start()
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
