@@ -191,7 +191,8 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     """Return the merge patch that admits a unit.
 
     Guarded by the version that the decision was made on. The list of admissions is written
-    whole: the scheduler is its only writer at this move.
+    whole: the scheduler is its only writer at this move. What an earlier run gave back, and nobody
+    has taken off, would count against it.
     """
     if decision.is_waited_for:
         # The controllers do not know queues: by this they end a start that takes too long.
@@ -202,6 +203,8 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     message = f"admitted through queue {decision.queue}, charged to quota {decision.quota}"
     status = status_of_move(unit, Phase.DEQUEUED, writer=Writer.SCHEDULER, now=now, message=message)
     status["lastAllocateTime"] = now
+    if unit.status.reclaimable_pods:
+        status["reclaimablePods"] = []
     status["admissions"] = [
         {
             "name": grant.name,

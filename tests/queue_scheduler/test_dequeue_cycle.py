@@ -84,6 +84,18 @@ def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None
     assert [each.metadata.name for each in line.kit.noted] == ["a"]
 
 
+def test_what_an_earlier_run_gave_back_is_asked_for_again(line: Line) -> None:
+    kit = line.kit
+    kit.add_unit("a", count=4)
+    stale = {"status": {"reclaimablePods": [{"name": "main", "count": 3}]}}
+    kit.direct.patch("queueunits", "a", stale, namespace="default", subresource="status")
+    kit.learn("a")
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert kit.unit("a")["status"]["reclaimablePods"] == []
+    assert kit.used() == 4000
+
+
 def test_a_decision_that_news_has_ended_before_it_is_sent_is_not_sent(line: Line) -> None:
     kit = line.kit
     kit.add_unit("a")
