@@ -45,6 +45,9 @@ NOT_WRITING_SECONDS: Final = 1.0
 """Until it is looked again whether this replica may write; nobody tells when a lease that was about
 to run out is renewed."""
 
+UNKNOWN_SECONDS: Final = 5.0
+"""Until a queue without quota is looked at again while nobody knows what quotas there are."""
+
 BY_NAME: Final = "by-name"
 """Index of the quota store: quota names are global, objects are namespaced."""
 
@@ -179,6 +182,8 @@ class QueueReconciler:
         names: What to look at.
         may_write: Whether a write that begins now ends within this replica's lead. Asked before
             each step, and a step writes at most once.
+        are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
+            is not served, a quota that is missing from it may exist, and its queue stays.
     """
 
     def __init__(
@@ -189,6 +194,7 @@ class QueueReconciler:
         queues: IndexedStore[Queue],
         names: WorkQueue[str],
         may_write: Callable[[], bool],
+        are_quotas_known: Callable[[], bool],
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -196,6 +202,7 @@ class QueueReconciler:
         self._queues = queues
         self._names = names
         self._may_write = may_write
+        self._are_quotas_known = are_quotas_known
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
         """Look at the queue of a quota that came, changed or went."""
@@ -232,6 +239,7 @@ class QueueReconciler:
         return 0.0
 
     def _reconcile(self, name: str) -> None:
+        are_quotas_known = self._are_quotas_known()  # before it is looked who is missing
         quota = oldest(self._quotas.by_index(BY_NAME, name))
         queue = self._queues.get(f"{self._namespace}/{name}")
         match decide_queue(name, self._namespace, quota, queue):
@@ -241,6 +249,8 @@ class QueueReconciler:
             case PatchQueue(body):
                 patched = self._client.patch(QUEUES, self._namespace, name, body)
                 self._queues.note_written(patched)
+            case DeleteQueue() if not are_quotas_known:
+                self._names.add_after(name, UNKNOWN_SECONDS)
             case DeleteQueue(uid):
                 self._client.delete(QUEUES, self._namespace, name, uid=uid)
                 log.info("queue deleted with its quota", queue=name)

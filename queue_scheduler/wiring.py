@@ -238,6 +238,7 @@ class Scheduler:
             self._queues.store,
             names,
             self._takeover.may_write,
+            self._quotas.has_synced,
         )
         run(self._reconciler.step)
         status = QueueStatusWriter(

@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.queue_reconciler import (
     BY_NAME,
+    UNKNOWN_SECONDS,
     CreateQueue,
     DeleteQueue,
     PatchQueue,
@@ -42,6 +43,7 @@ class Room:
         )
         self.queues: IndexedStore[Queue] = IndexedStore()
         self.names = self.kit.work_queue()
+        self.are_quotas_known = True
         self.reconciler = QueueReconciler(
             self.kit.client,
             QUEUE_NAMESPACE,
@@ -49,6 +51,7 @@ class Room:
             self.queues,
             self.names,
             self.kit.may_write,
+            lambda: self.are_quotas_known,
         )
 
     def look(self) -> None:
@@ -203,6 +206,20 @@ def test_the_queue_goes_with_its_quota(room: Room) -> None:
     assert not room.has_queue()
 
 
+def test_no_queue_is_deleted_while_nobody_knows_what_quotas_there_are(room: Room) -> None:
+    """As after a restart while their kind is not served: people have set things on the queue."""
+    room.add_quota()
+    room.look()
+    room.are_quotas_known = False
+    room.direct.delete("elasticquotas", "team", "default")
+    room.look()
+    assert room.queue()
+    room.are_quotas_known = True
+    room.kit.clock.advance(UNKNOWN_SECONDS)
+    room.look()
+    assert room.direct.list("queues") == []
+
+
 def test_a_queue_that_was_deleted_is_made_again(room: Room) -> None:
     room.add_quota()
     room.look()
@@ -303,6 +320,18 @@ def test_a_queue_that_somebody_made_meanwhile_is_theirs(room: Room) -> None:
 )
 def test_special_quotas_have_no_queue(name: str) -> None:
     assert decide_queue(name, QUEUE_NAMESPACE, elastic_quota(name), None) is None
+
+
+def test_a_restart_while_quotas_are_not_served_deletes_no_queue() -> None:
+    with running_world() as world:
+        world.add_quota()
+        world.start()
+        crd = "elasticquotas.scheduling.sigs.k8s.io"
+        versions = world.direct.get("customresourcedefinitions", crd)["spec"]["versions"]
+        not_served = [{**each, "served": False} for each in versions]
+        world.direct.patch("customresourcedefinitions", crd, {"spec": {"versions": not_served}})
+        world.start(settle_seconds=10.0)
+        assert world.queue()
 
 
 def test_only_the_queue_of_that_uid_is_deleted() -> None:
