@@ -20,7 +20,9 @@ import structlog
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.dequeue_cycle import WriteSink
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing
 from shared_api.client.errors import Conflict, NotFound
@@ -115,7 +117,7 @@ class WaitingReporter:
             return self._report_from - now
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_SECONDS
-            for changed in self._shared.ask(self._find_changed):
+            for changed in self._find_changed():
                 # Not at once: it may have come just now, and start within its two seconds.
                 self._due.add_after(changed, FIRST_REPORT_SECONDS)
         for _ in range(UNITS_PER_STEP):
@@ -130,20 +132,28 @@ class WaitingReporter:
             self._due.done(key)
         return 0.0
 
-    def _find_changed(self, engine: Engine) -> list[str]:
+    def _find_changed(self) -> list[str]:
         """Return the units whose reason may be another than at the last sweep.
 
         A queue or quota that went, or came back, holds units for another reason without a change
         of their objects; in a line, classes are refused for another reason.
         """
+        keys, lines = self._shared.ask(self._take_changed)
+        for line in lines:
+            keys.extend(map(unit_key, line.in_order()))
+        return keys
+
+    def _take_changed(self, engine: Engine) -> tuple[list[str], list[SchedulingQueue]]:
+        """Return keys of units, and copies of lines: to go through these takes far longer."""
         keys = list(engine.units.held_lately)
         engine.units.held_lately.clear()
         before, self._swept = self._swept, {}
+        lines = []
         for line in engine.queues:
             self._swept[line.name] = line.reasons_version
             if before.get(line.name) != line.reasons_version:
-                keys.extend(record.key for record in engine.waiting(line.name))
-        return keys
+                lines.append(line.copy())
+        return keys, lines
 
     def _report(self, key: str) -> None:
         record = self._shared.ask(Engine.record, key)

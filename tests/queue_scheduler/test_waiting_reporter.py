@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from queue_scheduler import waiting_reporter
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.waiting_reporter import (
     FIRST_REPORT_SECONDS,
     LEAST_REST_SECONDS,
@@ -99,6 +103,34 @@ def test_a_sweep_does_not_report_on_who_came_just_now(desk: Desk) -> None:
     assert desk.kit.writes() == 0
     desk.pass_time(1.0)
     assert desk.kit.reason("lost") == "NoQuota"
+
+
+def test_a_sweep_goes_through_lines_without_the_lock(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of a hundred thousand takes a sixth of a second; nobody could decide meanwhile."""
+    desk.add_unit("big", cpu=9)
+    is_held: list[bool] = []
+    shared_ask = SharedEngine.ask
+
+    def ask(shared: SharedEngine, question: Any, *args: Any) -> Any:
+        is_held.append(True)
+        answer = shared_ask(shared, question, *args)
+        is_held.pop()
+        return answer
+
+    in_order = SchedulingQueue.in_order
+    seen: list[bool] = []
+
+    def noted(line: SchedulingQueue, quota: str | None = None) -> Iterator[OrderKey]:
+        seen.append(bool(is_held))
+        return in_order(line, quota)
+
+    monkeypatch.setattr(SharedEngine, "ask", ask)
+    monkeypatch.setattr(SchedulingQueue, "in_order", noted)
+    desk.pass_time(SWEEP_SECONDS)
+    assert seen
+    assert not any(seen)
 
 
 def test_at_rest_nothing_more_is_written(desk: Desk) -> None:
