@@ -147,7 +147,9 @@ class WriteFailure(StrEnum):
     GONE = "gone"
     """The unit does not exist any more."""
     REJECTED = "rejected"
-    """The server refused it (forbidden, invalid): tried again later."""
+    """It was not written, through no fault of the unit: tried again later, in its place."""
+    REFUSED = "refused"
+    """The server refused it (forbidden, invalid): the unit stands aside, so that others start."""
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):

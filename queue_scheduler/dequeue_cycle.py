@@ -3,7 +3,8 @@ r"""Carries a decision out: one status patch, then confirm, or take back.
     Dequeue --> patch --> written               confirmed by the server's answer
                       \-> conflict, gone        taken back; the fresh object decides, and is read
                                                 where no watch brings it
-                      \-> refused by the server taken back; the queue tries again after a pause
+                      \-> refused by the server taken back; it stands aside for a while, so that it
+                                                takes no room and no turn from others for ever
                       \-> unknown (time-out)    stays booked; the object is read, and decides
 
 A write whose answer was lost is never sent again blindly, and never forgotten: it is read until
@@ -22,7 +23,7 @@ from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing
-from shared_api.client.errors import ApiError, ApiFailure, Conflict, NotFound
+from shared_api.client.errors import ApiError, ApiFailure, Conflict, Invalid, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import (
     Dropped,
@@ -47,7 +48,10 @@ from shared_api.resource_list import format_amounts
 from shared_api.work_queue import WorkQueue
 
 REJECTED_PAUSE_SECONDS: Final = 5.0
-"""After "forbidden" or "invalid" nothing changes by itself: somebody has to act."""
+"""After "forbidden" nothing changes by itself: somebody has to act. It may be about all units."""
+
+ASIDE_SECONDS: Final = 60.0
+"""Until a unit whose admission the server refuses is tried again, if it does not change before."""
 
 CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
@@ -147,7 +151,7 @@ class DequeueCycle:
         record = self._shared.ask(Engine.record, decision.unit)
         lost_to_nobody = unit.metadata.resource_version == decision.resource_version
         if record is not None and record.standing is Standing.STALE and lost_to_nobody:
-            log.warning("the server reports a conflict with nobody", unit=decision.unit)
+            log.warning("nothing has changed since the write failed", unit=decision.unit)
             self._pause(decision, REJECTED_PAUSE_SECONDS)
             return None
         self._note_written(unit)
@@ -177,14 +181,17 @@ class DequeueCycle:
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
         else:
             log.error("the server refuses the admission", unit=decision.unit, error=str(error))
-            self._pause(decision, REJECTED_PAUSE_SECONDS)
+            # What is invalid is this unit: its queue goes on at once.
+            rest = 0.0 if isinstance(error, Invalid) else REJECTED_PAUSE_SECONDS
+            self._pause(decision, rest, WriteFailure.REFUSED)
+            self._unsettled.add_after(decision, ASIDE_SECONDS)
 
-    def _pause(self, decision: Dequeue, seconds: float) -> None:
+    def _pause(
+        self, decision: Dequeue, seconds: float, failure: WriteFailure = WriteFailure.REJECTED
+    ) -> None:
         """Take the decision back, and let its queue rest so long."""
-        retry_at = self._clock.monotonic() + seconds
-        self._shared.tell(
-            Engine.on_write_failed, decision, WriteFailure.REJECTED, retry_at=retry_at
-        )
+        retry_at = self._clock.monotonic() + seconds if seconds else 0.0
+        self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at)
 
 
 def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:

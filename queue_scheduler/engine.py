@@ -266,20 +266,20 @@ class Engine:
 
         Args:
             decision: What could not be written.
-            failure: What became of it. After CONFLICT the unit waits for its fresh object
-                (one that had come already would have ended the decision); after REJECTED, which
-                may follow a CONFLICT, the queue rests until `retry_at`.
-            retry_at: In the worker's clock.
+            failure: What became of it. After REJECTED, which may follow another, the unit is in
+                line again; after all others it waits for its fresh object (one that had come
+                already would have ended the decision).
+            retry_at: Until when the queue rests, in the worker's clock; 0: it goes on.
         """
         record = self.open_record(decision)
         if record is None:
             return ()
         self._units.leave(record)
+        line = self._units.queues.line(decision.queue)
+        if retry_at and line is not None:
+            self._units.queues.back_off(line, retry_at)
+            self._units.changed_lines[line.name] = None
         if failure is WriteFailure.REJECTED:
-            line = self._units.queues.line(decision.queue)
-            if line is not None:
-                self._units.queues.back_off(line, retry_at)
-                self._units.changed_lines[line.name] = None
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
             stale = replace(record, standing=Standing.STALE)
@@ -327,7 +327,7 @@ class Engine:
             return record.hold
         line = self._units.queues.line(record.info.queue) if record.info else None
         if record.standing is Standing.STALE:
-            return Refusal(reason=Reason.WRITE_FAILED, detail="the unit was changed meanwhile")
+            return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
         if record.standing is not Standing.WAITING or line is None or record.info is None:
             return None
         return line.refusal_of(record.info)

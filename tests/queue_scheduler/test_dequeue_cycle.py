@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Rest
 from queue_scheduler.dequeue_cycle import (
+    ASIDE_SECONDS,
     CONFLICT_SECONDS,
     DROPPED_PAUSE_SECONDS,
     REJECTED_PAUSE_SECONDS,
@@ -184,19 +185,48 @@ def test_a_unit_that_went_before_the_write_is_not_written(line: Line) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 422])
-def test_what_the_server_refuses_is_tried_again_after_a_pause(line: Line, status: int) -> None:
+def test_what_the_server_refuses_stands_aside_and_is_tried_again(line: Line, status: int) -> None:
     line.kit.server.faults.fail(status, match=UNIT_STATUS)
     line.start()
     line.kit.send()
-    assert line.standing("a") is Standing.WAITING
+    assert line.standing("a") is Standing.STALE
     assert line.kit.used() == 0
-    rest = line.kit.decide()
-    assert isinstance(rest, Rest)
-    assert rest.until == line.kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
+    line.kit.clock.advance(ASIDE_SECONDS)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
     line.kit.clock.advance(REJECTED_PAUSE_SECONDS)
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
     assert line.kit.phase("a") == "Dequeued"
+
+
+def test_what_is_forbidden_lets_the_queue_rest(line: Line) -> None:
+    line.kit.server.faults.fail(403, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    rest = line.kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until == line.kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_unit_that_is_always_refused_keeps_no_room_from_others(line: Line, status: int) -> None:
+    """It comes first, and takes all the room each time that it is decided."""
+    kit = line.kit
+    match = Match(plural="queueunits", subresource="status", name="bad")
+    kit.server.faults.fail(status, times=100, match=match)
+    kit.add_unit("bad", cpu=4, priority=9)
+    for name in ("a", "b"):
+        kit.add_unit(name, cpu=2)
+    for _ in range(20):
+        for _ in range(5):
+            decision = kit.decide()
+            if isinstance(decision, Dequeue):
+                line.cycle.carry_out(decision)
+        kit.send()
+        exhaust(line.cycle.step)
+        kit.clock.advance(1.0)
+    assert [kit.phase(name) for name in ("bad", "a", "b")] == ["Enqueued", "Dequeued", "Dequeued"]
 
 
 def test_without_the_lease_nothing_is_sent_and_the_queue_pauses(line: Line) -> None:
