@@ -90,6 +90,7 @@ class UnreadableObjects:
             return None
         place = self._due.try_get()
         if place is None:
+            self._forget_readable()
             return self._due.seconds_until_ready()
         try:
             self._look_at(*place)
@@ -104,10 +105,15 @@ class UnreadableObjects:
             self._due.done(place)
         return 0.0
 
+    def _forget_readable(self) -> None:
+        """Forget what was mended or deleted: nobody tells, and it may be broken again."""
+        if self._told:
+            there = {(kind, key) for kind, cache in self._caches.items() for key in cache()}
+            self._told = {place: said for place, said in self._told.items() if place in there}
+
     def _look_at(self, kind: str, key: str) -> None:
         failure = self._caches[kind]().get(key)
         if failure is None:
-            self._told.pop((kind, key), None)
             return
         said = (failure.uid, failure.error)
         if self._told.get((kind, key)) != said:

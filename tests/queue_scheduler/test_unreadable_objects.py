@@ -106,6 +106,18 @@ def test_it_is_told_and_written_once_and_a_restart_writes_nothing(office: Office
     assert len(office.events.told) == 2  # folded into one series by the recorder
 
 
+def test_what_was_mended_and_is_broken_again_is_told_again(office: Office) -> None:
+    office.create_broken()
+    office.work()
+    mended = {"spec": {"podSet": [{**BROKEN_POD_SET, "template": {"spec": {}}}]}}
+    for fix in (mended, {"spec": {"podSet": [BROKEN_POD_SET]}}):
+        exhaust(office.reporter.step)
+        office.kit.direct.patch("queueunits", "broken", fix, namespace="default")
+        office.list()
+        office.work()
+    assert len(office.events.told) == 2
+
+
 def test_another_error_is_told_again(office: Office) -> None:
     office.create_broken()
     office.work()
