@@ -76,16 +76,25 @@ class BackoffReturns:
         self._due = due
         # Added to by the step, taken from by writers.
         self._under_way: set[str] = set()
+        self._has_begun = False
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Look at a unit that came or changed; the engine must have been told before."""
-        if new is not None and new.status.phase == Phase.TIMEOUT_BACKOFF:
+        """Look at a unit that came or changed; the engine must have been told before.
+
+        A follower keeps no keys, which would grow with every unit there ever was: who begins to
+        lead asks the engine.
+        """
+        if new is not None and new.status.phase == Phase.TIMEOUT_BACKOFF and self._may_write():
             self._due.add(new.metadata.key)
 
     def step(self) -> float | None:
         """Look at one unit; return how long there is none to look at, None: until woken."""
         if not self._may_write():
             return None
+        if not self._has_begun:
+            self._has_begun = True
+            for known in self._shared.ask(_find_in_backoff):
+                self._due.add(known)
         if len(self._under_way) >= MAX_UNDER_WAY:
             return FULL_REST_SECONDS
         key = self._due.try_get()
@@ -135,6 +144,14 @@ class BackoffReturns:
             case _:
                 self._due.add_rate_limited(key)
         self._due.done(key)
+
+
+def _find_in_backoff(engine: Engine) -> list[str]:
+    return [
+        key
+        for key, record in engine.units.records.items()
+        if record.unit.status.phase == Phase.TIMEOUT_BACKOFF
+    ]
 
 
 def _seconds_left(unit: QueueUnit, now: datetime) -> float:
