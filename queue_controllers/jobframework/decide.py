@@ -44,6 +44,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     build_unit,
     choose_unit_name,
     demand_of,
+    granted_counts,
     is_our_make,
     outgrows,
 )
@@ -260,7 +261,9 @@ def _why_evict(job: JobFacts, unit: QueueUnit, state: JobState) -> tuple[str, st
     """Return the reason and message because of which a booked unit must give its place back."""
     if unit.spec.active is False:
         return DEACTIVATED, "Evicted because the queue unit is deactivated"
-    if state.stopped and not is_adopted(unit) and outgrows(job, unit):
+    if not state.stopped or is_adopted(unit):
+        return None
+    if outgrows(job, unit, was_released=_was_released_already(job, unit)):
         # Released like this, it would run with more than anybody decided.
         return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
     return None
@@ -390,7 +393,7 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
 def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     if not state.resumable:
         return Decision(memory=view.memory)  # its last pod object going wakes us
-    if not _is_admitted_whole(unit):
+    if not _is_admitted_whole(job, unit):
         message = "Admitted in part, which is not built: it is not released"
         return _with_event_once(view, "PartialAdmission", message, ())
     quota = quota_of_job(job, view.around)
@@ -410,10 +413,10 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
     return Decision(actions=actions, memory=view.memory, settled=settled)
 
 
-def _is_admitted_whole(unit: QueueUnit) -> bool:
-    """Say whether nothing of the demand is missing; units that list nothing were not split."""
-    granted = {each.name: each.replicas for each in unit.status.admissions}
-    return all(granted.get(each.name, each.count) >= each.count for each in unit.spec.pod_set)
+def _is_admitted_whole(job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether nothing of what it needs is missing; units that list nothing were not split."""
+    granted = granted_counts(unit)
+    return all(granted.get(each.name, each.count) >= each.count for each in job.pod_sets)
 
 
 def _released_annotation(job: JobFacts) -> str | None:

@@ -112,17 +112,30 @@ def demand_of(pod_sets: tuple[JobPodSet, ...]) -> Amounts:
     return total
 
 
-def outgrows(job: JobFacts, unit: QueueUnit) -> bool:
+def granted_counts(unit: QueueUnit) -> dict[str, int]:
+    """Return how many pods of each set were admitted: what the spec says may have grown since."""
+    admitted = {each.name: each.replicas for each in unit.status.admissions}
+    return {each.name: admitted.get(each.name, each.count) for each in unit.spec.pod_set}
+
+
+def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> bool:
     """Say whether the job now asks for more than its unit was admitted with.
 
-    More pods of a set, larger pods, or a set that the unit does not know.
+    More pods of a set, larger pods, or a set that the unit does not know. `was_released`: it has
+    run with this admission, so that it may have grown, and given some of it back for good.
     """
     admitted = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
+    counts = {name: pod_set.count for name, pod_set in admitted.items()}
+    if was_released:
+        given_back = {each.name: each.count for each in unit.status.reclaimable_pods}
+        counts = {
+            name: count - given_back.get(name, 0) for name, count in granted_counts(unit).items()
+        }
     for pod_set in job.pod_sets:
         if not pod_set.count:
             continue
         known = admitted.get(pod_set.name)
-        if known is None or pod_set.count > known.count:
+        if known is None or pod_set.count > counts[pod_set.name]:
             return True
         wanted, granted = _requests(pod_set.template), _requests(known.template)
         if wanted is None or granted is None:
@@ -385,16 +398,17 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
     """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
 
-    Counts only grow. The last share of work that is done is not written: the final condition brings
-    it back. That of a job that is scaled to nothing is, since nobody knows when it goes on.
+    Counts only grow, up to what was admitted: what the job has grown by was never booked. The last
+    share of work that is done is not written: the final condition brings it back. That of a job
+    that is scaled to nothing is, since nobody knows when it goes on.
     """
     if all(each.is_done for each in job.pod_sets):
         return []
     needed = {each.name: each.count for each in job.pod_sets}
     before = {each.name: each.count for each in unit.status.reclaimable_pods}
     after = {
-        each.name: max(each.count - needed.get(each.name, 0), before.get(each.name, 0))
-        for each in unit.spec.pod_set
+        name: max(count - needed.get(name, 0), before.get(name, 0))
+        for name, count in granted_counts(unit).items()
     }
     if all(count <= before.get(name, 0) for name, count in after.items()):
         return []

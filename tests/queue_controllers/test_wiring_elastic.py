@@ -36,14 +36,58 @@ def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: Worl
     assert world.phase() == "Succeed"
 
 
+def test_grown_and_then_suspended_by_hand_it_waits_for_what_it_asks_for_now(world: World) -> None:
+    run(world, completions=10)
+    world.patch_job({"spec": {"parallelism": 4}})
+    world.settle(5.0)
+    suspend(world)
+    world.settle(5.0)
+    assert world.phase() == "Enqueued"
+    assert world.get_unit()["spec"]["podSet"][0]["count"] == 4
+    world.admit(replicas=4)
+    world.settle()
+    assert not world.is_suspended()
+
+
+def test_grown_and_shrunk_again_it_is_released_with_what_it_was_admitted_for(world: World) -> None:
+    run(world, completions=10)
+    for parallelism in (4, 2):
+        world.patch_job({"spec": {"parallelism": parallelism}})
+        world.settle(5.0)
+    assert given_back(world) is None, "its growth was never booked"
+    suspend(world)
+    world.settle(5.0)
+    assert not world.is_suspended()
+    assert world.phase() == "Running"
+
+
+def test_what_it_has_given_back_it_does_not_take_again_while_it_is_stopped(world: World) -> None:
+    run(world, completions=10)
+    world.patch_job({"spec": {"parallelism": 1}})
+    world.settle(5.0)
+    assert given_back(world) == [{"name": "main", "count": 1}]
+    suspend(world, parallelism=2)
+    world.settle(5.0)
+    assert world.is_suspended()
+    assert world.phase() == "Enqueued"
+    assert given_back(world) == []
+
+
 def given_back(world: World) -> Any:
     return world.get_unit()["status"].get("reclaimablePods")
 
 
-def run(world: World) -> None:
+def suspend(world: World, **spec: int) -> None:
+    """Have somebody suspend the job, and its pods go."""
+    world.clock.advance(5.0)
+    world.patch_job({"spec": {"suspend": True, **spec}})
+    world.end_pods()
+
+
+def run(world: World, **job: Any) -> None:
     """Bring a job of two pods to Running."""
     world.start()
-    world.job()
+    world.job(**job)
     world.settle()
     world.admit()
     world.settle()
