@@ -16,7 +16,6 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.queue_unit_phases import is_booked
 
-BY_CONSUMER: Final = "consumer"
 BY_CONSUMER_NAME: Final = "consumer-name"
 
 
@@ -57,7 +56,7 @@ class UnitsOfJob(msgspec.Struct, frozen=True):
 
 def unit_indexes() -> Mapping[str, IndexFunction[QueueUnit]]:
     """Return the indexes of the unit cache that this module asks."""
-    return {BY_CONSUMER: _consumers_of, BY_CONSUMER_NAME: _consumer_names_of}
+    return {BY_CONSUMER_NAME: _consumer_names_of}
 
 
 def find_units(
@@ -66,7 +65,8 @@ def find_units(
     """Return the units of the job with this key and uid (None: there is no such job).
 
     A unit is found by its consumer's uid. A unit that was made without one (by hand, by upstream)
-    counts where it has the job as owner, or names it in full and nobody else is it.
+    counts where it has the job as owner, or names it in full and nobody else is it. One in another
+    namespace never counts: whoever writes units there has no say about jobs here.
     """
     named = units.by_index(BY_CONSUMER_NAME, _name_value(kind.group, kind.kind, key))
     mine: dict[str, QueueUnit] = {}
@@ -85,18 +85,14 @@ def find_units(
     return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
 
 
-def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str, uid: Uid) -> bool:
-    """Say whether the name belongs to a unit of another job."""
-    holder = units.get(f"{namespace}/{name}")
-    if holder is None:
-        return False
-    consumer = holder.spec.consumer_ref
-    return consumer is None or consumer.uid != uid
+def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str) -> bool:
+    """Say whether a job for which no unit was found must give its unit another name."""
+    return units.get(f"{namespace}/{name}") is not None
 
 
 def key_of_consumer(consumer: ConsumerReference, namespace: str) -> str:
-    """Return the key of the job that a unit in this namespace names."""
-    return f"{consumer.namespace or namespace}/{consumer.name}"
+    """Return the key of the job that a unit in this namespace names; "" for one in another."""
+    return f"{namespace}/{consumer.name}" if consumer.namespace in {"", namespace} else ""
 
 
 def consumer_group(consumer: ConsumerReference) -> str:
@@ -118,17 +114,12 @@ def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool
     return uid in owners or not owners
 
 
-def _consumers_of(unit: QueueUnit) -> tuple[str, ...]:
-    consumer = unit.spec.consumer_ref
-    return (consumer.uid,) if consumer is not None and consumer.uid else ()
-
-
 def _consumer_names_of(unit: QueueUnit) -> tuple[str, ...]:
     consumer = unit.spec.consumer_ref
     if consumer is None or not consumer.name:
         return ()
     key = key_of_consumer(consumer, unit.metadata.namespace)
-    return (_name_value(consumer_group(consumer), consumer.kind, key),)
+    return (_name_value(consumer_group(consumer), consumer.kind, key),) if key else ()
 
 
 def _name_value(group: str, kind: str, key: str) -> str:

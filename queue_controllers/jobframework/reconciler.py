@@ -296,7 +296,7 @@ class JobReconciler(Generic[JobT]):
         taken = False
         if unit is None:
             name, _ = choose_unit_name(facts, is_taken=False)
-            taken = is_name_taken(self._units, meta.namespace, name, meta.uid)
+            taken = is_name_taken(self._units, meta.namespace, name)
         unit_key = "" if unit is None else unit.metadata.key
         names = [pod_set.name for pod_set in facts.pod_sets]
         pods = count_pods(
@@ -362,8 +362,6 @@ class JobReconciler(Generic[JobT]):
         if rest > 0:
             self._queue.add_after(key, rest)
             return
-        consumer = unit.spec.consumer_ref
-        assert consumer is not None
         namespace, _, name = key.partition("/")
         job = self._executor.read_job(namespace, name)
         own = (
@@ -371,7 +369,7 @@ class JobReconciler(Generic[JobT]):
             if job is None
             else find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
         )
-        if job is not None and job.metadata.uid == consumer.uid and own is unit:
+        if own is not None and own.metadata.uid == meta.uid:
             return  # the cache was behind
         try:
             self._executor.delete_unit(DeleteUnit(unit=unit))

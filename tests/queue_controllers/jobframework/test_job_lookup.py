@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from queue_controllers.jobframework.generic_job import JobKind
 from queue_controllers.jobframework.job_lookup import (
     UnitsOfJob,
@@ -103,8 +105,17 @@ def test_a_surplus_unit_that_is_booked_is_not_thrown_away() -> None:
     assert found(one, two) == UnitsOfJob(own=one)
 
 
-def test_a_name_is_taken_by_the_unit_of_another() -> None:
+def test_a_unit_in_another_namespace_is_nobodys_here() -> None:
+    ref = ConsumerReference(api_version="batch/v1", kind="Job", namespace="elsewhere", name="main")
+    for consumer in (ref, msgspec.structs.replace(ref, uid=Uid("u1"))):
+        spec = QueueUnitSpec(consumer_ref=consumer)
+        foreign = msgspec.structs.replace(unit("main", phase="Running"), spec=spec)
+        store = store_of(foreign)
+        assert find_units(store, JOB, "elsewhere/main", Uid("u1")) == UnitsOfJob()
+        assert find_units(store, JOB, "team/main", Uid("u1")) == UnitsOfJob()
+
+
+def test_a_name_is_taken_by_whatever_unit_has_it() -> None:
     store = store_of(unit("main", "u0"))
-    assert is_name_taken(store, "team", "main", Uid("u1"))
-    assert not is_name_taken(store, "team", "main", Uid("u0"))
-    assert not is_name_taken(store, "other", "main", Uid("u1"))
+    assert is_name_taken(store, "team", "main")
+    assert not is_name_taken(store, "other", "main")
