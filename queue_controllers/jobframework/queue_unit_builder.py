@@ -365,7 +365,9 @@ def _sync_of_pod_sets(
     digest = hash_of_pod_sets(bodies)
     counts = [(each.name, each.count) for each in unit.spec.pod_set]
     wanted = [(each.name, each.count) for each in job.pod_sets]
-    if unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted:
+    in_step = unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted
+    # Edited by hand to ask for less, it would be admitted for that, and taken back, for ever.
+    if in_step and not outgrows(job, unit):
         return {}
     annotations[POD_SETS_HASH] = digest
     request = _request_of(job)

@@ -270,6 +270,24 @@ def test_a_waiting_unit_follows_its_job(world: World) -> None:
     assert unit["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "silver"
 
 
+def test_a_waiting_unit_that_was_edited_to_ask_for_less_asks_for_what_its_job_does(
+    world: World,
+) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    unit = world.get_unit()
+    requests = unit["spec"]["podSet"][0]["template"]["spec"]["containers"][0]["resources"]
+    requests["requests"] = {"cpu": "1m"}
+    world.direct.patch("queueunits", "main", unit, namespace="team")
+    world.settle()
+    edited = world.get_unit()["spec"]["podSet"][0]["template"]["spec"]["containers"][0]
+    assert edited["resources"] == {"requests": {"cpu": "1"}}
+    before = world.server.resource_version
+    world.settle(30.0)
+    assert world.server.resource_version == before
+
+
 def test_a_unit_carries_the_whole_template_if_the_settings_say_so(world: World) -> None:
     world.start()
     world.job("slim")
