@@ -6,12 +6,13 @@ running pods alone are corrected seldom, since nothing is decided by them.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from queue_controllers.jobframework.actions import EventType, PatchUnit, PatchUnitStatus, TellUnit
-from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.queue_unit_builder import build_growth, build_reclaimable
@@ -67,15 +68,21 @@ def _is_late(
     """Return the eviction of a job that has not come to run in time, or when that will be so."""
     if not view.ownership.managed:
         return None, None  # it is evicted by nobody, and so never late
-    seconds, released_at = running_timeout(unit, view.settings), job.released_at
-    if not seconds or released_at is None or phase_of(unit) not in RELEASED_PHASES:
+    seconds, since = running_timeout(unit, view.settings), _may_run_since(job, unit)
+    if not seconds or since is None or phase_of(unit) not in RELEASED_PHASES:
         return None, None
     if phase_of(unit) is Phase.RUNNING:
         return None, None  # it ran: what came after is a retry of its own
-    rest = seconds - (view.moment.wall - released_at).total_seconds()
+    rest = seconds - (view.moment.wall - since).total_seconds()
     if rest > 0:
         return None, rest
     return evict_unit(unit, BACKOFF_TIMEOUT, LATE, view.moment), None
+
+
+def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
+    """Return since when the job may run; somebody else may have resumed it after the admission."""
+    moments = (job.released_at, parse_moment(unit.status.last_allocate_time or ""))
+    return max((each for each in moments if each is not None), default=None)
 
 
 def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:

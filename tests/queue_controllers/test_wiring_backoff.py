@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 OPTIONS = {"job": {"runningTimeout": "30s", "backoffTimeout": "10s"}}
 HOLD = "example.com/hold"
+SUSPENDED = {
+    "conditions": [
+        {"type": "Suspended", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}
+    ]
+}
 
 
 def test_a_late_job_is_stopped_backs_off_and_is_released_again(world: World) -> None:
@@ -85,6 +90,21 @@ def test_unsuspended_by_hand_while_it_backs_off_it_is_suspended_again(world: Wor
     world.settle()
     assert world.is_suspended()
     assert world.phase() == "TimeoutBackoff"
+
+
+def test_resumed_by_somebody_else_it_has_its_time_from_the_admission_on(world: World) -> None:
+    long_ago = {"koord-queue/released-at": "2026-01-01T00:00:00Z"}
+    for name, marks in (("never", {}), ("before", long_ago)):
+        world.job(name, annotations=marks)
+        world.patch_job_status(SUSPENDED, name)
+    world.start(configuration=read_configuration(OPTIONS, {"job"}))
+    for name in ("never", "before"):
+        world.admit(name)
+        world.patch_job({"spec": {"suspend": False}}, name)
+    world.settle(25.0)
+    assert (world.is_suspended("never"), world.is_suspended("before")) == (False, False)
+    world.settle(10.0)
+    assert (world.is_suspended("never"), world.is_suspended("before")) == (True, True)
 
 
 def start(world: World) -> None:
