@@ -19,11 +19,13 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.job_settings import JobSettings, Manage
 from shared_api.objects.meta import OwnerReference
+from shared_api.objects.pod import TemplateMeta
 from shared_api.quota_names import QuotaNames
 from shared_api.well_known_labels import (
     KUEUE_QUEUE_NAME,
     MANAGED_NAMESPACE,
     RELEASED_AT,
+    STAMPED_QUOTA,
     SUSPEND,
     read_annotation,
     read_queue_name,
@@ -136,9 +138,15 @@ def quota_of_job(job: JobFacts, around: Surroundings) -> str:
     if named := read_quota_name(job.metadata.labels):
         return named
     for pod_set in job.pod_sets:
-        if named := read_quota_name(pod_set.template.metadata.labels):
+        if named := quota_of_template(pod_set.template.metadata):
             return named
     return around.quotas.quota_of_namespace(job.metadata.namespace)
+
+
+def quota_of_template(template: TemplateMeta) -> str:
+    """Return the quota that a pod template names, or ""; what a release has stamped is no name."""
+    named = read_quota_name(template.labels)
+    return "" if named == template.annotations.get(STAMPED_QUOTA) else named
 
 
 def queue_of_job(job: JobFacts, quota: str) -> str:

@@ -15,7 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
-from queue_controllers.jobframework.managed import Surroundings, queue_of_job, quota_of_job
+from queue_controllers.jobframework.managed import (
+    Surroundings,
+    queue_of_job,
+    quota_of_job,
+    quota_of_template,
+)
 from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, template_body
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import pod_requests
@@ -35,6 +40,7 @@ from shared_api.well_known_labels import (
     QUOTA_PREFIX,
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
+    STAMPED_QUOTA,
     SUSPEND,
     read_annotation,
     read_int32,
@@ -225,7 +231,7 @@ def annotations_of_unit(job: JobFacts) -> dict[str, str]:
 
 
 def _template_names_quota(job: JobFacts) -> bool:
-    return any(read_quota_name(each.template.metadata.labels) for each in job.pod_sets)
+    return any(quota_of_template(each.template.metadata) for each in job.pod_sets)
 
 
 def _is_ours(key: str) -> bool:
@@ -438,7 +444,8 @@ def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodSta
         annotations = {RELATED_QUEUE_UNIT: unit.metadata.key}
         if len(job.pod_sets) > 1:
             annotations[RELATED_POD_SET] = pod_set.name
-        named = read_quota_name(pod_set.template.metadata.labels)
-        labels = {QUOTA_NAME: quota} if quota and not named else {}
+        labels = {}
+        if quota and not quota_of_template(pod_set.template.metadata):
+            labels[QUOTA_NAME] = annotations[STAMPED_QUOTA] = quota
         stamps[pod_set.name] = PodStamp(labels=labels, annotations=annotations)
     return stamps

@@ -29,7 +29,10 @@ def test_a_job_goes_the_whole_path_in_four_writes(world: World) -> None:
     released = world.get_job()
     assert released["spec"]["suspend"] is False
     stamped = released["spec"]["template"]["metadata"]
-    assert stamped["annotations"] == {"koord-queue/related-queueunit": "team/main"}
+    assert stamped["annotations"] == {
+        "koord-queue/related-queueunit": "team/main",
+        "koord-queue/stamped-quota": "gold",
+    }
     assert stamped["labels"]["quota.scheduling.koordinator.sh/name"] == "gold"
     world.run_pods()
     world.settle()

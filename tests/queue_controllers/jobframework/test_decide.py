@@ -202,7 +202,10 @@ def test_a_release_stamps_time_quota_and_unit() -> None:
     assert isinstance(release, ReleaseJob)
     stamp = release.stamps["main"]
     assert stamp.labels == {"quota.scheduling.koordinator.sh/name": "gold"}
-    assert stamp.annotations == {"koord-queue/related-queueunit": "team/main"}
+    assert stamp.annotations == {
+        "koord-queue/related-queueunit": "team/main",
+        "koord-queue/stamped-quota": "gold",
+    }
     assert release.released_at == "2026-11-01T10:00:00.000000Z"
     assert release.annotation == "false"
 
