@@ -68,7 +68,8 @@ class OwnerReader:
     def __init__(self, client: OwnerClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._answers: dict[Uid, _Answer] = {}
+        # By all that was asked: a uid alone is a text that anybody may write into his job.
+        self._answers: dict[tuple[str, str, str, str, Uid], _Answer] = {}
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
@@ -78,7 +79,8 @@ class OwnerReader:
             ApiFailure: the server could not be asked, and never was about this owner.
         """
         now = self._clock.monotonic()
-        answer = self._answers.get(owner.uid)
+        question = (namespace, owner.api_version, owner.kind, owner.name, owner.uid)
+        answer = self._answers.get(question)
         if answer is not None and now < answer.believed_until:
             return answer.above
         try:
@@ -90,14 +92,14 @@ class OwnerReader:
             above = answer.above
         if len(self._answers) >= MAX_REMEMBERED:
             self._answers = {}
-        self._answers[owner.uid] = _Answer(above, now + BELIEVED_SECONDS)
+        self._answers[question] = _Answer(above, now + BELIEVED_SECONDS)
         return above
 
     def _read(self, namespace: str, owner: OwnerReference, now: float) -> OwnerReference | None:
-        resource_type = self._kind_of(owner, now)
-        if resource_type is None:
-            return None
         try:
+            resource_type = self._kind_of(owner, now)
+            if resource_type is None:
+                return None
             found = self._client.get(resource_type, namespace, owner.name)
         except NotFound:
             return None

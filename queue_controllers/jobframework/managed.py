@@ -67,8 +67,8 @@ def judge_managed(
 ) -> Ownership:
     """Say whether a job is the queue's, and why or why not.
 
-    `read_owner` is asked last, and only about a job that would be the queue's; what it raises
-    passes.
+    `read_owner` is asked last, and only about a job that would be the queue's and has not ended;
+    what it raises passes.
     """
     if refusal := _whose_else(job, settings):
         return Ownership(managed=False, reason=refusal)
@@ -78,7 +78,8 @@ def judge_managed(
         reason = _why_managed(job, around, settings)
     if not reason:
         return Ownership(managed=False, reason="it names no queue or quota")
-    if refusal := _why_nested(job, read_owner):
+    # Of a job that has ended only the end counts, and must not wait for anybody's answer.
+    if job.status.outcome is None and (refusal := _why_nested(job, read_owner)):
         return Ownership(managed=False, reason=refusal)
     return Ownership(managed=True, reason=reason)
 

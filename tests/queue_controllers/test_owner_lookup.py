@@ -9,7 +9,7 @@ import pytest
 from queue_controllers.owner_lookup import BELIEVED_SECONDS, OwnerReader
 from shared_api.client.errors import ServerError
 from shared_api.objects.meta import OwnerReference, Uid
-from shared_api.testing.faults import Match
+from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import QUOTA_CRD
 
 if TYPE_CHECKING:
@@ -178,3 +178,40 @@ def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
         reader("team", reference(cron_job))
     world.server.faults.clear()
     assert reader("team", reference(cron_job)) is not None
+
+
+def test_an_answer_about_a_uid_in_another_namespace_is_none_about_it(world: World) -> None:
+    world.start()
+    cron_job = make_cron_job(world, RAY_JOB)
+    reader = OwnerReader(world.host.client, world.clock)
+    assert reader("other", reference({**cron_job, "name": "no-such"})) is None
+    above = reader("team", reference(cron_job))
+    assert above is not None
+    assert above.kind == "RayJob"
+
+
+def test_kinds_that_may_not_be_listed_end_the_walk(world: World) -> None:
+    world.start()
+    world.server.faults.fail(
+        403, times=EVERY_TIME, match=Match(when=lambda info: info.path == "/apis/x.io/v1")
+    )
+    owner = {"apiVersion": "x.io/v1", "kind": "Thing", "name": "mine", "uid": "u"}
+    world.job(owners=[{**owner, "controller": True}])
+    world.settle()
+    assert world.units() == ["main"]
+
+
+def test_a_job_ends_though_nobody_answers_for_its_owner(world: World) -> None:
+    cron_job = make_cron_job(world)
+    world.start()
+    world.job(owners=[cron_job])
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.server.faults.fail(503, times=EVERY_TIME, match=OWNERS)
+    world.complete()
+    world.start()
+    world.settle(5.0)
+    assert world.phase() == "Succeed"
+    assert gets(world) == 1, "asked before its end"
