@@ -7,6 +7,8 @@ negative, is invalid: it is told so and stands in nobody's way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from queue_scheduler.decision import Grant
 from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 from shared_api.objects.pod import ResourceQuantities
@@ -85,15 +87,18 @@ def admitted_amounts(unit: QueueUnit, demand: UnitDemand) -> Amounts:
 
     Per admission the `resources` that it records, so that no edit of the spec changes what is
     booked; where it records none, replicas x request of a pod of the set of that name. Of the
-    replicas those count that are not reclaimable. A booked unit without admissions (objects of
-    old versions) counts whole.
+    replicas those count that are not reclaimable. A booked unit without admissions (adopted, or
+    of an old version) was granted what it asks for.
     """
     status = unit.status
-    if not status.admissions:
-        return demand.total
+    admissions: Sequence[Admission] = status.admissions
+    if not admissions:
+        if not status.reclaimable_pods or not demand.pod_sets:
+            return demand.total
+        admissions = [Admission(name=each.name, replicas=each.count) for each in demand.pod_sets]
     reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
     total: Amounts = {}
-    for admission in status.admissions:
+    for admission in admissions:
         left = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
         granted = _granted(admission, left, demand)
         total = add(total, granted) if total else granted

@@ -115,6 +115,18 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
     ("unit", "status", "want"),
     [
         pytest.param(PODS, {}, 10_000, id="no admissions, as old versions left it"),
+        pytest.param(
+            PODS,
+            {"reclaimable_pods": (ReclaimablePod(name="worker", count=3),)},
+            7_000,
+            id="no admissions, as an adopted unit has none: less what was given back",
+        ),
+        pytest.param(
+            TOTAL,
+            {"reclaimable_pods": (ReclaimablePod(name="worker", count=3),)},
+            1500,
+            id="no admissions and no pods: the total",
+        ),
         pytest.param(PODS, {"admissions": WHOLE}, 10_000, id="everything"),
         pytest.param(PODS, {"admissions": WHOLE[:1]}, 6_000, id="one pod set"),
         pytest.param(
