@@ -410,7 +410,8 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         actions = (release, TellJob(reason="Resumed", message=message, type=EventType.WARNING))
     # With a time to run in, a look at what is released says when that is over.
     settled = not running_timeout(unit, view.settings)
-    return Decision(actions=actions, memory=view.memory, settled=settled)
+    memory = msgspec.structs.replace(view.memory, running_since=None)
+    return Decision(actions=actions, memory=memory, settled=settled)
 
 
 def _is_admitted_whole(job: JobFacts, unit: QueueUnit) -> bool:

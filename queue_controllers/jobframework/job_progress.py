@@ -57,8 +57,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return _follow_counts(view, unit, status)
     if state.state is not State.RUNNING:
         write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
-        memory = msgspec.structs.replace(view.memory, running_since=None)
-        return Decision(actions=write, memory=memory, look_again_seconds=look_again)
+        # Since when one ran stays: of a job of short pods no look need find two that run.
+        return Decision(actions=write, memory=view.memory, look_again_seconds=look_again)
     return _write_running(view, unit, status)
 
 

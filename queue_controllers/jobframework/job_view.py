@@ -54,7 +54,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     quiet_since: float | None = None
     """Since when only the operator's word is missing for "stopped"."""
     running_since: float | None = None
-    """Since when a pod runs whose unit does not say so."""
+    """When a pod was first seen to run since the release, while the unit does not say so."""
     counted_at: float | None = None
     """When counts of running pods were last written."""
     stamp_refused: bool = False

@@ -12,6 +12,7 @@ from queue_controllers.jobframework.generic_job import parse_moment
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from tests.queue_controllers.conftest import pod_of
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -105,6 +106,25 @@ def test_resumed_by_somebody_else_it_has_its_time_from_the_admission_on(world: W
     assert (world.is_suspended("never"), world.is_suspended("before")) == (False, False)
     world.settle(10.0)
     assert (world.is_suspended("never"), world.is_suspended("before")) == (True, True)
+
+
+def test_a_job_of_pods_shorter_than_the_wait_for_the_others_is_not_late(world: World) -> None:
+    start(world)
+    world.admit()
+    world.settle()
+    world.patch_job_status({"startTime": world.now()})
+    for number in range(1, 3):
+        world.direct.create(pod_of(world.get_job(), "main-0"))
+        running = {"status": {"phase": "Running"}}
+        world.direct.patch("pods", "main-0", running, namespace="team", subresource="status")
+        world.patch_job_status({"active": 1})
+        world.settle(0.3)
+        world.direct.delete("pods", "main-0", "team")
+        world.patch_job_status({"active": None, "failed": number})
+        world.settle(0.3)
+    assert world.phase() == "Running"
+    world.settle(60.0)
+    assert not world.is_suspended()
 
 
 def start(world: World) -> None:
