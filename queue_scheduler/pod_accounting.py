@@ -127,7 +127,9 @@ class PodAccounting:
             self._by_unit_key.setdefault(facts.unit_key, {})[key] = None
         if facts.owner:
             self._by_owner.setdefault(facts.owner, {})[key] = None
-        self._join(key, _settled(before, self._find_group(facts)))
+        found, unit_key = self._find_group(facts)
+        group = _settled(before, found)
+        self._join(key, group, unit_key if group == found else "")
         return problem
 
     def on_pod_gone(self, pod: Pod) -> None:
@@ -202,7 +204,7 @@ class PodAccounting:
             sums[group] = add(sums[group], self._pods[key].request)
         assert sums == self._living, f"sums differ: {self._living}, should be {sums}"
         for key, group in self._group_of.items():
-            found = self._find_group(self._pods[key])
+            found, _ = self._find_group(self._pods[key])
             assert group == _settled(group, found), f"pod {key} is with {group}, not {found}"
 
     # --- inside -------------------------------------------------------------------------------
@@ -224,11 +226,12 @@ class PodAccounting:
         keys = self._units_of_owner.get(facts.owner) if facts.owner else None
         return self._unit(keys[0]) if keys else None
 
-    def _find_group(self, facts: PodFacts) -> Group:
+    def _find_group(self, facts: PodFacts) -> tuple[Group, str]:
+        """Return the group that a pod is of, and the key of the unit that it is of ("": none)."""
         unit = self._find_unit_of(facts)
         if unit is not None:
-            return unit.metadata.uid
-        return STRAY + facts.unit_key if facts.unit_key else ""
+            return unit.metadata.uid, unit.metadata.key
+        return (STRAY + facts.unit_key if facts.unit_key else ""), ""
 
     def _regroup_pods_of(self, unit: QueueUnit) -> None:
         if not self._pods:
@@ -242,20 +245,19 @@ class PodAccounting:
     def _regroup(self, key: str) -> None:
         facts = self._pods[key]
         group = self._group_of[key]
-        found = _settled(group, self._find_group(facts))
-        if found != group:
+        found, unit_key = self._find_group(facts)
+        if _settled(group, found) != group:
             self._leave(key, facts)
-            self._join(key, found)
+            self._join(key, found, unit_key)
 
-    def _join(self, key: str, group: Group) -> None:
+    def _join(self, key: str, group: Group, unit_key: str) -> None:
+        """Put a pod into a group; `unit_key` is that of the group's unit, "" where it is gone."""
         self._group_of[key] = group
         if group:
-            facts = self._pods[key]
-            unit = self._find_unit_of(facts)
-            if unit is not None and unit.metadata.uid == group:
-                self._unit_key_of[group] = unit.metadata.key
+            if unit_key:
+                self._unit_key_of[group] = unit_key
             self._members.setdefault(group, {})[key] = None
-            self._living[group] = add(self._living.get(group, {}), facts.request)
+            self._living[group] = add(self._living.get(group, {}), self._pods[key].request)
             self._changed_groups[group] = None
         else:
             self._changed_foreign[key] = None
