@@ -94,10 +94,8 @@ def read_quota_views(engine: Engine) -> list[QuotaView]:
 
 def read_quota_names(engine: Engine) -> tuple[str, ...]:
     """Return the names of the quotas of an engine; far cheaper than their numbers."""
-    for plugin in engine.plugins.plugins:
-        if isinstance(plugin, ElasticQuotaPlugin):
-            return plugin.books.names()
-    return ()
+    plugin = find_quotas(engine)
+    return () if plugin is None else plugin.books.names()
 
 
 QUOTA_READERS: Final = QuotaReaders(read_quota_names, read_quota_views)

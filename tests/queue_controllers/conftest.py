@@ -174,6 +174,17 @@ class World:
             "jobs", name, {"status": status}, namespace=namespace, subresource="status"
         )
 
+    def run_a_job(self, **changes: Any) -> None:
+        """Bring a Job of two pods to Running, from the start of the program on."""
+        self.start()
+        self.job(**changes)
+        self.settle()
+        self.admit()
+        self.settle()
+        self.run_pods()
+        self.settle()
+        assert self.phase() == "Running"
+
     def run_pods(self, count: int = 2, phase: str = "Running", name: str = "main") -> None:
         """Do what job controller, scheduler and kubelet do with a released job."""
         job = self.get_job(name)

@@ -16,6 +16,7 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.jobframework.job_settings import Adopt, JobSettings, Manage
 from shared_api.program_flags import ConfigurationError, FlagError
+from tests.go_flags import spellings_in_go
 
 KNOWN = {"job", "tfjob"}
 
@@ -96,11 +97,7 @@ WITHOUT_EFFECT = {
 def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
     name: str, value: str, is_switch: bool
 ) -> None:
-    spellings = [[f"--{name}={value}"], [f"-{name}={value}"]]
-    more = (
-        [[f"--{name}"], [f"-{name}"]] if is_switch else [[f"--{name}", value], [f"-{name}", value]]
-    )
-    for arguments in (*spellings, *more):
+    for arguments in spellings_in_go(name, value, is_switch=is_switch):
         told = parse_flags(arguments).without_effect
         assert set(told) == {f"--{name}"} & WITHOUT_EFFECT, arguments
 

@@ -186,15 +186,8 @@ def test_an_eviction_survives_a_restart_at_every_step(world: World) -> None:
 
 
 def run(world: World) -> None:
-    """Bring a job to Running."""
-    world.start()
-    world.job()
-    world.settle()
-    world.admit()
-    world.settle()
-    world.run_pods()
-    world.settle()
-    assert world.phase() == "Running"
+    """Bring a job to Running, and let some time go by."""
+    world.run_a_job()
     world.clock.advance(5.0)
 
 

@@ -57,13 +57,7 @@ def test_marking_a_waiting_unit_as_adopted_releases_nothing(world: World, prefix
 
 
 def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> None:
-    world.start()
-    world.job()
-    world.settle()
-    world.admit()
-    world.settle()
-    world.run_pods()
-    world.settle()
+    world.run_a_job()
     world.direct.delete("queueunits", "main", "team")
     world.settle()
     assert not world.is_suspended()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("steps", [(0,), (1, 0)], ids=["at once", "one after the other"])
 def test_scaled_to_nothing_it_gives_everything_back(world: World, steps: tuple[int, ...]) -> None:
-    run(world)
+    world.run_a_job()
     for parallelism in steps:
         world.patch_job({"spec": {"parallelism": parallelism}})
         world.settle(5.0)
@@ -24,7 +24,7 @@ def test_scaled_to_nothing_it_gives_everything_back(world: World, steps: tuple[i
 
 
 def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: World) -> None:
-    run(world)
+    world.run_a_job()
     world.patch_job_status({"succeeded": 1})
     world.settle(5.0)
     assert given_back(world) == [{"name": "main", "count": 1}]
@@ -37,7 +37,7 @@ def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: Worl
 
 
 def test_grown_and_then_suspended_by_hand_it_waits_for_what_it_asks_for_now(world: World) -> None:
-    run(world, completions=10)
+    world.run_a_job(completions=10)
     world.patch_job({"spec": {"parallelism": 4}})
     world.settle(5.0)
     suspend(world)
@@ -50,7 +50,7 @@ def test_grown_and_then_suspended_by_hand_it_waits_for_what_it_asks_for_now(worl
 
 
 def test_grown_and_shrunk_again_it_is_released_with_what_it_was_admitted_for(world: World) -> None:
-    run(world, completions=10)
+    world.run_a_job(completions=10)
     for parallelism in (4, 2):
         world.patch_job({"spec": {"parallelism": parallelism}})
         world.settle(5.0)
@@ -62,7 +62,7 @@ def test_grown_and_shrunk_again_it_is_released_with_what_it_was_admitted_for(wor
 
 
 def test_what_it_has_given_back_it_does_not_take_again_while_it_is_stopped(world: World) -> None:
-    run(world, completions=10)
+    world.run_a_job(completions=10)
     world.patch_job({"spec": {"parallelism": 1}})
     world.settle(5.0)
     assert given_back(world) == [{"name": "main", "count": 1}]
@@ -82,15 +82,3 @@ def suspend(world: World, **spec: int) -> None:
     world.clock.advance(5.0)
     world.patch_job({"spec": {"suspend": True, **spec}})
     world.end_pods()
-
-
-def run(world: World, **job: Any) -> None:
-    """Bring a job of two pods to Running."""
-    world.start()
-    world.job(**job)
-    world.settle()
-    world.admit()
-    world.settle()
-    world.run_pods()
-    world.settle()
-    assert world.phase() == "Running"

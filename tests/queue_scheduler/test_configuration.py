@@ -14,6 +14,7 @@ from queue_scheduler.configuration import (
     parse_rate,
 )
 from shared_api.program_flags import ConfigurationError, FlagError
+from tests.go_flags import spellings_in_go
 
 HEAD = "apiVersion: scheduling.k8s.io/v1\nkind: KoordQueueConfiguration\n"
 
@@ -164,11 +165,7 @@ IN_EFFECT = {"kubeconfig", "qps", "burst", "oversellrate", "leaderElection", "co
 def test_every_flag_of_upstreams_is_taken_in_each_of_gos_spellings(
     name: str, value: str, is_switch: bool
 ) -> None:
-    spellings = [[f"--{name}={value}"], [f"-{name}={value}"]]
-    more = (
-        [[f"--{name}"], [f"-{name}"]] if is_switch else [[f"--{name}", value], [f"-{name}", value]]
-    )
-    for arguments in (*spellings, *more):
+    for arguments in spellings_in_go(name, value, is_switch=is_switch):
         told = parse_flags(arguments).without_effect
         assert set(told) == {f"--{name}"} - {f"--{each}" for each in IN_EFFECT}, arguments
 

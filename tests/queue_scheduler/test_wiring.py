@@ -26,11 +26,18 @@ def world() -> Iterator[SchedulerWorld]:
         yield world
 
 
-def break_unit(world: SchedulerWorld, name: str) -> None:
-    """Make the demand of a unit one that can not be read."""
-    pods = world.unit(name)["spec"]["podSet"][0]
+def break_the_admitted_of_two(world: SchedulerWorld) -> None:
+    """Admit unit a, make its demand one that can not be read, and let b wait for its room."""
+    world.start()
+    world.add_quota(cpu=1)
+    world.settle()
+    world.add_unit("a")
+    world.settle(0.2)
+    pods = world.unit("a")["spec"]["podSet"][0]
     broken = [{**pods, "template": {"spec": {"containers": "x"}}}]
-    world.direct.patch("queueunits", name, {"spec": {"podSet": broken}}, namespace="default")
+    world.direct.patch("queueunits", "a", {"spec": {"podSet": broken}}, namespace="default")
+    world.add_unit("b")
+    world.settle()
 
 
 def test_a_unit_goes_from_creation_to_admission(world: SchedulerWorld) -> None:
@@ -71,14 +78,7 @@ def test_a_restart_counts_what_is_booked_before_it_decides(world: SchedulerWorld
 
 
 def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWorld) -> None:
-    world.start()
-    world.add_quota(cpu=1)
-    world.settle()
-    world.add_unit("a")
-    world.settle(0.2)
-    break_unit(world, "a")
-    world.add_unit("b")
-    world.settle()
+    break_the_admitted_of_two(world)
     world.start()
     world.settle()
     assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
@@ -90,14 +90,7 @@ def test_a_restart_counts_what_is_booked_and_can_not_be_read(world: SchedulerWor
 def test_a_unit_that_can_not_be_read_gives_back_what_an_eviction_frees(
     world: SchedulerWorld,
 ) -> None:
-    world.start()
-    world.add_quota(cpu=1)
-    world.settle()
-    world.add_unit("a")
-    world.settle(0.2)
-    break_unit(world, "a")
-    world.add_unit("b")
-    world.settle()
+    break_the_admitted_of_two(world)
     assert (world.phase("a"), world.phase("b")) == ("Dequeued", "Enqueued")
     earlier = Timestamp("2026-11-01T09:00:00Z")
     asked = Condition(
