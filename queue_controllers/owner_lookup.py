@@ -17,7 +17,8 @@ import structlog
 from shared_api.client.discovery import RawReader, served_kinds
 from shared_api.client.errors import ApiFailure, Forbidden, NotFound
 from shared_api.client.resource_client import ResourceType
-from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid, WireStruct
+from shared_api.client.resource_types import OnlyMetadata
+from shared_api.objects.meta import OwnerReference, Uid
 from shared_api.process.clock import Clock
 
 BELIEVED_SECONDS: Final = 600.0
@@ -33,18 +34,12 @@ _GROUP_VERSION: Final = re.compile(r"[a-z0-9]([-.]?[a-z0-9])*(/[a-z0-9]+)?")
 log = structlog.get_logger("owner_lookup")
 
 
-class OwnedObject(WireStruct, frozen=True):
-    """Of any object, whose it is."""
-
-    metadata: ObjectMeta = ObjectMeta()
-
-
 class OwnerClient(RawReader, Protocol):
     """What is used of the `ResourceClient`."""
 
     def get(
-        self, resource_type: ResourceType[OwnedObject], namespace: str, name: str
-    ) -> OwnedObject:
+        self, resource_type: ResourceType[OnlyMetadata], namespace: str, name: str
+    ) -> OnlyMetadata:
         """Return one object; raises ApiFailure."""
 
 
@@ -54,7 +49,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    resource_type: ResourceType[OwnedObject] | None
+    resource_type: ResourceType[OnlyMetadata] | None
     """None: not served, or not to be read."""
     believed_until: float
 
@@ -109,13 +104,13 @@ class OwnerReader:
             return None
         return found.metadata.controller_owner if found.metadata.uid == owner.uid else None
 
-    def _kind_of(self, owner: OwnerReference, now: float) -> ResourceType[OwnedObject] | None:
+    def _kind_of(self, owner: OwnerReference, now: float) -> ResourceType[OnlyMetadata] | None:
         known = self._kinds.get((owner.api_version, owner.kind))
         if known is None or known.believed_until <= now:
             return self._remember_kind(owner, self._discover(owner), now)
         return known.resource_type
 
-    def _discover(self, owner: OwnerReference) -> ResourceType[OwnedObject] | None:
+    def _discover(self, owner: OwnerReference) -> ResourceType[OnlyMetadata] | None:
         if _GROUP_VERSION.fullmatch(owner.api_version) is None:
             return None
         group, slash, version = owner.api_version.partition("/")
@@ -128,13 +123,13 @@ class OwnerReader:
                     each.plural,
                     each.kind,
                     namespaced=each.namespaced,
-                    object_type=OwnedObject,
+                    object_type=OnlyMetadata,
                 )
         return None
 
     def _remember_kind(
-        self, owner: OwnerReference, resource_type: ResourceType[OwnedObject] | None, now: float
-    ) -> ResourceType[OwnedObject] | None:
+        self, owner: OwnerReference, resource_type: ResourceType[OnlyMetadata] | None, now: float
+    ) -> ResourceType[OnlyMetadata] | None:
         if len(self._kinds) >= MAX_REMEMBERED:
             self._kinds = {}
         self._kinds[owner.api_version, owner.kind] = _Kind(resource_type, now + BELIEVED_SECONDS)

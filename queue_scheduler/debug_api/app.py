@@ -32,6 +32,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 
 MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
@@ -39,10 +40,7 @@ UPSTREAM_QUEUES: Final = "/apis/v1/queue"
 
 MAX_OFFSET: Final = 10_000_000
 """A hundred times the units that the scheduler is measured with; what counts them has an end."""
-MAX_NAME: Final = 253
-"""Of an object in Kubernetes: it is a DNS subdomain."""
-
-Name = Annotated[str, Path(max_length=MAX_NAME)]
+Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 
