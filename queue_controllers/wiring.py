@@ -474,7 +474,7 @@ class Controllers:
 def _wake_resting(workers: Sequence[LoopThread]) -> None:
     """Wake one worker that rests; with none resting, whoever is done first sees the key."""
     for worker in workers:
-        if worker.busy_seconds() == 0:
+        if worker.is_resting:
             worker.wake()
             return
     for worker in workers:

@@ -18,6 +18,18 @@ from typing import Protocol
 from shared_api.objects.meta import Timestamp
 
 
+class Waitable(Protocol):
+    """What can be waited for: a ``threading.Event``, or an ``Alarm`` where one thread waits."""
+
+    def is_set(self) -> bool:
+        """Say whether a wait would return at once."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, at most so many seconds; return whether it is."""
+        ...
+
+
 class Clock(Protocol):
     """What the time is, and how to wait for it; safe to use from any thread."""
 
@@ -33,7 +45,7 @@ class Clock(Protocol):
         """Return when this many seconds have passed; at once for zero and less."""
         ...
 
-    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+    def wait(self, event: Waitable, seconds: float | None) -> bool:
         """Wait until the event is set or the seconds have passed (None: no limit).
 
         Returns whether the event is set.
@@ -44,9 +56,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own time."""
 
-    def monotonic(self) -> float:
-        """Return the machine's monotonic time."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """The machine's monotonic time; itself, since every step of every thread asks for it."""
 
     def now(self) -> datetime:
         """Return the machine's wall time."""
@@ -57,7 +68,7 @@ class SystemClock:
         if seconds > 0:
             time.sleep(seconds)
 
-    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+    def wait(self, event: Waitable, seconds: float | None) -> bool:
         """Block this thread until the event is set or the time is up."""
         if seconds is None:
             return event.wait()

@@ -24,6 +24,7 @@ from typing import Final, NoReturn
 import structlog
 
 from shared_api.backoff import Backoff
+from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
 
 Step = Callable[[], float | None]
@@ -79,8 +80,8 @@ class LoopThread:
         self._on_error = on_error
         self._on_fatal = on_fatal
         self._unblock = unblock
-        self._awake = threading.Event()  # set by wake() and stop()
-        self._stopping = threading.Event()
+        self._awake = Alarm()  # set by wake() and stop()
+        self._stopping = Alarm()
         self._failures = 0  # in a row; only this thread writes it
         self._busy_since: float | None = None  # only this thread writes it
         # Daemon: a step that hangs in a system call must not keep a stopped program alive.
@@ -93,8 +94,7 @@ class LoopThread:
     def wake(self) -> None:
         """End the rest, or make the next rest end at once. Cheap, from any thread."""
         # Where it is set already, the thread has yet to clear it, and runs a step after that.
-        if not self._awake.is_set():
-            self._awake.set()
+        self._awake.set()
 
     def ask_to_stop(self) -> None:
         """Let the current step finish and run no other, without waiting for it."""
@@ -119,6 +119,11 @@ class LoopThread:
     def is_alive(self) -> bool:
         """Say whether the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether no step is running."""
+        return self._busy_since is None
 
     def busy_seconds(self) -> float:
         """Return how long the present step has been running; 0 while the thread rests."""

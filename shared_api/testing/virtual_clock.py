@@ -17,6 +17,8 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 
+from shared_api.process.clock import Waitable
+
 EPOCH = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
 """Where virtual wall time starts; any fixed moment does."""
 
@@ -54,7 +56,7 @@ class VirtualClock:
         """Pass this many virtual seconds: by moving the time, or by waiting for it to be moved."""
         self.wait(threading.Event(), max(seconds, 0.0))
 
-    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+    def wait(self, event: Waitable, seconds: float | None) -> bool:
         """Wait for the event or for virtual time.
 
         Raises:
@@ -99,7 +101,7 @@ class VirtualClock:
             ):
                 raise TimeoutError(f"{len(self._deadlines)} of {count} threads sleep on the clock")
 
-    def _block(self, event: threading.Event, deadline: float) -> bool:
+    def _block(self, event: Waitable, deadline: float) -> bool:
         with self._moved:
             self._tickets += 1
             ticket = self._tickets

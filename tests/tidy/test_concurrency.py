@@ -36,6 +36,7 @@ LOCK_HOLDERS = {
     "shared_api/informer/indexed_store.py": "one writer, many readers",
     "shared_api/process/clock.py": "waits for an Event that others own",
     "shared_api/program.py": "an Event that ends the process",
+    "shared_api/process/alarm.py": "how a thread rests and is woken",
     "shared_api/process/loop_thread.py": "starts, wakes and stops every thread there is",
     "shared_api/testing/": "the fake API server answers several threads; no program imports it",
     "shared_api/work_queue.py": "keys handed over from informers to workers",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from shared_api.process.clock import SystemClock
+from shared_api.process.clock import SystemClock, Waitable
 from shared_api.process.loop_thread import (
     ERROR_PAUSES,
     LoopThread,
@@ -118,7 +118,7 @@ class ClockThatNeverWaits(SystemClock):
     def __init__(self) -> None:
         self.waits: list[tuple[float | None, bool]] = []
 
-    def wait(self, event: threading.Event, seconds: float | None) -> bool:
+    def wait(self, event: Waitable, seconds: float | None) -> bool:
         self.waits.append((seconds, event.is_set()))
         return event.is_set()
 
