@@ -69,15 +69,17 @@ class OneWorkQueueMetrics:
         self._queue_duration = metrics.queue_duration.labels(name)
         self._work_duration = metrics.work_duration.labels(name)
 
-    def on_add(self, depth: int) -> None:
-        """Count a key that became dirty."""
-        self._adds.inc()
-        self._depth.set(depth)
+    def show(self, *, depth: Callable[[], float]) -> None:
+        """Let a scrape ask how many keys wait."""
+        self._depth.set_function(depth)
 
-    def on_get(self, waited_seconds: float, depth: int) -> None:
+    def on_add(self, count: int) -> None:
+        """Count keys that became dirty."""
+        self._adds.inc(count)
+
+    def on_get(self, waited_seconds: float) -> None:
         """Observe how long a key waited."""
         self._queue_duration.observe(waited_seconds)
-        self._depth.set(depth)
 
     def on_done(self, worked_seconds: float) -> None:
         """Observe how long a key was worked on."""

@@ -4,15 +4,16 @@ Two sets do it. A key is *dirty* from ``add`` until a worker takes it, *processi
 ``done``. A key that is added while it is processed becomes dirty again, and goes back into the line
 at ``done``, so that what happened meanwhile is looked at, once.
 
-    add ──► dirty, in line ──► get ──► processing ──► done ──► (dirty again? back in line)
-                 ▲                          │
-    add_after ───┘ when due                 └─ add: dirty, but not in line yet
+    add ──► dirty, in line ──► try_get ──► processing ──► done ──► (dirty again? back in line)
+                 ▲                              │
+    add_after ───┘ when due                     └─ add: dirty, but not in line yet
 
 A key that is taken takes its delay with it: whoever works on it now sees what the delay was to
 bring it back for, and asks again if that is not enough.
 
-Model: client-go ``util/workqueue``. Different here: delays are a heap inside the queue that ``get``
-looks at, not a thread, so tests in virtual time use the queue as it is.
+Model: client-go ``util/workqueue``. Different here: nobody blocks in the queue, workers rest as
+their threads do; and delays are a heap inside it that ``try_get`` looks at, not a thread. So tests
+in virtual time use the queue as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from math import ceil, inf
+from math import ceil
 from typing import Generic, Protocol, TypeVar
 
 from shared_api.process.clock import Clock
@@ -32,11 +33,15 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 class WorkQueueObserver(Protocol):
     """Sees what goes through a queue (for metrics). Called without the lock, on any thread."""
 
-    def on_add(self, depth: int) -> None:
-        """See that a key became dirty; `depth` keys are in line now."""
+    def show(self, *, depth: Callable[[], float]) -> None:
+        """Learn whom to ask how many keys are in line; called once."""
         ...
 
-    def on_get(self, waited_seconds: float, depth: int) -> None:
+    def on_add(self, count: int) -> None:
+        """See that so many keys became dirty."""
+        ...
+
+    def on_get(self, waited_seconds: float) -> None:
         """See that a worker took a key which had been dirty for this long."""
         ...
 
@@ -57,7 +62,7 @@ class WorkQueue(Generic[KeyT]):
         backoff: attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
         observer: sees what goes on.
         on_ready: called, without the lock, when a key came into line or a delay became the
-            nearest; a `LoopThread.wake`, when workers use `try_get` instead of `get`.
+            nearest; a `LoopThread.wake`.
         on_delay: called in its place for a delay, where somebody else than the workers looks after
             delays (`start_due`): else every worker that rests wakes for the same one.
         delay_step_seconds: delays end together, at multiples of this time, and so what wakes for
@@ -80,10 +85,7 @@ class WorkQueue(Generic[KeyT]):
         self._on_ready = on_ready
         self._on_delay = on_ready if on_delay is None else on_delay
         self._delay_step = delay_step_seconds
-        # Guards all fields below. The event is set and cleared under it: it is clear only while no
-        # key is in line, so a worker that waits for it can miss nothing.
-        self._lock = threading.Lock()
-        self._changed = threading.Event()
+        self._lock = threading.Lock()  # guards all fields below
         self._line: deque[KeyT] = deque()
         self._dirty: dict[KeyT, float] = {}  # -> since when
         self._processing: dict[KeyT, float] = {}  # -> since when
@@ -92,13 +94,15 @@ class WorkQueue(Generic[KeyT]):
         self._order = 0
         self._retries: dict[KeyT, int] = {}
         self._shut_down = False
+        if observer is not None:
+            observer.show(depth=self.depth)
 
     def add(self, key: KeyT) -> None:
         """Ask for work on a key; nothing new when it is dirty already, or after `shut_down`."""
         with self._lock:
             became_dirty = self._mark_dirty(key)
-            depth = len(self._line)
-        self._report_added(int(became_dirty), depth)
+            is_work_left = bool(self._line)
+        self._report_added(int(became_dirty), is_work_left=is_work_left)
 
     def add_after(self, key: KeyT, seconds: float) -> None:
         """Add the key when so many seconds have passed; of several delays the earliest counts."""
@@ -113,7 +117,6 @@ class WorkQueue(Generic[KeyT]):
             self._due[key] = due
             heapq.heappush(self._delayed, (due, self._order, key))
             is_nearest = self._delayed[0][2] == key
-            self._changed.set()  # whoever waits must now wait shorter
         if is_nearest and self._on_delay is not None:
             self._on_delay()
 
@@ -140,36 +143,18 @@ class WorkQueue(Generic[KeyT]):
         """Take the next key, or None when none is ready. Every key taken needs a `done`."""
         with self._lock:
             now = self._clock.monotonic()
-            became_dirty = self._move_due(now)
+            became_dirty = self._move_due(now) if self._delayed else 0
             key = self._line.popleft() if self._line else None
-            depth = len(self._line)
+            is_work_left = bool(self._line)
             waited = 0.0
             if key is not None:
                 waited = now - self._dirty.pop(key)
                 self._processing[key] = now
                 self._due.pop(key, None)
-        self._report_added(became_dirty, depth)
+        self._report_added(became_dirty, is_work_left=is_work_left)
         if key is not None and self._observer is not None:
-            self._observer.on_get(waited, depth)
+            self._observer.on_get(waited)
         return key
-
-    def get(self, timeout_seconds: float | None = None) -> KeyT | None:
-        """Take the next key, waiting for one; None when the time is up or after `shut_down`."""
-        deadline = inf if timeout_seconds is None else self._clock.monotonic() + timeout_seconds
-        while True:
-            key = self.try_get()
-            if key is not None:
-                return key
-            with self._lock:
-                ready_in = self._seconds_until_ready()
-                if ready_in == 0:  # a key came in since try_get looked
-                    continue
-                rest = deadline - self._clock.monotonic()
-                if self._shut_down or rest <= 0:
-                    return None
-                self._changed.clear()
-            rest = rest if ready_in is None else min(rest, ready_in)
-            self._clock.wait(self._changed, None if rest == inf else rest)
 
     def done(self, key: KeyT) -> None:
         """Finish work on a key that was taken; it goes back in line when it was added meanwhile."""
@@ -179,7 +164,6 @@ class WorkQueue(Generic[KeyT]):
             again = key in self._dirty
             if again:
                 self._line.append(key)
-                self._changed.set()
         if self._observer is not None:
             self._observer.on_done(worked)
         if again and self._on_ready is not None:
@@ -197,9 +181,9 @@ class WorkQueue(Generic[KeyT]):
         """
         with self._lock:
             became_dirty = self._move_due(self._clock.monotonic())
-            depth = len(self._line)
+            is_work_left = bool(self._line)
             rest = self._seconds_until_due()
-        self._report_added(became_dirty, depth)
+        self._report_added(became_dirty, is_work_left=is_work_left)
         return rest
 
     def hand_over(self) -> None:
@@ -208,12 +192,11 @@ class WorkQueue(Generic[KeyT]):
             self._on_ready()
 
     def shut_down(self) -> None:
-        """Take no more keys in. Those in line are still given out; then `get` returns None."""
+        """Take no more keys in. Those in line are still given out."""
         with self._lock:
             self._shut_down = True
             self._delayed.clear()
             self._due.clear()
-            self._changed.set()
         if self._on_ready is not None:
             self._on_ready()
 
@@ -250,7 +233,6 @@ class WorkQueue(Generic[KeyT]):
         self._dirty[key] = self._clock.monotonic()
         if key not in self._processing:
             self._line.append(key)
-            self._changed.set()
         return True
 
     def _move_due(self, now: float) -> int:
@@ -279,10 +261,11 @@ class WorkQueue(Generic[KeyT]):
 
     # What follows is called without it.
 
-    def _report_added(self, count: int, depth: int) -> None:
+    def _report_added(self, count: int, *, is_work_left: bool) -> None:
+        if not count:
+            return
         if self._observer is not None:
-            for _ in range(count):
-                self._observer.on_add(depth)
-        # With depth 0 the one key was taken by the caller itself: nobody else has work.
-        if count and depth and self._on_ready is not None:
+            self._observer.on_add(count)
+        # Else the one key was taken by the caller itself.
+        if is_work_left and self._on_ready is not None:
             self._on_ready()

@@ -23,12 +23,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.seen: list[tuple[object, ...]] = []
+        self.depth: Callable[[], float] = float
 
-    def on_add(self, depth: int) -> None:
-        self.seen.append(("add", depth))
+    def show(self, *, depth: Callable[[], float]) -> None:
+        self.depth = depth
 
-    def on_get(self, waited_seconds: float, depth: int) -> None:
-        self.seen.append(("get", waited_seconds, depth))
+    def on_add(self, count: int) -> None:
+        self.seen.append(("add", count, self.depth()))
+
+    def on_get(self, waited_seconds: float) -> None:
+        self.seen.append(("get", waited_seconds, self.depth()))
 
     def on_done(self, worked_seconds: float) -> None:
         self.seen.append(("done", worked_seconds))
@@ -122,32 +126,6 @@ def test_a_failing_key_comes_back_no_earlier_than_asked(queue: WorkQueue[str]) -
     assert queue.seconds_until_ready() == 60
 
 
-def test_get_waits_for_the_delay_but_no_longer_than_asked(
-    queue: WorkQueue[str], clock: VirtualClock
-) -> None:
-    queue.add_after("a", 5)
-    assert queue.get(timeout_seconds=3) is None
-    assert clock.monotonic() == 3
-    assert queue.get(timeout_seconds=3) == "a"
-    assert clock.monotonic() == 5
-    queue.done("a")
-    assert queue.get(timeout_seconds=0) is None
-
-
-def test_a_worker_that_waits_for_ever_hears_of_a_delay() -> None:
-    clock = VirtualClock(start=0, blocking=True)
-    queue = WorkQueue[str](clock, backoff=doubling)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(queue.get)
-        clock.wait_for_sleepers(1)
-        queue.add_after("a", 5)
-        clock.advance(5)
-        try:
-            assert waiting.result(timeout=10) == "a"
-        finally:
-            queue.shut_down()
-
-
 def test_after_shut_down_the_line_is_worked_off_and_nothing_new_comes_in(
     queue: WorkQueue[str], clock: VirtualClock
 ) -> None:
@@ -158,7 +136,7 @@ def test_after_shut_down_the_line_is_worked_off_and_nothing_new_comes_in(
     queue.add_after("c", 1)
     clock.advance(10)
     assert queue.is_shut_down()
-    assert [queue.get(), queue.get()] == ["a", None]
+    assert [queue.try_get(), queue.try_get()] == ["a", None]
 
 
 def test_the_observer_sees_depths_and_durations(clock: VirtualClock) -> None:
@@ -175,10 +153,10 @@ def test_the_observer_sees_depths_and_durations(clock: VirtualClock) -> None:
     queue.done("a")
     queue.add_rate_limited("c")
     clock.advance(1)
-    assert queue.get() == "b"
+    assert queue.try_get() == "b"
     assert recorder.seen == [
-        *[("add", 1), ("add", 2), ("get", 3, 1), ("add", 1), ("done", 2), ("retry",)],
-        *[("add", 2), ("get", 6, 2)],
+        *[("add", 1, 1), ("add", 1, 2), ("get", 3, 1), ("add", 1, 1), ("done", 2), ("retry",)],
+        *[("add", 1, 2), ("get", 6, 2)],
     ]
 
 
@@ -253,7 +231,9 @@ def test_many_threads_lose_no_key_and_share_none() -> None:
 
     def work() -> int:
         count = 0
-        while (key := queue.get()) is not None:
+        while (key := queue.try_get()) is not None or not queue.is_shut_down():
+            if key is None:
+                continue
             assert key not in busy
             busy.add(key)
             seen.append(key)
