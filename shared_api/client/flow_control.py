@@ -44,6 +44,9 @@ _NEVER: Final = float("-inf")
 class Lane(Enum):
     """Which budget a request is charged to."""
 
+    # Members are singletons; Enum's own hash is a call of Python code, a dozen times per write.
+    __hash__ = object.__hash__
+
     NORMAL = "normal"
     LOW = "low"
 

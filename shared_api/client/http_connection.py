@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from shared_api.process.clock import Clock
 
 RECEIVE_BYTES: Final = 65_536
-"""Per call; a TLS record brings at most 16 KiB, a plain socket can fill it."""
+"""Per call; a TLS record brings at most 16 KiB, so it never leaves a part of one; a plain socket
+can fill it."""
 MAX_HEAD_BYTES: Final = 262_144
 """Of status line and headers; the API server's own take less than 1 KiB."""
 MAX_BODY_BYTES: Final = 268_435_456
@@ -39,8 +40,6 @@ MAX_LINE_BYTES: Final = 16_777_216
 TIMEOUT_STEP_SECONDS: Final = 0.05
 """Timeouts of sockets are cut to multiples of this: most calls then find the one that they want,
 which spares them a call to the kernel. Some end so much before their deadline, none after it."""
-LOOK_SECONDS: Final = 0.01
-"""To take in what has already arrived: a TLS record may have come in half."""
 _FIRST_FINAL_STATUS: Final = 200
 """Below it are interim answers (100 Continue, 103 Early Hints), which are skipped."""
 
@@ -151,6 +150,8 @@ class HttpConnection:
         self._parts = _ResponseParts()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
+        # SSLSocket.recv adds nothing to its read but two calls.
+        self._read = sock.read if isinstance(sock, ssl.SSLSocket) else sock.recv
 
     @property
     def reusable(self) -> bool:
@@ -164,8 +165,8 @@ class HttpConnection:
 
     def has_input(self) -> bool:
         """Say whether bytes have arrived that were not taken in yet."""
-        decrypted = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
-        return decrypted or bool(self._poll.poll(0))
+        # Nothing that is decrypted waits inside the socket: each read takes a TLS record whole.
+        return bool(self._poll.poll(0))
 
     def exchange(self, data: bytes, deadline: float) -> Response:
         """Send one encoded request and read the whole response.
@@ -193,15 +194,20 @@ class HttpConnection:
             self.receive(deadline)
         return HttpStream(self, self._parts, self._clock)
 
-    def receive(self, deadline: float) -> None:
+    def receive(self, deadline: float | None) -> None:
         """Take in the next bytes of the response.
+
+        Args:
+            deadline: until when; None where `has_input`: then what is there is taken. Only the
+                rest of a TLS record that has come in half is waited for, as long as last time.
 
         Raises:
             ConnectionLost: (or Timeout) none came, or they make no sense.
         """
         try:
-            self._limit(deadline)
-            data = self._sock.recv(RECEIVE_BYTES)
+            if deadline is not None:
+                self._limit(deadline)
+            data = self._read(RECEIVE_BYTES)
             if data:
                 self.answered = True
                 self._parts.feed(data)
@@ -304,11 +310,11 @@ class HttpStream:
                 self._connection.close()
 
     def _next_line(self, seconds: float) -> bytes | None:
-        deadline = self._clock.monotonic() + max(seconds, LOOK_SECONDS)
+        deadline = self._clock.monotonic() + seconds if seconds > 0 else None
         while not self._lines:
             if self._parts.complete:
                 return self._rest()
-            if seconds <= 0 and not self._connection.has_input():
+            if deadline is None and not self._connection.has_input():
                 raise Timeout("nothing has arrived", sent=True)
             self._connection.receive(deadline)
             self._split_lines()

@@ -168,7 +168,7 @@ class HttpTransport:
         lines = [f"{request.method} {target} HTTP/1.1", f"Host: {self._settings.host_header}"]
         if login.authorization:
             lines.append(f"Authorization: {login.authorization}")
-        lines.extend(f"{name}: {value}" for name, value in request.headers)
+        lines += [f"{name}: {value}" for name, value in request.headers]
         if request.body or request.method not in _REPEATABLE:
             lines.append(f"Content-Length: {len(request.body)}")
         head = "\r\n".join(lines)

@@ -99,7 +99,9 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{_escape(namespace)}" if namespace and self.namespaced else ""
-        rest = "".join(f"/{_escape(part)}" for part in (name, subresource) if part)
+        rest = f"/{_escape(name)}" if name else ""
+        if subresource:
+            rest = f"{rest}/{_escape(subresource)}"
         return f"{root}{scope}/{self.plural}{rest}"
 
 

@@ -116,14 +116,15 @@ class IndexedStore(Generic[T]):
 
         Returns whether it was news. Any thread; harmless when repeated or late.
         """
-        new = self._prepared(written)
-        key, version = new.metadata.key, version_number(new.metadata.resource_version)
+        meta = written.metadata
+        key, version = meta.key, version_number(meta.resource_version)
+        new = self._prepared(key, written)
         with self._lock:
             stored = self._objects.get(key)
             if version <= self._observed_version or version <= _version(stored):
                 return False
             self._ahead.setdefault(key, stored)
-            self._put(key, new)
+            self._put(key, stored, new)
             return True
 
     # ------------------------------------------------------------------ for the informer
@@ -134,19 +135,20 @@ class IndexedStore(Generic[T]):
         An object with another uid under the key of an old one is a deletion and an addition.
         `force` takes it in whatever the version says: the server's history was replaced.
         """
-        new = self._prepared(observed, force=force)
-        key, version = new.metadata.key, version_number(new.metadata.resource_version)
+        meta = observed.metadata
+        key, version = meta.key, version_number(meta.resource_version)
+        new = self._prepared(key, observed, force=force)
         with self._lock:
             self._observed_version = max(self._observed_version, version)
             stored = self._objects.get(key)
-            seen = self._ahead.get(key, stored)
+            seen = self._ahead.get(key, stored) if self._ahead else stored
             if stored is not None and not force:
-                if version < _version(stored):
+                had = _version(stored)
+                if version < had or (version == had and key not in self._ahead):
                     return []
-                if version == _version(stored) and key not in self._ahead:
-                    return []
-            self._ahead.pop(key, None)
-            self._put(key, new)
+            if self._ahead:
+                self._ahead.pop(key, None)
+            self._put(key, stored, new)
         if seen is not None and seen.metadata.uid != new.metadata.uid:
             return [(seen, None), (None, new)]
         return [(seen, new)]
@@ -189,8 +191,7 @@ class IndexedStore(Generic[T]):
 
     def is_void(self, key: str) -> bool:
         """Say whether this object is of a replaced history, so that any version is newer."""
-        with self._lock:
-            return key in self._void
+        return key in self._void
 
     def remove_vanished(
         self, listed: set[str], list_version: str, *, force: bool = False
@@ -240,17 +241,16 @@ class IndexedStore(Generic[T]):
                 got = {value: set(keys) for value, keys in self._indexes[name].items()}
                 assert got == want, f"index {name} does not fit its objects"
 
-    def _prepared(self, new: T, *, force: bool = False) -> T:
+    def _prepared(self, key: str, new: T, *, force: bool = False) -> T:
         """Return the object as it is kept; the one that is there where that is this very version.
 
         Called without the lock: one look into a dict needs none, and a version that has just been
         replaced does as well.
         """
-        meta = new.metadata
-        stored = self._objects.get(meta.key)
+        stored = self._objects.get(key)
         if stored is None:
             return new if self._transform is None else self._transform(new, None)
-        had = stored.metadata
+        meta, had = new.metadata, stored.metadata
         same = had.uid == meta.uid and had.resource_version == meta.resource_version
         # When the server's history was replaced, its versions may say something else by now.
         if same and meta.resource_version and not force:
@@ -259,8 +259,7 @@ class IndexedStore(Generic[T]):
 
     # What follows is called with the lock held.
 
-    def _put(self, key: str, new: T) -> None:
-        old = self._objects.get(key)
+    def _put(self, key: str, old: T | None, new: T) -> None:
         self._objects[key] = new
         self._void.discard(key)
         for name, function in self._index_functions.items():

@@ -343,7 +343,7 @@ class Reflector(Generic[T]):
     def _read_watch(self, watching: _Watching[T], wait_seconds: float) -> float:
         """Pass on what has come, and block only for the first event; return how long to rest."""
         wait = wait_seconds
-        for _ in range(EVENTS_PER_STEP):
+        for number in range(EVENTS_PER_STEP):
             try:
                 event = watching.stream.next_event(wait)
             except StreamIdle:
@@ -361,6 +361,8 @@ class Reflector(Generic[T]):
                 return 0.0
             if not self._take(event, watching):
                 return 0.0
+            if not number:
+                self._on_progress()
             wait = 0.0
         return 0.0
 
@@ -377,7 +379,6 @@ class Reflector(Generic[T]):
         self._fruitless_lists = 0
         # Last: whoever sees this version may rely on the sink having everything up to it.
         self._resource_version = event.resource_version or self._resource_version
-        self._on_progress()
         return True
 
     def _on_error_event(self, event: WatchEvent[T]) -> None:

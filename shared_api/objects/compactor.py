@@ -72,19 +72,17 @@ class Compactor:
         values, olds = msgspec.structs.astuple(struct), msgspec.structs.astuple(before)
         for name, value, old in zip(struct.__struct_fields__, values, olds, strict=True):
             # Most fields of most objects hold their default, one object for all.
-            if value is old or (name in unique and value != old):
+            if value is old:
                 continue
-            force_setattr(struct, name, self._changed(value, old))
-
-    def _changed(self, value: Any, old: Any) -> Any:  # noqa: ANN401 - whatever a field holds
-        """Return what stands for a value: the old one if it is equal, else the value compacted."""
-        if type(value) is type(old):
-            if value == old:
-                return old
-            if isinstance(value, msgspec.Struct) and type(value) is not PodTemplate:
+            kind = type(value)
+            if kind is not type(old):
+                force_setattr(struct, name, self._compacted(value))
+            elif value == old:
+                force_setattr(struct, name, old)
+            elif isinstance(value, msgspec.Struct) and kind is not PodTemplate:
                 self._compact_change(value, old)
-                return value
-        return self._compacted(value)
+            elif name not in unique:
+                force_setattr(struct, name, self._compacted(value))
 
     def _compact_struct(self, struct: msgspec.Struct) -> None:
         texts, parts = _plan(type(struct))

@@ -62,7 +62,10 @@ class ObjectMeta(WireStruct, frozen=True):
     @property
     def controller_owner(self) -> OwnerReference | None:
         """The one owner that controls the object, if any."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
 
 class Condition(WireStruct, frozen=True):
@@ -78,7 +81,11 @@ class Condition(WireStruct, frozen=True):
 
 def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Condition | None:
     """Return the condition of this type, or None."""
-    return next((c for c in conditions if c.type == condition_type), None)
+    # No generator: conditions are looked up some fifty times in the life of a job.
+    for condition in conditions:
+        if condition.type == condition_type:
+            return condition
+    return None
 
 
 def is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -> bool:
