@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 PREFIX: Final = "koord-queue/"
@@ -110,14 +111,18 @@ def read_annotation(annotations: Mapping[str, str], key: str) -> str | None:
     if not annotations:
         return None
     value = annotations.get(key)
-    if value is None and key.startswith(PREFIX):
-        value = annotations.get(LEGACY_PREFIX + key.removeprefix(PREFIX))
-    return value
+    return annotations.get(_legacy_spelling(key)) if value is None else value
 
 
 def spellings(key: str) -> tuple[str, str]:
     """Return the two keys under which `read_annotation` finds one of `koord-queue/`."""
-    return (key, LEGACY_PREFIX + key.removeprefix(PREFIX))
+    return (key, _legacy_spelling(key))
+
+
+@cache  # annotations are read by two dozen names
+def _legacy_spelling(key: str) -> str:
+    """Return the `kube-queue/` spelling of a key of ours; any other key as it is."""
+    return LEGACY_PREFIX + key.removeprefix(PREFIX) if key.startswith(PREFIX) else key
 
 
 def read_int32(text: str | None, default: int | None) -> int | None:
