@@ -325,7 +325,11 @@ class LoadPlayer:
                 task = self._urgent.popleft()
             except IndexError:
                 task = self._creates.popleft()
-            task()
+            try:
+                task()
+            except BaseException:
+                self._over.set()  # a unit is lost: the others would be waited for in vain
+                raise
 
     def _hand_over(self, line: deque[Callable[[], None]], task: Callable[[], None]) -> None:
         line.append(task)
