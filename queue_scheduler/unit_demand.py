@@ -1,8 +1,8 @@
 """From a QueueUnit to amounts: what it asks for, and what it was granted.
 
 Demand is `podSet`; where there is none `request`; where that is empty too `resource`, the
-deprecated total. A unit with none of them, or with an amount that is no quantity or is
-negative, is invalid: it is told so and stands in nobody's way.
+deprecated total. A unit with none of them, or with something that can not be read or an
+amount that is negative, is invalid: it is told so and stands in nobody's way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from queue_scheduler.decision import Grant
 from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 from shared_api.objects.pod import ResourceQuantities
-from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, MAX_POD_SETS, Admission, QueueUnit
+from shared_api.objects.queue_unit import (
+    DEFAULT_REQUIREMENT,
+    MAX_POD_SETS,
+    Admission,
+    QueueUnit,
+    SalvagedUnit,
+)
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
@@ -26,8 +32,10 @@ def build_demand(unit: QueueUnit) -> UnitDemand:
     """Return what the unit asks for, in base units.
 
     Raises:
-        InvalidDemandError: No demand at all, too many pod sets, or a bad amount.
+        InvalidDemandError: No demand at all, too many pod sets, or what can not be read.
     """
+    if isinstance(unit, SalvagedUnit):
+        raise InvalidDemandError(unit.unreadable)
     spec = unit.spec
     if len(spec.pod_set) > MAX_POD_SETS:
         msg = f"spec.podSet: {len(spec.pod_set)} entries, at most {MAX_POD_SETS} are possible"

@@ -1,8 +1,8 @@
 """Tells the owners of objects that can not be read: an event, and a condition on units and queues.
 
 Level, not edge: what is unreadable is asked of the caches when this replica may write, so it
-makes no difference whether it led when the object came. The object's last good version goes on
-to count; a unit without one stands in no line and in nobody's way.
+makes no difference whether it led when the object came. Of a unit all but its demand goes on to
+count (`salvage_unit`): one that waits is held. Of other objects the last good version does.
 """
 
 from __future__ import annotations

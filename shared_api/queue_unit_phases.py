@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from shared_api.objects.meta import Condition, Timestamp, find_condition, is_condition_true
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
 from shared_api.well_known_labels import ADOPTED, MANAGED_BY, read_annotation
 
 
@@ -166,15 +166,16 @@ def is_booked(unit: QueueUnit) -> bool:
     return phase in BOOKED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
 
 
-def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
-    """Return a unit without its demand; None for one that has never started: it has to wait.
+def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
+    """Return a unit without its demand, so that all else about it counts.
 
     The schema leaves pod templates open, so that is what can not be read. What a started unit
     occupies is written in its admissions; that it has ended, or was freed by an eviction, must be
-    seen all the same. Without a demand it is held.
+    seen all the same. One that waits is held: without a demand it stands in nobody's way.
 
     Args:
         body: Its decoded JSON.
+        error: Why it can not be read as it is.
 
     Raises:
         msgspec.ValidationError: Something else can not be read.
@@ -183,12 +184,7 @@ def salvage_unit(body: dict[str, Any]) -> QueueUnit | None:
     if isinstance(spec, dict):  # it may be missing: the schema does not require it
         kept = {key: value for key, value in spec.items() if key not in _DEMAND_FIELDS}
         body = {**body, "spec": kept}
-    unit = msgspec.convert(body, QueueUnit)
-    return None if phase_of(unit) is _E and not is_booked(unit) and not _was_freed(unit) else unit
-
-
-def _was_freed(unit: QueueUnit) -> bool:
-    return find_condition(unit.status.conditions, EVICTED) is not None
+    return msgspec.convert({**body, "unreadable": error}, SalvagedUnit)
 
 
 def is_being_evicted(unit: QueueUnit) -> bool:

@@ -129,7 +129,7 @@ class AnswerReader(Generic[T]):
     """Reads answers about one type of object. Used from many threads."""
 
     def __init__(
-        self, object_type: type[T], salvage: Callable[[Any], T | None] | None = None
+        self, object_type: type[T], salvage: Callable[[Any, str], T] | None = None
     ) -> None:
         self._salvage = salvage
         with _building:
@@ -200,21 +200,21 @@ class AnswerReader(Generic[T]):
         try:
             return self._object.decode(_without_nulls(body))
         except msgspec.DecodeError as error:
-            found = _identify(body)
+            found, text = _identify(body), str(error)
             return DecodeFailure(
                 found.namespace,
                 found.name,
                 Uid(found.uid),
                 found.resource_version,
-                str(error),
-                self._save(body),
+                text,
+                self._save(body, text),
             )
 
-    def _save(self, body: bytes | msgspec.Raw) -> T | None:
+    def _save(self, body: bytes | msgspec.Raw, error: str) -> T | None:
         if self._salvage is None:
             return None
         try:
-            return self._salvage(msgspec.json.decode(_without_nulls(body)))
+            return self._salvage(msgspec.json.decode(_without_nulls(body)), error)
         except msgspec.MsgspecError:
             return None
 

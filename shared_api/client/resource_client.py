@@ -84,8 +84,9 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
     kind: str
     namespaced: bool
     object_type: type[T]
-    salvage: Callable[[Any], T | None] | None = None
-    """Makes a readable object of the JSON of one that is not; None or msgspec's error: can not."""
+    salvage: Callable[[Any, str], T] | None = None
+    """Makes a readable object of the JSON of one that is not, and why not; raises msgspec's error
+    where it can not."""
 
     @property
     def api_version(self) -> str:

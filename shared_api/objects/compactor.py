@@ -61,7 +61,7 @@ class Compactor:
         version before it, compacted: what has not changed since is taken from there, which costs
         a comparison, a tenth of what compacting does.
         """
-        if before is None:
+        if type(before) is not type(decoded):
             self._compact_struct(decoded)
         else:
             self._compact_change(decoded, before)

@@ -325,3 +325,10 @@ class QueueUnit(WireStruct, frozen=True):
     spec: QueueUnitSpec = QueueUnitSpec()
     # An Enqueued unit costs no write: it reads so from its birth, in watches and columns too.
     status: Annotated[QueueUnitStatus, part(default={"phase": "Enqueued"})] = QueueUnitStatus()
+
+
+class SalvagedUnit(QueueUnit, frozen=True):
+    """A unit whose demand can not be read; here it has none."""
+
+    unreadable: str = ""
+    """Why, with the path of the field in the object; never on the wire."""

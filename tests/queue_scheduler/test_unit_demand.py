@@ -22,6 +22,7 @@ from shared_api.objects.queue_unit import (
     QueueUnit,
     QueueUnitSpec,
     ReclaimablePod,
+    SalvagedUnit,
 )
 from shared_api.resource_list import Amounts
 from tests.properties.engine_kit import build_unit, changed
@@ -32,6 +33,11 @@ TOTAL = build_unit("u", cpu="1500m")
 
 def unit_of(**spec: Any) -> QueueUnit:
     return replace(PODS, spec=QueueUnitSpec(**spec))
+
+
+def test_a_demand_that_was_not_salvaged_says_where_it_is_broken() -> None:
+    with pytest.raises(InvalidDemandError, match=r"odd - at \$\.spec"):
+        build_demand(SalvagedUnit(unreadable="odd - at $.spec"))
 
 
 def pod_set(name: str = "main", count: int = 1, **requests: Any) -> PodSet:

@@ -95,30 +95,28 @@ def test_what_is_booked(of: QueueUnit, want: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "annotations", "is_worth_it"),
+    ("status", "annotations", "want"),
     [
-        (FREED, {}, True),
-        (FREED, {ADOPTED: "true"}, True),
-        ({"phase": "Running"}, {}, True),
-        ({"phase": "Succeed"}, {}, True),
-        ({"phase": "Enqueued"}, {ADOPTED: "true"}, True),
-        ({"phase": "Enqueued"}, {}, False),
-        ({"phase": "TimeoutBackoff"}, {}, True),
-        ({}, {}, False),
+        ({"phase": "Running"}, {}, "booked"),
+        ({"phase": "Enqueued"}, {ADOPTED: "true"}, "booked"),
+        (FREED, {ADOPTED: "true"}, "free"),
+        ({"phase": "Succeed"}, {}, "free"),
+        ({"phase": "Enqueued"}, {}, "free"),
+        ({}, {}, "free"),
     ],
 )
-def test_of_started_units_all_but_the_demand_is_salvaged(
-    status: dict[str, object], annotations: dict[str, str], is_worth_it: bool
+def test_all_but_the_demand_is_salvaged(
+    status: dict[str, object], annotations: dict[str, str], want: str
 ) -> None:
     body = {
         "metadata": {"name": "a", "annotations": annotations},
         "spec": {"queue": "q", "podSet": [{"name": "main", "template": {"spec": 3}}], "request": 7},
         "status": status,
     }
-    saved = salvage_unit(body)
-    assert (saved is not None) == is_worth_it
-    if saved is not None:
-        assert (saved.spec, saved.status.phase) == (QueueUnitSpec(queue="q"), status["phase"])
+    saved = salvage_unit(body, "it is odd")
+    assert (saved.spec, saved.unreadable) == (QueueUnitSpec(queue="q"), "it is odd")
+    assert saved.status.phase == status.get("phase", "Enqueued")
+    assert is_booked(saved) is (want == "booked")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +130,7 @@ def test_of_started_units_all_but_the_demand_is_salvaged(
 def test_what_is_broken_elsewhere_is_not_salvaged(broken: dict[str, object]) -> None:
     body = {"metadata": {"name": "a"}, **broken}
     with pytest.raises(msgspec.ValidationError):
-        salvage_unit(body)
+        salvage_unit(body, "it is odd")
 
 
 def test_an_eviction_is_under_way_until_the_unit_is_free() -> None:

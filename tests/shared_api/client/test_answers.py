@@ -57,23 +57,22 @@ def test_an_object_that_does_not_fit_stays_alone(items: Any, want: Any) -> None:
     assert READER.read_page(encoded(body)) == Page(want, "9", "c")
 
 
-def salvage(body: Any) -> QueueUnit | None:
-    """Make an unreadable unit readable by its name: "b" is not worth it, "c" is beyond it."""
-    if body["metadata"]["name"] == "b":
-        return None
-    spec = {"priority": "higher"} if body["metadata"]["name"] == "c" else {}
+def salvage(body: Any, error: str) -> QueueUnit:
+    """Make an unreadable unit readable by its name: "b" is beyond it."""
+    spec = {"priority": "higher"} if body["metadata"]["name"] == "b" else {"queue": error}
     return msgspec.convert({**body, "spec": spec}, QueueUnit)
 
 
-@pytest.mark.parametrize(("name", "is_saved"), [("a", True), ("b", False), ("c", False)])
+@pytest.mark.parametrize(("name", "is_saved"), [("a", True), ("b", False)])
 def test_what_can_be_salvaged_comes_with_the_failure(name: str, is_saved: bool) -> None:
     bad = {**BAD, "metadata": {**BAD["metadata"], "name": name}}
     [item] = (
         AnswerReader(QueueUnit, salvage).read_page(encoded({"metadata": {}, "items": [bad]})).items
     )
     assert isinstance(item, DecodeFailure)
-    want = QueueUnit(metadata=msgspec.convert(bad["metadata"], ObjectMeta)) if is_saved else None
-    assert item.salvaged == want
+    meta = msgspec.convert(bad["metadata"], ObjectMeta)
+    saved = QueueUnit(metadata=meta, spec=QueueUnitSpec(queue=item.error))
+    assert item.salvaged == (saved if is_saved else None)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"metadata":{},"items":[3]}', b"", b"\xff"])

@@ -1,0 +1,97 @@
+"""Units that could be read, and can not any more: they stand aside until they are mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared_api.testing.object_builders import queue_unit_body
+from shared_api.well_known_labels import ADOPTED
+from tests.queue_scheduler.scheduler_world import SchedulerWorld
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, condition_of
+
+TOLD_SECONDS = 10.0
+PATH = "$.spec.podSet[0].template.spec.containers"
+
+
+def break_unit(world: SchedulerWorld, name: str) -> dict[str, Any]:
+    """Make a unit's demand one that can not be read; return the patch that mends it."""
+    good = world.unit(name)["spec"]["podSet"]
+    bad = [{**good[0], "template": {"spec": {"containers": "x"}}}]
+    world.direct.patch("queueunits", name, {"spec": {"podSet": bad}}, namespace="default")
+    return {"spec": {"podSet": good}}
+
+
+def held(world: SchedulerWorld) -> float | None:
+    """Return how many units of the queue are held for a demand that can not be read."""
+    labels = {"queue": "team", "reason": "InvalidDemand"}
+    return world.metrics.registry.get_sample_value("koord_queue_pending_units", labels)
+
+
+@pytest.fixture(params=["Block", "FIFO"])
+def full(world: SchedulerWorld, request: pytest.FixtureRequest) -> SchedulerWorld:
+    """A queue that blocks, with one cpu free: `head` needs two and `next`, behind it, one."""
+    policy = {"metadata": {"labels": {"koord-queue/queue-policy": request.param}}}
+    world.direct.patch("elasticquotas", "team", policy, namespace="default")
+    world.settle()
+    world.add_unit("runs", cpu=3)
+    world.settle()
+    world.add_unit("head", cpu=2, priority=9)
+    world.settle(0.2)
+    world.add_unit("next", cpu=1)
+    world.settle()
+    assert (world.phase("head"), world.phase("next")) == ("Enqueued", "Enqueued")
+    return world
+
+
+def test_a_waiting_unit_that_breaks_blocks_nobody_and_comes_back(full: SchedulerWorld) -> None:
+    mend = break_unit(full, "head")
+    full.settle(TOLD_SECONDS)
+    assert full.phase("next") == "Dequeued"
+    assert held(full) == 1
+    assert full.reason("head") == "Unreadable"
+    assert PATH in condition_of(full.unit("head"), "QuotaReserved")["message"]
+    full.finish("runs")
+    full.settle(TOLD_SECONDS)
+    assert full.phase("head") == "Enqueued"
+    full.direct.patch("queueunits", "head", mend, namespace="default")
+    full.settle()
+    assert full.phase("head") == "Dequeued"
+
+
+def test_it_stays_aside_when_its_quota_changes(full: SchedulerWorld) -> None:
+    break_unit(full, "head")
+    full.settle()
+    more = {"spec": {"max": {"cpu": 9}, "min": {"cpu": 9}}}
+    full.direct.patch("elasticquotas", "team", more, namespace="default")
+    full.settle(TOLD_SECONDS)
+    assert full.phase("head") == "Enqueued"
+    assert held(full) == 1
+
+
+def test_one_that_breaks_while_it_is_admitted_is_not_decided_again(world: SchedulerWorld) -> None:
+    world.server.faults.fail(409, match=UNIT_STATUS)
+    world.add_unit("a")
+    world.settle(0.2)
+    break_unit(world, "a")
+    world.settle(TOLD_SECONDS)
+    assert held(world) == 1
+    world.add_unit("b", cpu=4)
+    world.settle()
+    assert (world.phase("a"), world.phase("b")) == ("Enqueued", "Dequeued")
+
+
+def test_an_adopted_unit_that_breaks_is_booked_while_it_has_its_mark(world: SchedulerWorld) -> None:
+    marked = {"annotations": {ADOPTED: "true"}}
+    world.direct.create(queue_unit_body("ran", quota="team", metadata=marked))
+    world.settle()
+    break_unit(world, "ran")
+    world.settle(TOLD_SECONDS)
+    assert held(world) is None
+    assert world.queue()["status"]["admitted"] == 1
+    unmarked = {"metadata": {"annotations": {ADOPTED: None}}}
+    world.direct.patch("queueunits", "ran", unmarked, namespace="default")
+    world.settle(TOLD_SECONDS)
+    assert held(world) == 1
+    assert world.queue()["status"]["admitted"] == 0
