@@ -3,8 +3,8 @@ r"""Carries a decision out: one status patch, then confirm, or take back.
     Dequeue --> patch --> written               confirmed by the server's answer
                       \-> conflict, gone        taken back; the fresh object decides, and is read
                                                 where no watch brings it
-                      \-> refused by the server taken back; it stands aside for a while, so that it
-                                                takes no room and no turn from others for ever
+                      \-> refused by the server taken back; it stands aside, longer each time, so
+                                                that it takes no room and no turn from others
                       \-> unknown (time-out)    stays booked; the object is read, and decides
 
 A write whose answer was lost is never sent again blindly, and never forgotten: it is read until
@@ -13,6 +13,7 @@ the server says what it holds.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -23,6 +24,7 @@ from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing
+from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, Conflict, Invalid, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import (
@@ -33,7 +35,7 @@ from shared_api.client.write_dispatcher import (
     Write,
     Written,
 )
-from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock, parse_time, rfc3339
 from shared_api.queue_unit_phases import (
@@ -48,10 +50,18 @@ from shared_api.resource_list import format_amounts
 from shared_api.work_queue import WorkQueue
 
 REJECTED_PAUSE_SECONDS: Final = 5.0
-"""After "forbidden" nothing changes by itself: somebody has to act. It may be about all units."""
+"""Of a queue: what the server refuses to all of its units does not change by itself."""
 
-ASIDE_SECONDS: Final = 60.0
+ASIDE: Final = Backoff(base_seconds=60.0, cap_seconds=900.0)
 """Until a unit whose admission the server refuses is tried again, if it does not change before."""
+
+MANY_IN_A_ROW: Final = 10
+"""Units of a queue that the server refuses with none admitted between: it is not about each of
+them. With the queue's rests, two a second are tried. So nearly two thousand that are refused for
+good, each every quarter of an hour, leave time for others."""
+
+MAX_REFUSED: Final = 10_000
+"""Units whose refusals are counted. Nobody tells of one that is deleted while it waits in line."""
 
 CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
@@ -87,6 +97,53 @@ class AdmissionObserver(Protocol):
         ...
 
 
+class Refusals:
+    """What the server has refused: how often each unit, and how many of a queue in a row."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards the fields: outcomes come from every writer
+        self._times: dict[Uid, int] = {}
+        self._aside: set[Uid] = set()
+        self._in_a_row: dict[str, int] = {}
+
+    def note(self, decision: Dequeue) -> float:
+        """Take a refusal; return for how long the unit stands aside."""
+        with self._lock:
+            before = self._times.pop(decision.uid, 0)
+            self._times[decision.uid] = before + 1
+            if len(self._times) > MAX_REFUSED:
+                del self._times[next(iter(self._times))]  # the one that was tried longest ago
+            self._aside.add(decision.uid)
+        return ASIDE.seconds(before)
+
+    def note_in_a_row(self, queue: str) -> bool:
+        """Take a refusal that may be about all units; say whether there were many by now."""
+        with self._lock:
+            count = self._in_a_row.pop(queue, 0) + 1
+            if count < MANY_IN_A_ROW:
+                self._in_a_row[queue] = count
+        return count >= MANY_IN_A_ROW
+
+    def end_aside(self, decision: Dequeue) -> bool:
+        """Let a unit back; say whether it stood aside."""
+        with self._lock:
+            stood_aside = decision.uid in self._aside
+            self._aside.discard(decision.uid)
+        return stood_aside
+
+    def note_admitted(self, decision: Dequeue) -> None:
+        """Take an admission: nothing is refused to all units of the queue."""
+        with self._lock:
+            self._in_a_row.pop(decision.queue, None)
+        self.forget(decision)
+
+    def forget(self, decision: Dequeue) -> None:
+        """The unit was admitted, has changed, or is gone."""
+        with self._lock:
+            self._times.pop(decision.uid, None)
+            self._aside.discard(decision.uid)
+
+
 class DequeueCycle:
     """Writes decisions and settles what became of them."""
 
@@ -107,6 +164,7 @@ class DequeueCycle:
         self._clock = clock
         self._unsettled = unsettled
         self._observer = observer
+        self._refusals = Refusals()
 
     def carry_out(self, decision: Dequeue) -> None:
         """Send the patch of a decision; returns at once."""
@@ -129,6 +187,8 @@ class DequeueCycle:
         if decision is None:
             return self._unsettled.seconds_until_ready()
         is_open = self._shared.ask(Engine.open_record, decision) is not None
+        if not is_open:
+            self._refusals.forget(decision)
         again = self._settle(decision) if is_open else None
         if again is None:
             self._unsettled.forget(decision)
@@ -151,8 +211,10 @@ class DequeueCycle:
         record = self._shared.ask(Engine.record, decision.unit)
         lost_to_nobody = unit.metadata.resource_version == decision.resource_version
         if record is not None and record.standing is Standing.STALE and lost_to_nobody:
-            log.warning("nothing has changed since the write failed", unit=decision.unit)
-            self._pause(decision, REJECTED_PAUSE_SECONDS)
+            stood_aside = self._refusals.end_aside(decision)
+            if not stood_aside:
+                log.warning("nothing has changed since the write failed", unit=decision.unit)
+            self._pause(decision, 0.0 if stood_aside else REJECTED_PAUSE_SECONDS)
             return None
         self._note_written(unit)
         self._shared.tell(Engine.on_written, decision, unit)
@@ -161,6 +223,7 @@ class DequeueCycle:
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         match outcome:
             case Written(object=unit):
+                self._refusals.note_admitted(decision)
                 self._note_written(unit)
                 self._shared.tell(Engine.on_written, decision, unit)
                 created = parse_time(unit.metadata.creation_timestamp)
@@ -180,18 +243,19 @@ class DequeueCycle:
         elif isinstance(error, NotFound):
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
         else:
-            log.error("the server refuses the admission", unit=decision.unit, error=str(error))
-            # What is invalid is this unit: its queue goes on at once.
-            rest = 0.0 if isinstance(error, Invalid) else REJECTED_PAUSE_SECONDS
-            self._pause(decision, rest, WriteFailure.REFUSED)
-            self._unsettled.add_after(decision, ASIDE_SECONDS)
+            # What is invalid is this unit; what is forbidden may be forbidden to all.
+            is_about_all = not isinstance(error, Invalid) and self._refusals.note_in_a_row(
+                decision.queue
+            )
+            aside = self._refusals.note(decision)
+            self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=str(error))
+            self._unsettled.add_after(decision, aside)
 
-    def _pause(
-        self, decision: Dequeue, seconds: float, failure: WriteFailure = WriteFailure.REJECTED
-    ) -> None:
-        """Take the decision back, and let its queue rest so long."""
+    def _pause(self, decision: Dequeue, seconds: float, *, why: str = "") -> None:
+        """Take the decision back, and let its queue rest so long; `why` the server refuses it."""
         retry_at = self._clock.monotonic() + seconds if seconds else 0.0
-        self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at)
+        failure = WriteFailure.REFUSED if why else WriteFailure.REJECTED
+        self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
 
 
 def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:

@@ -260,7 +260,12 @@ class Engine:
         return self._settle()
 
     def on_write_failed(
-        self, decision: Dequeue, failure: WriteFailure, *, retry_at: float = 0.0
+        self,
+        decision: Dequeue,
+        failure: WriteFailure,
+        *,
+        retry_at: float = 0.0,
+        why: str = "",
     ) -> tuple[str, ...]:
         """Take the booking back.
 
@@ -270,10 +275,13 @@ class Engine:
                 line again; after all others it waits for its fresh object (one that had come
                 already would have ended the decision).
             retry_at: Until when the queue rests, in the worker's clock; 0: it goes on.
+            why: After REFUSED, the server's words.
         """
         record = self.open_record(decision)
         if record is None:
             return ()
+        if failure is WriteFailure.REFUSED:
+            self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
         self._units.leave(record)
         line = self._units.queues.line(decision.queue)
         if retry_at and line is not None:

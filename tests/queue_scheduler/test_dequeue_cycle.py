@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler import dequeue_cycle
 from queue_scheduler.decision import Dequeue, Rest
 from queue_scheduler.dequeue_cycle import (
-    ASIDE_SECONDS,
+    ASIDE,
     CONFLICT_SECONDS,
     DROPPED_PAUSE_SECONDS,
+    MANY_IN_A_ROW,
     REJECTED_PAUSE_SECONDS,
     DequeueCycle,
     build_dequeue_patch,
 )
+from queue_scheduler.engine import Engine
 from queue_scheduler.unit_record import Standing
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.objects.meta import Timestamp
+from shared_api.objects.meta import Timestamp, Uid
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import pod_set
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
@@ -191,22 +194,103 @@ def test_what_the_server_refuses_stands_aside_and_is_tried_again(line: Line, sta
     line.kit.send()
     assert line.standing("a") is Standing.STALE
     assert line.kit.used() == 0
-    line.kit.clock.advance(ASIDE_SECONDS)
+    (told,) = line.kit.shared.ask(Engine.take_notices)
+    assert (told.key, told.reason, str(status) in told.note) == (
+        "default/a",
+        "AdmissionRefused",
+        True,
+    )
+    line.kit.clock.advance(ASIDE.seconds(0))
     exhaust(line.cycle.step)
     assert line.standing("a") is Standing.WAITING
-    line.kit.clock.advance(REJECTED_PAUSE_SECONDS)
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
     assert line.kit.phase("a") == "Dequeued"
 
 
-def test_what_is_forbidden_lets_the_queue_rest(line: Line) -> None:
-    line.kit.server.faults.fail(403, match=UNIT_STATUS)
+def test_it_stands_aside_longer_each_time_until_it_is_admitted(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(403, times=6, match=UNIT_STATUS)
     line.start()
-    line.kit.send()
-    rest = line.kit.decide()
+    asides = []
+    for _ in range(6):
+        kit.send()
+        asides.append(line.cycle.step())
+        kit.clock.advance(asides[-1] or 0.0)
+        exhaust(line.cycle.step)
+        line.cycle.carry_out(kit.dequeue())
+    assert asides == [60.0, 120.0, 240.0, 480.0, 900.0, 900.0]
+    kit.send()
+    assert kit.phase("a") == "Dequeued"
+
+
+def test_one_that_was_changed_is_tried_at_once_and_counts_anew(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(403, times=2, match=UNIT_STATUS)
+    line.start()
+    kit.send()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    kit.direct.patch("queueunits", "a", changed, namespace="default")
+    kit.learn("a")
+    kit.clock.advance(ASIDE.seconds(0))
+    exhaust(line.cycle.step)
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert line.cycle.step() == ASIDE.seconds(0)
+
+
+def test_of_very_many_refused_units_the_last_are_counted(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dequeue_cycle, "MAX_REFUSED", 2)
+    decision = line.start()
+    refusals = dequeue_cycle.Refusals()
+    uids = ("a", "b", "a", "c", "a", "b")
+    got = [refusals.note(replace(decision, uid=Uid(uid))) for uid in uids]
+    assert got == [60.0, 60.0, 120.0, 60.0, 240.0, 60.0]
+
+
+def test_what_is_forbidden_to_many_in_a_row_lets_the_queue_rest(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(403, times=MANY_IN_A_ROW, match=UNIT_STATUS)
+    for number in range(MANY_IN_A_ROW):
+        rest = kit.decide()
+        assert rest == Rest()
+        line.start(f"u{number}")
+        kit.send()
+    rest = kit.decide()
     assert isinstance(rest, Rest)
-    assert rest.until == line.kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
+    assert rest.until == kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
+
+
+def test_an_admission_between_shows_that_it_is_not_about_all(line: Line) -> None:
+    kit = line.kit
+    for number in range(3 * MANY_IN_A_ROW):
+        if number % 2:
+            kit.server.faults.fail(403, match=UNIT_STATUS)
+        kit.add_unit(f"u{number}", cpu=0)
+        line.cycle.carry_out(kit.dequeue())
+        kit.send()
+    assert kit.decide() == Rest()
+
+
+def test_many_that_are_refused_for_good_leave_room_for_others(line: Line) -> None:
+    """They come first, and each takes all the room while it is tried."""
+    kit = line.kit
+    for number in range(100):
+        name = f"bad-{number}"
+        match = Match(plural="queueunits", subresource="status", name=name)
+        kit.server.faults.fail(403, times=100, match=match)
+        kit.add_unit(name, cpu=4, priority=9)
+    kit.add_unit("good", cpu=4)
+    for _ in range(600):
+        decision = kit.decide()
+        if isinstance(decision, Dequeue):
+            line.cycle.carry_out(decision)
+            kit.send()
+        exhaust(line.cycle.step)
+        kit.clock.advance(0.1)
+    assert kit.phase("good") == "Dequeued"
 
 
 @pytest.mark.parametrize("status", [403, 422])
