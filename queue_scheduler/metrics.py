@@ -30,8 +30,9 @@ from queue_scheduler.shared_engine import SharedEngine
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import Phase, is_booked
+from shared_api.queue_unit_phases import is_booked, phase_of
 from shared_api.resource_list import Amounts, add
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 WAIT_SECONDS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
 """Buckets of the wait. Each is a line per queue, and half of what a scrape costs is lines."""
@@ -45,6 +46,12 @@ PER_QUESTION: Final = 25
 QUIET_SECONDS: Final = 3600.0
 """Arrivals of a namespace that has no units are shown for so long after the last: a counter that
 goes with every short job could not be read, and one that stays outlives its namespace."""
+
+MAX_OTHER_KINDS: Final = 20
+"""Kinds of jobs that nobody here knows and that are shown by name; what makes units names its kind
+as it likes. With those that are known, some forty series per namespace."""
+
+OTHER_KIND: Final = "other"
 
 _RESULTS: Final = ("scheduled", "unschedulable")
 
@@ -306,13 +313,18 @@ class UnitMetrics(Collector):
         self._booked: dict[str, Uid] = {}
         # How many of this namespace, kind and phase, and when the last of them came.
         self._arrived: dict[tuple[str, str, str], tuple[int, float]] = {}
+        # Never left again: whoever is counted under a name must be found under it.
+        self._other_kinds: set[str] = set()
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Take a unit that came, changed or went (an informer's handler)."""
-        if old is not None and (new is None or _kind_of(old) != _kind_of(new)):
-            self._count(_kind_of(old), -1)
-        if new is not None and (old is None or _kind_of(old) != _kind_of(new)):
-            self._count(_kind_of(new), 1)
+        before = None if old is None else self._kind_of(old)
+        after = None if new is None else self._kind_of(new)
+        if before != after:
+            if before is not None:
+                self._count(before, -1)
+            if after is not None:
+                self._count(after, 1)
         if new is None:
             if old is not None:
                 self._booked.pop(old.metadata.key, None)
@@ -322,7 +334,7 @@ class UnitMetrics(Collector):
         else:
             self._booked.pop(new.metadata.key, None)
         if old is None and self._is_synced():
-            key = (*_kind_of(new), new.status.phase or Phase.ENQUEUED.value)
+            key = (*self._kind_of(new), phase_of(new).value)
             count = self._arrived.get(key, (0, 0.0))[0]
             self._arrived[key] = (count + 1, self._clock.monotonic())
 
@@ -360,6 +372,17 @@ class UnitMetrics(Collector):
         """Nothing: as `StateCollector`."""
         return []
 
+    def _kind_of(self, unit: QueueUnit) -> tuple[str, str]:
+        """Return namespace and kind of job, as they are shown."""
+        consumer = unit.spec.consumer_ref
+        kind = "" if consumer is None else consumer.kind
+        if kind and kind not in KNOWN_JOB_KINDS and kind not in self._other_kinds:
+            if len(self._other_kinds) >= MAX_OTHER_KINDS:
+                kind = OTHER_KIND
+            else:
+                self._other_kinds.add(kind)
+        return unit.metadata.namespace, kind
+
     def _count(self, kind: tuple[str, str], by: int) -> None:
         count = self._units.get(kind, 0) + by
         if count:
@@ -385,11 +408,6 @@ class UnitMetrics(Collector):
                 namespace = key.partition("/")[0]
                 usage[namespace] = add(usage.get(namespace, {}), amounts)
         return usage
-
-
-def _kind_of(unit: QueueUnit) -> tuple[str, str]:
-    consumer = unit.spec.consumer_ref
-    return unit.metadata.namespace, "" if consumer is None else consumer.kind
 
 
 def _read_charges(engine: Engine, uids: Iterable[Uid]) -> list[Amounts]:

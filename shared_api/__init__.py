@@ -5,7 +5,7 @@ Read in this order:
 1. ``objects``: the Kubernetes objects as frozen values, one file per kind.
 2. ``queue_unit_phases``: the life of a QueueUnit, as one table.
 3. ``well_known_labels``: every label and annotation, who writes it and who reads it;
-   ``quota_names``: which quota and queue they name.
+   ``quota_names``: which quota and queue they name; ``well_known_kinds``: kinds of jobs by name.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
    ``pod_requests``: what one pod asks for.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
@@ -18,6 +18,6 @@ Read in this order:
 9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
 10. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
 
-Not here: any decision about who may start (``queue_scheduler``) and anything that knows a kind of
-job (``queue_controllers``). This package imports neither.
+Not here: any decision about who may start (``queue_scheduler``) and anything that knows more
+of a kind of job than its name (``queue_controllers``). This package imports neither.
 """

@@ -263,15 +263,5 @@ def parse_moment(text: str) -> datetime | None:
         return None
 
 
-KNOWN_JOB_KINDS: Final = frozenset(
-    (
-        *("Job", "JobSet", "TrainJob", "Workflow", "AppWrapper", "SparkApplication"),
-        *("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"),
-        *("RayJob", "RayCluster", "RayService"),
-        *("Pod", "PodGroup", "ReplicaSet", "Deployment", "StatefulSet", "LeaderWorkerSet"),
-    )
-)
-"""Kinds that own what they make: a job under one of them is nested, enabled or not."""
-
 TRANSPARENT_KINDS: Final = frozenset({"CronJob"})
 """Owners that only start jobs: what they make is managed like what a person makes."""

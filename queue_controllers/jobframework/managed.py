@@ -12,15 +12,12 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import (
-    KNOWN_JOB_KINDS,
-    TRANSPARENT_KINDS,
-    JobFacts,
-)
+from queue_controllers.jobframework.generic_job import TRANSPARENT_KINDS, JobFacts
 from queue_controllers.jobframework.job_settings import JobSettings, Manage
 from shared_api.objects.meta import OwnerReference
 from shared_api.objects.pod import TemplateMeta
 from shared_api.quota_names import QuotaNames
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import (
     KUEUE_QUEUE_NAME,
     MANAGED_NAMESPACE,

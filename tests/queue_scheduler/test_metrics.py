@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from queue_scheduler.decision import Refused
 from queue_scheduler.engine import Engine
 from queue_scheduler.metrics import (
+    MAX_OTHER_KINDS,
+    OTHER_KIND,
     QUIET_SECONDS,
     SchedulerMetrics,
     StateCollector,
@@ -19,7 +22,8 @@ from queue_scheduler.metrics import (
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.wiring import find_quotas
 from shared_api.client.resource_types import ELASTIC_QUOTAS
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import admitted, build_unit, changed
 from tests.queue_scheduler.scrape_kit import count_everything, dequeue_of, refused_in
@@ -179,6 +183,11 @@ BY_TYPE, COMING = "queueunits_by_job_type", "queueunits_coming_rate_by_job_type"
 NS_JOB = {"namespace": "ns", "type": "Job"}
 
 
+def of_kind(kind: str) -> QueueUnit:
+    consumer = ConsumerReference(kind=kind, uid=Uid(kind))
+    return replace(UNIT, spec=replace(UNIT.spec, consumer_ref=consumer))
+
+
 def test_units_are_counted_by_namespace_and_kind(scrape: Scrape) -> None:
     other = build_unit("v", "team", namespace="ns")
     for unit in (UNIT, other):
@@ -192,6 +201,20 @@ def test_units_are_counted_by_namespace_and_kind(scrape: Scrape) -> None:
     scrape.units.on_queue_unit(other, build_unit("v", "team", job="late", namespace="ns"))
     assert scrape.value(BY_TYPE, **NS_JOB) == 1
     assert scrape.value(BY_TYPE, namespace="ns", type="") is None
+
+
+def test_kinds_that_nobody_knows_are_shown_together_above_a_number(scrape: Scrape) -> None:
+    made_up = [of_kind(f"Kind{number}") for number in range(MAX_OTHER_KINDS + 2)]
+    for unit in [*made_up, of_kind("RayJob")]:
+        scrape.units.on_queue_unit(None, unit)
+    assert scrape.value(BY_TYPE, namespace="ns", type="Kind0") == 1
+    assert scrape.value(BY_TYPE, namespace="ns", type=OTHER_KIND) == 2
+    assert scrape.value(COMING, namespace="ns", type=OTHER_KIND, status="Enqueued") == 2
+    assert scrape.value(BY_TYPE, namespace="ns", type="RayJob") == 1
+    for unit in made_up:
+        scrape.units.on_queue_unit(unit, None)
+    assert scrape.value(BY_TYPE, namespace="ns", type="Kind0") is None
+    assert scrape.value(BY_TYPE, namespace="ns", type=OTHER_KIND) is None
 
 
 def test_arrivals_are_counted_and_what_was_there_has_not_arrived(scrape: Scrape) -> None:

@@ -1,0 +1,15 @@
+"""Kinds of jobs that both programs know by name, whether anybody serves them or not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KNOWN_JOB_KINDS: Final = frozenset(
+    (
+        *("Job", "JobSet", "TrainJob", "Workflow", "AppWrapper", "SparkApplication"),
+        *("TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"),
+        *("RayJob", "RayCluster", "RayService"),
+        *("Pod", "PodGroup", "ReplicaSet", "Deployment", "StatefulSet", "LeaderWorkerSet"),
+    )
+)
+"""Kinds that own what they make: a job under one of them is nested, enabled or not."""
