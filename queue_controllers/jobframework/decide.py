@@ -34,7 +34,7 @@ from queue_controllers.jobframework.actions import (
 )
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
-from queue_controllers.jobframework.job_progress import follow_job
+from queue_controllers.jobframework.job_progress import follow_job, wait_to_resume
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
 from queue_controllers.jobframework.managed import quota_of_job
@@ -203,7 +203,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         finish = _finish(view, unit, job.status.outcome)
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
-        return Decision(memory=memory)
+        return _end_deleted(view, unit)
     if state.stopped and _is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
@@ -245,6 +245,17 @@ def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus
     message = f"{word}: {outcome.message}" if outcome.message else word
     settled = (SUSPEND_CONTESTED, OPERATOR_SILENT)
     return move_unit(unit, to, view.moment, message=message, settled=settled)
+
+
+def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
+    """End a booked unit whose job is deleted and runs nothing: finalizers may keep the object.
+
+    One that only waits goes with its job, without a write.
+    """
+    if view.pods.living or not is_booked(unit):
+        return Decision(memory=view.memory)
+    failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
+    return Decision(actions=(failed,), memory=view.memory, settled=True)
 
 
 def _is_silent(view: JobView, state: JobState) -> bool:
@@ -305,8 +316,10 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     """Keep a unit whose job is somebody else's until it books nothing that runs, then drop it."""
     memory = msgspec.structs.replace(view.memory, arrived=False, evicting=False)
     view = msgspec.structs.replace(view, memory=memory)
-    if not is_managed_by_controllers(unit) or state.state is State.DELETING:
+    if not is_managed_by_controllers(unit):
         return Decision(memory=memory)
+    if state.state is State.DELETING:
+        return _end_deleted(view, unit)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
         return Decision(actions=(finish,), memory=memory, settled=True)
@@ -392,7 +405,7 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
 
 def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     if not state.resumable:
-        return Decision(memory=view.memory)  # its last pod object going wakes us
+        return wait_to_resume(view, job, unit)
     if not _is_admitted_whole(job, unit):
         message = "Admitted in part, which is not built: it is not released"
         return _with_event_once(view, "PartialAdmission", message, ())

@@ -48,8 +48,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return Decision(actions=actions, memory=view.memory)
     late, look_again = _is_late(view, job, unit)
     if late is not None and state.state is State.STARTING:
-        event = TellUnit(unit=unit, reason="Evicted", message=LATE, type=EventType.WARNING)
-        return Decision(actions=(late, event), memory=view.memory)
+        return _evict_late(view, unit, late)
     status: dict[str, object] = {}
     if given_back := build_reclaimable(job, unit):
         status["reclaimablePods"] = given_back
@@ -60,6 +59,22 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # Since when one ran stays: of a job of short pods no look need find two that run.
         return Decision(actions=write, memory=view.memory, look_again_seconds=look_again)
     return _write_running(view, unit, status)
+
+
+def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Wait until the pods of an earlier run are gone, no longer than a start may take.
+
+    Their going wakes us. One that has ended, and that somebody's finalizer keeps, may never go.
+    """
+    late, look_again = _is_late(view, job, unit)
+    if late is not None:
+        return _evict_late(view, unit, late)
+    return Decision(memory=view.memory, look_again_seconds=look_again)
+
+
+def _evict_late(view: JobView, unit: QueueUnit, late: PatchUnitStatus) -> Decision:
+    event = TellUnit(unit=unit, reason="Evicted", message=LATE, type=EventType.WARNING)
+    return Decision(actions=(late, event), memory=view.memory)
 
 
 def _is_late(

@@ -166,7 +166,11 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
             id="it failed before it ever ran",
         ),
         pytest.param(
-            facts(deleted=TEN), "Dequeued", {}, [], id="deleted: nothing is released any more"
+            facts(deleted=TEN),
+            "Dequeued",
+            {},
+            ["move Failed"],
+            id="deleted: not released, and given back",
         ),
         pytest.param(facts(), "Succeed", {}, [], id="final: nothing"),
     ],
@@ -369,3 +373,23 @@ def test_nothing_is_done_twice() -> None:
     assert look(suspended, unit(), memory=FRESH).actions == ()
     released = facts(annotations=RELEASED, suspended=False)
     assert look(released, unit("Dequeued", admissions=ADMITTED)).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "managed", "want"),
+    [
+        pytest.param("Running", PodFacts(total=1), True, ["move Failed"], id="its pods have ended"),
+        pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not the queue's"),
+        pytest.param("Running", TWO_TERMINATING, True, [], id="pods live"),
+        pytest.param("Enqueued", PodFacts(), True, [], id="it books nothing"),
+        pytest.param("Succeed", PodFacts(), True, [], id="it had ended before"),
+    ],
+)
+def test_a_deleted_job_whose_object_stays_gives_back_what_it_does_not_use(
+    phase: str, pods: PodFacts, managed: bool, want: list[str]
+) -> None:
+    """A finalizer keeps the job, or an ended pod of one that is deleted in the foreground."""
+    job = facts(suspended=False, status=RUNS, deleted=TEN)
+    of = unit(phase, admissions=ADMITTED if phase in {"Dequeued", "Running"} else ())
+    decision = look(job, of, pods=pods, ownership=Ownership(managed=managed, reason=""))
+    assert told(decision.actions) == want

@@ -10,7 +10,7 @@ from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import Moment
 from queue_controllers.jobframework.unit_status import WAITED_FOR_SECONDS
-from shared_api.objects.meta import Condition
+from shared_api.objects.meta import Condition, Timestamp
 from tests.job_situations import ADMITTED, RELEASED, RUNS, facts, look, told, unit
 
 AWAITED = Condition(type="PodsReady", status="False", reason="WaitForPodsRunning")
@@ -61,3 +61,23 @@ def test_a_release_is_looked_at_again_where_time_counts(
     decision = look(facts(), of, settings=JobSettings(running_timeout_seconds=own))
     assert told(decision.actions) == ["release"]
     assert decision.settled is settled
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        pytest.param(599, ([], 1.0), id="ten minutes"),
+        pytest.param(600, (EVICTED, None), id="they are over"),
+    ],
+)
+def test_what_is_left_of_an_earlier_run_holds_up_nobody_for_ever(
+    seconds: float, want: tuple[list[str], float | None]
+) -> None:
+    """Its pod has ended, and somebody's finalizer keeps the object."""
+    admitted_at = Timestamp("2026-11-01T09:51:00Z")
+    of = unit(
+        "Dequeued", admissions=ADMITTED, conditions=(AWAITED,), last_allocate_time=admitted_at
+    )
+    left = PodFacts(total=1, terminating=1)
+    decision = look(facts(), of, pods=left, moment=RELEASED_AT.after(seconds))
+    assert (told(decision.actions), decision.look_again_seconds) == want
