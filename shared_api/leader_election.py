@@ -18,6 +18,8 @@ What makes it safe, and what each part assumes:
 - *Writes fit into what is left.* A write that could still be under way when the lease ends is not
   sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
   (unless the predecessor released the lease, which it does when its writers have stopped).
+- *What is released is read first.* A write whose answer is late or lost may have taken the lease;
+  its own try gives that up as well, so a shutdown while the server is slow leaves nobody in it.
 - Assumed: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third of room).
 
 Every write to the lease is guarded by its resourceVersion, so of two candidates one gets a 409. A
@@ -265,6 +267,8 @@ class LeaderElector:
         self._must_read = True  # what we know of the lease may be old
         self._lead: _Lead | None = None
         self._over = False
+        self._asked = False  # a write of ours may be on the server, whatever became of its answer
+        self._released = False
         self._last_trouble = ""
 
     def is_leader(self) -> bool:
@@ -307,6 +311,8 @@ class LeaderElector:
             except ApiFailure as failure:
                 self._must_read = True  # a write may have arrived all the same
                 self._report_trouble(failure)
+            if self._released:  # while this try was under way
+                self._give_up()
         now = self._clock.monotonic()
         if not self._over and self._is_too_late(now):
             self._lose("not renewed within the renew deadline")
@@ -317,22 +323,29 @@ class LeaderElector:
     def release(self) -> None:
         """Give the lease up, so that the next candidate need not wait for it to expire.
 
-        Called once at shutdown, when the writers have stopped and nobody calls `step` any more.
+        Called once at shutdown, when the writers have stopped and nobody calls `step` any more. A
+        step that is still under way, its server being slow, gives up what it wins.
         """
-        lead, observed = self._lead, self._observed
         self._lead = None
         self._over = True
-        if lead is None or observed is None:
+        self._released = True
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Write nobody into the lease if this process is in it."""
+        if not self._asked:
             return
-        spec = LeaseSpec(
-            holder_identity="",
-            lease_duration_seconds=RELEASED_LEASE_SECONDS,
-            acquire_time=observed.spec.acquire_time,
-            renew_time=rfc3339_micro(self._clock.now()),
-            lease_transitions=observed.spec.lease_transitions,
-        )
         try:
-            self._lock.write(spec, observed.resource_version)
+            lease = self._lock.read()
+            if lease is None or lease.spec.holder_identity != self._identity:
+                return
+            spec = msgspec.structs.replace(
+                lease.spec,
+                holder_identity="",
+                lease_duration_seconds=RELEASED_LEASE_SECONDS,
+                renew_time=rfc3339_micro(self._clock.now()),
+            )
+            self._lock.write(spec, lease.metadata.resource_version)
             log.info("released the lease", identity=self._identity)
         except ApiFailure as failure:
             log.warning("could not release the lease, it will expire", error=str(failure))
@@ -354,9 +367,12 @@ class LeaderElector:
         observed = self._observed
         sent_at = self._clock.monotonic()
         version = "" if observed is None else observed.resource_version
+        self._asked = True
         lease = self._lock.write(self._build_spec(verdict), version)
         self._observed = observe(None, lease, sent_at)
         self._must_read = False
+        if self._released:
+            return
         if self._lead is not None:
             self._lead = self._build_lead(sent_at, self._lead.writes_from)
             return

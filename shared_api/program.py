@@ -275,6 +275,8 @@ class Program:
         if self._elector is not None:
             # Last, when no write of ours can be under way: the next leader starts at once.
             self._elector.release()
+        if election is not None:
+            election.stop()  # a try that was under way all the time gives up what it has won
         for server, thread in self._servers:
             thread.stop()
             server.close()

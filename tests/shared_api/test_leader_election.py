@@ -60,12 +60,25 @@ class FakeLock:
         self.cut_off = False
         self.answers_lost = False
         self.seconds = 0.0  # that a request takes, half of them on the way there
+        self.on_way: dict[str, Callable[[], None]] = {}  # what happens once, there or back
+        self.loses_next_write = False  # its answer
 
     def read(self) -> Lease | None:
         return self._call(lambda: self.server.lease)
 
     def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
-        return self._call(lambda: self.server.write(spec, resource_version))
+        loses_answer, self.loses_next_write = self.loses_next_write, False
+        self._happens("there")
+        lease = self._call(lambda: self.server.write(spec, resource_version))
+        self._happens("back")
+        if loses_answer:
+            raise ConnectionLost("reset", sent=True)
+        return lease
+
+    def _happens(self, way: str) -> None:
+        happens = self.on_way.pop(way, None)
+        if happens is not None:
+            happens()
 
     def _call(self, action: Callable[[], R]) -> R:
         if self.cut_off:
@@ -108,6 +121,11 @@ class World:
         self.a = Candidate("a", self.server, self.clock)
         self.b = Candidate("b", self.server, self.clock)
         self.due: dict[Candidate, float] = {self.a: 100.0}
+
+    def holder(self) -> str | None:
+        """Return whom the lease on the server names."""
+        assert self.server.lease is not None
+        return self.server.lease.spec.holder_identity
 
     def admit_b(self) -> None:
         self.due[self.b] = self.clock.monotonic()
@@ -251,6 +269,27 @@ def test_a_released_lease_is_taken_at_the_next_retry_without_a_wait(world: World
     world.run(SETTINGS.retry_seconds * 1.2)
     assert world.b.elector.writable_seconds() > 0
     assert world.a.stopped == [], "a release is no loss"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["answered", "answer lost"])
+@pytest.mark.parametrize("way", ["there", "back"])
+def test_what_a_try_under_way_wins_is_released_too(world: World, way: str, lost: bool) -> None:
+    world.a.lock.loses_next_write = lost
+    world.a.lock.on_way[way] = world.a.elector.release
+    assert world.a.elector.step() is None
+    assert world.holder() == ""
+    assert (world.a.started, world.a.elector.is_leader()) == (0, False)
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_lease_whose_write_was_not_answered_is_released(world: World, leads: bool) -> None:
+    if leads:
+        world.run(1)
+    world.a.lock.loses_next_write = True
+    world.a.elector.step()
+    assert world.holder() == "a"
+    world.a.elector.release()
+    assert world.holder() == ""
 
 
 def test_releasing_what_one_does_not_hold_or_cannot_reach_is_harmless(world: World) -> None:
