@@ -10,7 +10,8 @@ What people add to one of our queues stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -47,6 +48,10 @@ to run out is renewed."""
 
 UNKNOWN_SECONDS: Final = 5.0
 """Until a queue without quota is looked at again while nobody knows what quotas there are."""
+
+UNREADABLE_SECONDS: Final = 30.0
+"""Until a queue that can not be read is looked at again: nobody tells when one is deleted of which
+there never was a good version. A look is at caches alone."""
 
 BY_NAME: Final = "by-name"
 """Index of the quota store: quota names are global, objects are namespaced."""
@@ -171,38 +176,50 @@ def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
     return PatchQueue({**body, "metadata": {**metadata, "uid": queue.metadata.uid}})
 
 
+@dataclass(frozen=True, kw_only=True)
+class QueuesAndQuotas:
+    """What the reconciler compares.
+
+    Attributes:
+        quotas: With the index `BY_NAME`.
+        queues: Those of the namespace.
+        are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
+            is not served, a quota that is missing from it may exist, and its queue stays.
+        unreadable_queues: Returns the keys of queues that exist and can not be read; their users
+            are told elsewhere (`unreadable_objects`).
+    """
+
+    quotas: IndexedStore[ElasticQuota]
+    queues: IndexedStore[Queue]
+    are_quotas_known: Callable[[], bool]
+    unreadable_queues: Callable[[], Container[str]]
+
+
 class QueueReconciler:
     """The step that makes queues follow quotas. Its keys are names of quotas.
 
     Args:
         client: Sends; past the dispatcher, since the next look at a queue needs what came of it.
         namespace: Of the queues.
-        quotas: With the index `BY_NAME`.
-        queues: Those of the namespace.
+        known: The caches.
         names: What to look at.
         may_write: Whether a write that begins now ends within this replica's lead. Asked before
             each step, and a step writes at most once.
-        are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
-            is not served, a quota that is missing from it may exist, and its queue stays.
     """
 
     def __init__(
         self,
         client: ResourceClient,
         namespace: str,
-        quotas: IndexedStore[ElasticQuota],
-        queues: IndexedStore[Queue],
+        known: QueuesAndQuotas,
         names: WorkQueue[str],
         may_write: Callable[[], bool],
-        are_quotas_known: Callable[[], bool],
     ) -> None:
         self._client = client
         self._namespace = namespace
-        self._quotas = quotas
-        self._queues = queues
+        self._known = known
         self._names = names
         self._may_write = may_write
-        self._are_quotas_known = are_quotas_known
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
         """Look at the queue of a quota that came, changed or went."""
@@ -239,16 +256,19 @@ class QueueReconciler:
         return 0.0
 
     def _reconcile(self, name: str) -> None:
-        are_quotas_known = self._are_quotas_known()  # before it is looked who is missing
-        quota = oldest(self._quotas.by_index(BY_NAME, name))
-        queue = self._queues.get(f"{self._namespace}/{name}")
+        known, key = self._known, f"{self._namespace}/{name}"
+        are_quotas_known = known.are_quotas_known()  # before it is looked who is missing
+        quota = oldest(known.quotas.by_index(BY_NAME, name))
+        queue = known.queues.get(key)
         match decide_queue(name, self._namespace, quota, queue):
+            case CreateQueue() | PatchQueue() if key in known.unreadable_queues():
+                self._names.add_after(name, UNREADABLE_SECONDS)
             case CreateQueue(body):
-                self._queues.note_written(self._client.create(QUEUES, self._namespace, body))
+                known.queues.note_written(self._client.create(QUEUES, self._namespace, body))
                 log.info("queue made for quota", queue=name)
             case PatchQueue(body):
                 patched = self._client.patch(QUEUES, self._namespace, name, body)
-                self._queues.note_written(patched)
+                known.queues.note_written(patched)
             case DeleteQueue() if not are_quotas_known:
                 self._names.add_after(name, UNKNOWN_SECONDS)
             case DeleteQueue(uid):

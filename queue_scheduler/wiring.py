@@ -29,7 +29,7 @@ from queue_scheduler.notice_events import NoticeEvents, ObjectEvents
 from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.plugin_loading import build_plugins, load_policies
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.queue_reconciler import BY_NAME, QueueReconciler
+from queue_scheduler.queue_reconciler import BY_NAME, QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_status import QueueStatusWriter
 from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.quota.quota_decision import QuotaView
@@ -232,11 +232,14 @@ class Scheduler:
         self._reconciler = QueueReconciler(
             self._program.client,
             queue_namespace,
-            self._quotas.store,
-            self._queues.store,
+            QueuesAndQuotas(
+                quotas=self._quotas.store,
+                queues=self._queues.store,
+                are_quotas_known=self._quotas.has_synced,
+                unreadable_queues=self._queues.undecodable,
+            ),
             names,
             self._takeover.may_write,
-            self._quotas.has_synced,
         )
         run(self._reconciler.step)
         status = QueueStatusWriter(

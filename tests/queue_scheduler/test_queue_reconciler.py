@@ -10,10 +10,12 @@ import pytest
 from queue_scheduler.queue_reconciler import (
     BY_NAME,
     UNKNOWN_SECONDS,
+    UNREADABLE_SECONDS,
     CreateQueue,
     DeleteQueue,
     PatchQueue,
     QueueReconciler,
+    QueuesAndQuotas,
     decide_queue,
     oldest,
 )
@@ -25,7 +27,13 @@ from shared_api.objects.queue import Queue
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
 from tests.queue_scheduler.scheduler_world import Follower, running_world
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit, exhaust
+from tests.queue_scheduler.shell_kit import (
+    OPEN_OBJECT,
+    QUEUE_NAMESPACE,
+    Json,
+    ShellKit,
+    exhaust,
+)
 
 OURS = {"labels": {"create-by-koordqueue": "true"}, "uid": "q1"}
 POLICY = "koord-queue/queue-policy"
@@ -44,19 +52,26 @@ class Room:
         self.queues: IndexedStore[Queue] = IndexedStore()
         self.names = self.kit.work_queue()
         self.are_quotas_known = True
+        self.unreadable: set[str] = set()
         self.reconciler = QueueReconciler(
             self.kit.client,
             QUEUE_NAMESPACE,
-            self.quotas,
-            self.queues,
+            QueuesAndQuotas(
+                quotas=self.quotas,
+                queues=self.queues,
+                are_quotas_known=lambda: self.are_quotas_known,
+                unreadable_queues=lambda: self.unreadable,
+            ),
             self.names,
             self.kit.may_write,
-            lambda: self.are_quotas_known,
         )
 
     def look(self) -> None:
         """Let both caches catch up with the server, and the reconciler work."""
         self._list(QUEUES, self.queues, self.reconciler.on_queue)
+        self.look_at_quotas()
+
+    def look_at_quotas(self) -> None:
         self._list(ELASTIC_QUOTAS, self.quotas, self.reconciler.on_quota)
         exhaust(self.reconciler.step)
 
@@ -310,6 +325,38 @@ def test_a_queue_that_somebody_made_meanwhile_is_theirs(room: Room) -> None:
     room.kit.clock.advance(1.0)
     room.look()
     assert room.queue()["spec"]["queuePolicy"] == "FIFO"
+
+
+@pytest.mark.parametrize("was_good", [False, True])
+def test_a_queue_that_can_not_be_read_is_not_written(room: Room, was_good: bool) -> None:
+    room.direct.create(queue_body("team", metadata={"labels": OURS["labels"]}))
+    if was_good:
+        room.look()
+    room.unreadable = {f"{QUEUE_NAMESPACE}/team"}
+    room.add_quota(labels={POLICY: "Block"})
+    before = room.kit.writes("queues")
+    room.look_at_quotas()
+    assert room.kit.writes("queues") == before
+    room.unreadable = set()
+    room.kit.clock.advance(UNREADABLE_SECONDS)
+    room.look()
+    assert room.queue()["spec"]["queuePolicy"] == "Block"
+
+
+def test_one_that_can_not_be_read_is_told_once_and_never_made_again() -> None:
+    """As a server of upstream's schema, or of none, may have it."""
+    with running_world() as world:
+        crd = "queues.scheduling.x-k8s.io"
+        versions = world.direct.get("customresourcedefinitions", crd)["spec"]["versions"]
+        loose = [{**each, "schema": {"openAPIV3Schema": OPEN_OBJECT}} for each in versions]
+        world.direct.patch("customresourcedefinitions", crd, {"spec": {"versions": loose}})
+        odd = queue_body("team")
+        world.direct.create({**odd, "spec": {"priority": "high"}})
+        world.add_quota()
+        world.start(settle_seconds=120.0)
+        assert "$.spec.priority" in world.note("team", "Unreadable")
+        assert "create queues" not in world.writes()
+        assert world.writes().count("patch queues/status") == 1
 
 
 # --- the decision alone ---------------------------------------------------------------------
