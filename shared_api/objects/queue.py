@@ -139,7 +139,7 @@ class QueueStatus(WireStruct, frozen=True):
 
 
 class Queue(WireStruct, frozen=True):
-    """An order in which units of one or several ElasticQuotas wait."""
+    """An order in which units wait; it counts in the scheduler's --queue-namespace alone."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: QueueSpec = QueueSpec()
