@@ -36,6 +36,7 @@ from shared_api.program_flags import (
     FlagError,
     ProgramFlags,
     add_program_flags,
+    name_choices,
     parse_bool,
     parse_duration,
     read_config_file,
@@ -299,4 +300,4 @@ def _convert(document: object, to: type[Any], path: str) -> Any:  # noqa: ANN401
         return msgspec.convert(document, to)
     except msgspec.ValidationError as error:
         where = f"{path}: " if path else ""
-        raise ConfigurationError(f"{where}{error}") from error
+        raise ConfigurationError(f"{where}{name_choices(error, to)}") from error

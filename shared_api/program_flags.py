@@ -6,9 +6,10 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Sequence
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 import yaml
@@ -253,6 +254,23 @@ def read_config_file(path: str) -> object:
         msg = f"--config {path}: not valid YAML: {' '.join(str(error).split())}"
         raise ConfigurationError(msg) from error
     return {} if document is None else document
+
+
+def name_choices(error: msgspec.ValidationError, options: type[msgspec.Struct]) -> str:
+    """Return what is wrong with some options, and what is valid where one is a word of a few.
+
+    Args:
+        error: What msgspec says of them.
+        options: Their type; flat, as such options are.
+    """
+    words = str(error)
+    for field in msgspec.structs.fields(options):
+        if not words.endswith(f" - at `$.{field.encode_name}`"):
+            continue
+        for kind in (field.type, *get_args(field.type)):
+            if isinstance(kind, type) and issubclass(kind, Enum):
+                return f"{words}; valid are {', '.join(str(each.value) for each in kind)}"
+    return words
 
 
 def check_pair(prefix: str, certificate: str, key: str) -> None:

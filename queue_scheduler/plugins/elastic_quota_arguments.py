@@ -28,6 +28,7 @@ from queue_scheduler.quota.quota_settings import (
     default_special_max,
 )
 from shared_api.crd_schema import QUANTITY
+from shared_api.program_flags import name_choices
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
 
@@ -88,7 +89,10 @@ def read_arguments(
         )
         expected = given.expected_capacity
         return settings, None if expected is None else parse_amounts(expected)
-    except (msgspec.ValidationError, QuotaSettingsError, QuantityError) as error:
+    except msgspec.ValidationError as error:
+        msg = f"pluginConfigs.ElasticQuotaV2: {name_choices(error, ElasticQuotaArguments)}"
+        raise ValueError(msg) from error
+    except (QuotaSettingsError, QuantityError) as error:
         msg = f"pluginConfigs.ElasticQuotaV2: {error}"
         raise ValueError(msg) from error
 

@@ -172,6 +172,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             {"job": {"partialRunningTimeout": "5m"}}, "only 0", id="what is not carried out"
         ),
         pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
+        pytest.param({"job": {"adopt": "all"}}, "valid are running, never", id="of an extension"),
         pytest.param([], "a map is wanted", id="no map"),
     ],
 )

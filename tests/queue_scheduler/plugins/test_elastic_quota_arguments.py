@@ -56,6 +56,10 @@ def test_the_oversell_rate_comes_from_the_command_line() -> None:
     [
         pytest.param({"mod": "max"}, ONE, "`mod`", id="unknown key"),
         pytest.param({"mode": "most"}, ONE, r"'most'.*\$\.mode", id="unknown mode"),
+        pytest.param({"mode": "most"}, ONE, "valid are runtime, max, min$", id="the modes"),
+        pytest.param(
+            {"rounding": "up"}, ONE, "valid are half_up, largest_remainder$", id="or nothing"
+        ),
         pytest.param({"foreignPending": "yes"}, ONE, "foreignPending", id="wrong type"),
         pytest.param({"koordinatorVersion": "new"}, ONE, "'new' is not a release", id="version"),
         pytest.param({"expectedCapacity": {"cpu": "much"}}, ONE, "cpu", id="no quantity"),
