@@ -207,7 +207,7 @@ class DequeueCycle:
             return None
         except ApiFailure as failure:
             log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
-            return failure.retry_after_seconds or 0.0
+            return failure.retry_after_seconds
         record = self._shared.ask(Engine.record, decision.unit)
         lost_to_nobody = unit.metadata.resource_version == decision.resource_version
         if record is not None and record.standing is Standing.STALE and lost_to_nobody:

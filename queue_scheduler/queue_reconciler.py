@@ -249,8 +249,7 @@ class QueueReconciler:
             self._names.add_rate_limited(name)
         except ApiFailure as failure:
             log.warning("the queue of a quota can not be written", queue=name, error=str(failure))
-            asked = failure.retry_after_seconds or 0.0
-            self._names.add_rate_limited(name, at_least_seconds=asked)
+            self._names.add_rate_limited(name, at_least_seconds=failure.retry_after_seconds)
         finally:
             self._names.done(name)
         return 0.0

@@ -99,8 +99,7 @@ class UnreadableObjects:
             self._due.forget(place)
         except ApiFailure as failure:
             log.warning("unreadable object, and no look at it", place=place, error=str(failure))
-            asked = failure.retry_after_seconds or 0.0
-            self._due.add_rate_limited(place, at_least_seconds=asked)
+            self._due.add_rate_limited(place, at_least_seconds=failure.retry_after_seconds)
         finally:
             self._due.done(place)
         return 0.0

@@ -13,6 +13,7 @@ for a moment while quotas and queues arrive.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -59,13 +60,27 @@ when their turn comes."""
 log = structlog.get_logger("waiting_reporter")
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnitCache:
+    """What the reporter uses of the cache of units.
+
+    Attributes:
+        note_written: Takes what the server answered.
+        is_readable: False of a unit of which only a part counts: `unreadable_objects` writes that
+            into it.
+    """
+
+    note_written: Callable[[QueueUnit], object]
+    is_readable: Callable[[str], bool]
+
+
 class WaitingReporter:
     """Goes through units that came or whose reason may have changed.
 
     Args:
         shared: Asked why a unit waits.
         writes: Takes the patches.
-        note_written: Takes what the server answered.
+        cache: Of the units.
         tell: Takes the notices that become events.
         may_write: False while this process does not lead.
     """
@@ -74,7 +89,7 @@ class WaitingReporter:
         self,
         shared: SharedEngine,
         writes: WriteSink,
-        note_written: Callable[[QueueUnit], object],
+        cache: UnitCache,
         tell: Callable[[Notice], None],
         may_write: Callable[[], bool],
         clock: Clock,
@@ -82,11 +97,9 @@ class WaitingReporter:
     ) -> None:
         self._shared = shared
         self._writes = writes
-        self._note_written = note_written
+        self._cache = cache
         self._tell = tell
         self._may_write = may_write
-        self.is_readable: Callable[[str], bool] = lambda _key: True
-        """False of a unit of which only a part counts: `unreadable_objects` writes that into it."""
         self._clock = clock
         self._due = due
         # Added to by the step, taken from by writers.
@@ -164,7 +177,7 @@ class WaitingReporter:
             # Its turn has not come: that is no reason yet.
             self._due.add_after(key, FIRST_REPORT_SECONDS)
             return
-        if _is_reported(record.unit, refusal) or not self.is_readable(key):
+        if _is_reported(record.unit, refusal) or not self._cache.is_readable(key):
             return
         meta = record.unit.metadata
         body = build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now()))
@@ -176,7 +189,7 @@ class WaitingReporter:
         self._under_way.discard(key)
         match outcome:
             case Written(object=unit):
-                self._note_written(unit)
+                self._cache.note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
                 if refusal.reason in TOLD_REASONS:
                     self._tell(build_notice(unit, refusal))

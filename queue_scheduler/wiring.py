@@ -35,7 +35,7 @@ from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unreadable_objects import UnreadableObjects
-from queue_scheduler.waiting_reporter import WaitingReporter
+from queue_scheduler.waiting_reporter import UnitCache, WaitingReporter
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
@@ -220,13 +220,15 @@ class Scheduler:
         reporter = WaitingReporter(
             self._shared,
             self._dispatcher,
-            self._units.note_written,
+            UnitCache(
+                note_written=self._units.note_written,
+                is_readable=lambda key: key not in self._units.undecodable(),
+            ),
             notices.tell,
             may_write,
             self._clock,
             due,
         )
-        reporter.is_readable = lambda key: key not in self._units.undecodable()
         run(reporter.step)
         run, names = self._work_queue("queue-reconciler")
         self._reconciler = QueueReconciler(

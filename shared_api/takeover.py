@@ -79,7 +79,7 @@ class Takeover:
                 self._reads = [cache.start_fresh_read() for cache in self._caches()]
             except ApiFailure as failure:
                 log.warning("could not ask how far the server is", error=str(failure))
-                return max(POLL_SECONDS * 10, failure.retry_after_seconds or 0.0)
+                return max(POLL_SECONDS * 10, failure.retry_after_seconds)
         self._reads = [read for read in self._reads if not read.is_reached()]
         if self._reads:
             return POLL_SECONDS

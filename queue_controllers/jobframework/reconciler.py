@@ -224,7 +224,7 @@ class JobReconciler(Generic[JobT]):
             log.warning("could not act on a job", key=key, error=str(failure))
             if self._observer is not None:
                 self._observer.on_error(self._adapter.kind.key)
-            if failure.retry_after_seconds is not None:
+            if failure.retry_after_seconds:
                 # The server is busy: a read now would be refused as well.
                 self._queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
             elif isinstance(failure, ConnectionLost | NotFound | Invalid):
@@ -248,7 +248,7 @@ class JobReconciler(Generic[JobT]):
                     self._executor.read_unit(namespace, unit_name)
         except ApiFailure as failure:
             log.debug("could not read again", key=key, error=str(failure))
-            asked = failure.retry_after_seconds or 0.0
+            asked = failure.retry_after_seconds
         self._queue.add_rate_limited(key, at_least_seconds=asked)
 
     def _reconcile(self, key: str) -> None:

@@ -34,10 +34,10 @@ class ApiFailure(Exception):
 
     Attributes:
         retry_after_seconds: asked again sooner, the call would be refused, or not be sent at all.
-            At most `MAX_RETRY_AFTER_SECONDS`; None where nobody has said so.
+            At most `MAX_RETRY_AFTER_SECONDS`; 0 where nobody has asked for patience.
     """
 
-    retry_after_seconds: float | None = None
+    retry_after_seconds: float = 0.0
 
 
 class ApiError(ApiFailure):
@@ -47,7 +47,7 @@ class ApiError(ApiFailure):
         status: HTTP status code.
         reason: the machine-readable reason of the `Status` object ("Conflict"), "" without one.
         message: the server's text.
-        retry_after_seconds: what `Retry-After` asks for, within the cap; None without it.
+        retry_after_seconds: what `Retry-After` asks for, within the cap; 0 without it.
         after_retry: an earlier try of the same write may have reached the server. A 409 or 422
             may then be the echo of our own success: read the object before judging.
     """
@@ -58,14 +58,13 @@ class ApiError(ApiFailure):
         reason: str = "",
         message: str = "",
         *,
-        retry_after_seconds: float | None = None,
+        retry_after_seconds: float = 0.0,
     ) -> None:
         super().__init__(status, reason, message)
         self.status = status
         self.reason = reason
         self.message = message
-        if retry_after_seconds is not None:
-            self.retry_after_seconds = min(retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
+        self.retry_after_seconds = min(retry_after_seconds, MAX_RETRY_AFTER_SECONDS)
         self.after_retry = False
 
     def __str__(self) -> str:
@@ -121,9 +120,7 @@ class ConnectionLost(ApiFailure):
         after_retry: an earlier try of the same write may have reached the server.
     """
 
-    def __init__(
-        self, message: str, *, sent: bool, retry_after_seconds: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, sent: bool, retry_after_seconds: float = 0.0) -> None:
         super().__init__(message)
         self.sent = sent
         self.retry_after_seconds = retry_after_seconds
@@ -200,12 +197,15 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     except msgspec.DecodeError:
         said = _Status(message=body[:MAX_MESSAGE_CHARS].decode("utf-8", "replace").strip())
     return status_error(
-        status, said.reason, said.message, retry_after_seconds=_seconds(headers.get("retry-after"))
+        status,
+        said.reason,
+        said.message,
+        retry_after_seconds=_seconds(headers.get("retry-after", "")),
     )
 
 
 def status_error(
-    status: int, reason: str, message: str, *, retry_after_seconds: float | None = None
+    status: int, reason: str, message: str, *, retry_after_seconds: float = 0.0
 ) -> ApiError:
     """Build the error of the family that fits a status code and reason."""
     kind = _BY_STATUS.get(status, ServerError if status >= _SERVER_ERRORS_FROM else ApiError)
@@ -216,8 +216,6 @@ def status_error(
     )
 
 
-def _seconds(retry_after: str | None) -> float | None:
+def _seconds(retry_after: str) -> float:
     """Read `Retry-After`; the API server sends whole seconds, a date is ignored."""
-    if retry_after is None or not retry_after.strip().isdecimal():
-        return None
-    return float(retry_after)
+    return float(retry_after) if retry_after.strip().isdecimal() else 0.0

@@ -154,7 +154,7 @@ def may_have_acted(failure: ApiFailure) -> bool:
     match failure:
         case ConnectionLost():
             return failure.sent
-        case ServerError(status=503, retry_after_seconds=float()):
+        case ServerError(status=503) if failure.retry_after_seconds:
             return False
         case ServerError():
             return True
@@ -191,7 +191,7 @@ def retry_pause(
         return None
     pause = RETRY_BACKOFF.seconds(attempt, rng)
     asked = failure.retry_after_seconds
-    if asked is None:
+    if not asked:
         return pause
     if asked > MAX_PATIENCE_SECONDS:
         return None

@@ -411,9 +411,8 @@ class ResourceClient:
         response = self._observed(call, lambda: self._transport.send(request, seconds))
         if response.status >= _FIRST_ERROR_STATUS:
             error = error_of(response.status, response.headers, response.body)
-            asked = error.retry_after_seconds
-            if isinstance(error, TooManyRequests) and asked is not None and call.verb != "list":
-                self._flow.hold(call.lane, asked)
+            if isinstance(error, TooManyRequests) and call.verb != "list":
+                self._flow.hold(call.lane, error.retry_after_seconds)
             raise error
         return response
 
@@ -422,7 +421,7 @@ class ResourceClient:
             raise Timeout(
                 f"no turn in the {call.lane.value} lane within the time",
                 sent=False,
-                retry_after_seconds=self._flow.seconds_until(call.lane) or None,
+                retry_after_seconds=self._flow.seconds_until(call.lane),
             )
 
     def _seconds_until(self, deadline: float) -> float:

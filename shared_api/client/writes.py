@@ -89,7 +89,7 @@ def status_report(
 def outcome_of(failure: ApiFailure) -> Outcome[Any]:
     """Say what a write that failed so has come to."""
     if is_surely_not_done(failure):
-        return Dropped(str(failure), failure.retry_after_seconds or 0.0)
+        return Dropped(str(failure), failure.retry_after_seconds)
     # A 5xx is not the server's judgement on the write, so it is no rejection.
     if isinstance(failure, ApiError) and not isinstance(failure, ServerError):
         return Rejected(failure)

@@ -465,7 +465,7 @@ class Reflector(Generic[T]):
         # A list that works does not excuse the watch after it: else a server that refuses only
         # watches would be made to list without end.
         attempt = self._failures + max(self._fruitless_lists - 1, 0)
-        pause = max(PAUSES.seconds(attempt, self._rng), failure.retry_after_seconds or 0.0)
+        pause = max(PAUSES.seconds(attempt, self._rng), failure.retry_after_seconds)
         self._failures += 1
         now = self._clock.monotonic()
         self._resume_at = now + pause

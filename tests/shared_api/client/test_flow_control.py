@@ -153,7 +153,7 @@ def test_who_can_not_be_held_is_not() -> None:
     assert seconds_for(clock, flow, Lane.NORMAL, 1) == 0.0
 
 
-def server_error(status: int, retry_after: float | None = None) -> ServerError:
+def server_error(status: int, retry_after: float = 0.0) -> ServerError:
     return ServerError(status, "", "", retry_after_seconds=retry_after)
 
 
