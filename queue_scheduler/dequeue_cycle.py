@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from msgspec.structs import replace
@@ -72,6 +72,8 @@ longer."""
 
 log = structlog.get_logger("dequeue_cycle")
 
+ObjectT_contra = TypeVar("ObjectT_contra", contravariant=True)
+
 
 class UnitReader(Protocol):
     """Reads one unit from the API server."""
@@ -86,6 +88,18 @@ class WriteSink(Protocol):
 
     def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
         """Send a write at some time and tell what became of it, once."""
+        ...
+
+
+class WritersCache(Protocol[ObjectT_contra]):
+    """What a writer uses of the cache of the objects that it writes into (`SharedInformer`)."""
+
+    def note_written(self, written: ObjectT_contra, /) -> object:
+        """Take what the server answered."""
+        ...
+
+    def is_readable(self, key: str) -> bool:
+        """Say whether the newest version of an object can be read."""
         ...
 
 

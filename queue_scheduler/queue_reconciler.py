@@ -10,7 +10,7 @@ What people add to one of our queues stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -185,14 +185,14 @@ class QueuesAndQuotas:
         queues: Those of the namespace.
         are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
             is not served, a quota that is missing from it may exist, and its queue stays.
-        unreadable_queues: Returns the keys of queues that exist and can not be read; their users
-            are told elsewhere (`unreadable_objects`).
+        is_readable: False of the key of a queue that exists and can not be read; its users are told
+            elsewhere (`unreadable_objects`).
     """
 
     quotas: IndexedStore[ElasticQuota]
     queues: IndexedStore[Queue]
     are_quotas_known: Callable[[], bool]
-    unreadable_queues: Callable[[], Container[str]]
+    is_readable: Callable[[str], bool]
 
 
 class QueueReconciler:
@@ -260,7 +260,7 @@ class QueueReconciler:
         quota = oldest(known.quotas.by_index(BY_NAME, name))
         queue = known.queues.get(key)
         match decide_queue(name, self._namespace, quota, queue):
-            case CreateQueue() | PatchQueue() if key in known.unreadable_queues():
+            case CreateQueue() | PatchQueue() if not known.is_readable(key):
                 self._names.add_after(name, UNREADABLE_SECONDS)
             case CreateQueue(body):
                 known.queues.note_written(self._client.create(QUEUES, self._namespace, body))

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.dequeue_cycle import WritersCache, WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
@@ -196,13 +196,13 @@ class QueueStatusWriter:
         self,
         shared: SharedEngine,
         writes: WriteSink,
-        note_written: Callable[[Queue], object],
+        cache: WritersCache[Queue],
         may_write: Callable[[], bool],
         clock: Clock,
     ) -> None:
         self._shared = shared
         self._writes = writes
-        self._note_written = note_written
+        self._cache = cache
         self._may_write = may_write
         self._clock = clock
         # Their fields are also changed by writers, on the outcome of what is under way.
@@ -225,8 +225,8 @@ class QueueStatusWriter:
         if now < writing.not_before:
             return
         queue = self._shared.ask(lambda engine: engine.queues.queue(name))
-        if queue is None:
-            return
+        if queue is None or not self._cache.is_readable(queue.metadata.key):
+            return  # what is known of it is old: a write would only meet a conflict
         annotations = queue.metadata.annotations
         hidden = read_annotation(annotations, DISABLE_SHOW_ITEMS) is not None
         figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
@@ -251,7 +251,7 @@ class QueueStatusWriter:
         now = self._clock.monotonic()
         if isinstance(outcome, Written):
             queue = outcome.object
-            self._note_written(queue)
+            self._cache.note_written(queue)
             writing.settled = (queue.metadata.resource_version, wanted[1])
             writing.failures, writing.trouble = 0, ""
             # The engine hears of it by the watch.

@@ -80,7 +80,7 @@ class UnreadableObjects:
         """Return the handler of one kind, for its informer."""
 
         def look_at(failure: DecodeFailure) -> None:
-            self._due.add((kind, _key_of(failure)))
+            self._due.add((kind, failure.key))
 
         return look_at
 
@@ -175,7 +175,3 @@ def build_unreadable_patch(
         "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
         "status": {"conditions": [*conditions, new]},
     }
-
-
-def _key_of(failure: DecodeFailure) -> str:
-    return f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name

@@ -13,13 +13,12 @@ for a moment while quotas and queues arrive.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from queue_scheduler.decision import Notice, Reason, Refusal
-from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.dequeue_cycle import WritersCache, WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.insight.wording import stable_message
@@ -60,27 +59,13 @@ when their turn comes."""
 log = structlog.get_logger("waiting_reporter")
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnitCache:
-    """What the reporter uses of the cache of units.
-
-    Attributes:
-        note_written: Takes what the server answered.
-        is_readable: False of a unit of which only a part counts: `unreadable_objects` writes that
-            into it.
-    """
-
-    note_written: Callable[[QueueUnit], object]
-    is_readable: Callable[[str], bool]
-
-
 class WaitingReporter:
     """Goes through units that came or whose reason may have changed.
 
     Args:
         shared: Asked why a unit waits.
         writes: Takes the patches.
-        cache: Of the units.
+        cache: Of the units. `unreadable_objects` writes into those of which only a part counts.
         tell: Takes the notices that become events.
         may_write: False while this process does not lead.
     """
@@ -89,7 +74,7 @@ class WaitingReporter:
         self,
         shared: SharedEngine,
         writes: WriteSink,
-        cache: UnitCache,
+        cache: WritersCache[QueueUnit],
         tell: Callable[[Notice], None],
         may_write: Callable[[], bool],
         clock: Clock,

@@ -35,7 +35,7 @@ from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unreadable_objects import UnreadableObjects
-from queue_scheduler.waiting_reporter import UnitCache, WaitingReporter
+from queue_scheduler.waiting_reporter import WaitingReporter
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
@@ -220,10 +220,7 @@ class Scheduler:
         reporter = WaitingReporter(
             self._shared,
             self._dispatcher,
-            UnitCache(
-                note_written=self._units.note_written,
-                is_readable=lambda key: key not in self._units.undecodable(),
-            ),
+            self._units,
             notices.tell,
             may_write,
             self._clock,
@@ -238,7 +235,7 @@ class Scheduler:
                 quotas=self._quotas.store,
                 queues=self._queues.store,
                 are_quotas_known=self._quotas.has_synced,
-                unreadable_queues=self._queues.undecodable,
+                is_readable=self._queues.is_readable,
             ),
             names,
             self._takeover.may_write,
@@ -247,7 +244,7 @@ class Scheduler:
         status = QueueStatusWriter(
             self._shared,
             self._dispatcher,
-            self._queues.note_written,
+            self._queues,
             self._takeover.may_write,
             self._clock,
         )

@@ -151,6 +151,11 @@ class DecodeFailure(msgspec.Struct, frozen=True):
     salvaged: Any = None
     """The object without what can not be read, where its type has a use for that."""
 
+    @property
+    def key(self) -> str:
+        """As `ObjectMeta.key`."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class UndecodableObject(ApiFailure):
     """The server's answer to a get, create or patch does not fit the struct.

@@ -233,6 +233,10 @@ class SharedInformer(Generic[T]):
         """Return the objects whose newest version cannot be read, by key."""
         return dict(self._undecodable)
 
+    def is_readable(self, key: str) -> bool:
+        """Say whether the newest version of an object can be read, as far as it is known."""
+        return key not in self._undecodable
+
     @property
     def last_resource_version(self) -> str:
         """Up to where handlers have seen everything; "" before the first complete list."""
@@ -376,7 +380,7 @@ class SharedInformer(Generic[T]):
 
         What could be salvaged of it counts, else its last good version goes on to.
         """
-        key = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
+        key = failure.key
         if not failure.name:
             self._unnamed += listed
         elif listed:
@@ -407,12 +411,9 @@ class SharedInformer(Generic[T]):
 
     def _remove(self, event: WatchEvent[T]) -> None:
         if event.object is not None:
-            meta = event.object.metadata
-            key, uid = meta.key, meta.uid
+            key, uid = event.object.metadata.key, event.object.metadata.uid
         elif event.undecodable is not None:
-            broken = event.undecodable
-            key = f"{broken.namespace}/{broken.name}" if broken.namespace else broken.name
-            uid = broken.uid
+            key, uid = event.undecodable.key, event.undecodable.uid
         else:
             return
         self._undecodable.pop(key, None)
@@ -462,8 +463,7 @@ class SharedInformer(Generic[T]):
                 self._deliver([(known, known)])
 
     def _resync_pause(self) -> float:
-        spread = 1 + RESYNC_JITTER * (2 * self._rng.random() - 1)
-        return self._settings.resync_seconds * spread
+        return self._settings.resync_seconds * (1 + RESYNC_JITTER * (2 * self._rng.random() - 1))
 
 
 class _Selected(Generic[T]):

@@ -143,6 +143,7 @@ class ShellKit:
         self.woken: list[str] = []
         self.shared = SharedEngine(self.engine, self._on_wake)
         self.noted: list[Any] = []
+        self.unreadable: set[str] = set()
 
     def work_queue(self) -> WorkQueue[Any]:
         """Return a queue of keys whose retries come after a second."""
@@ -155,6 +156,10 @@ class ShellKit:
     def note_written(self, written: object) -> None:
         """Take the answer to a write, as an informer would."""
         self.noted.append(written)
+
+    def is_readable(self, key: str) -> bool:
+        """Say whether an object can be read, as an informer would."""
+        return key not in self.unreadable
 
     def send(self) -> None:
         """Send all that was submitted."""

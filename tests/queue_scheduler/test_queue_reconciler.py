@@ -60,7 +60,7 @@ class Room:
                 quotas=self.quotas,
                 queues=self.queues,
                 are_quotas_known=lambda: self.are_quotas_known,
-                unreadable_queues=lambda: self.unreadable,
+                is_readable=lambda key: key not in self.unreadable,
             ),
             self.names,
             self.kit.may_write,

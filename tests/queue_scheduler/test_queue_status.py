@@ -45,12 +45,13 @@ class Writer:
     def restarted(self) -> QueueStatusWriter:
         """Return a writer that knows nothing of what was written before."""
         kit = self.kit
-        self.status = QueueStatusWriter(
-            kit.shared, kit.dispatcher, self._note, kit.may_write, kit.clock
-        )
+        self.status = QueueStatusWriter(kit.shared, kit.dispatcher, self, kit.may_write, kit.clock)
         return self.status
 
-    def _note(self, written: Queue) -> None:
+    def is_readable(self, key: str) -> bool:
+        return self.kit.is_readable(key)
+
+    def note_written(self, written: Queue) -> None:
         self.kit.note_written(written)
         self.kit.shared.tell(Engine.on_queue, written)
 
@@ -78,6 +79,18 @@ def writer(kit: ShellKit) -> Writer:
     writer.pass_time(INTERVAL_SECONDS + 1.0)  # the first status of the empty queue
     kit.server.journal.clear()
     return writer
+
+
+def test_a_queue_that_can_not_be_read_is_left_alone(writer: Writer) -> None:
+    writer.pass_time(2.0)
+    before = writer.writes()
+    writer.kit.unreadable.add(f"{QUEUE_NAMESPACE}/team")
+    writer.kit.add_unit("a")
+    writer.pass_time(60.0)
+    assert writer.writes() == before
+    writer.kit.unreadable.clear()
+    writer.pass_time(2.0)
+    assert writer.kit.queue_status("team")["pending"] == 1
 
 
 def test_counts_positions_and_condition(writer: Writer) -> None:
@@ -202,7 +215,7 @@ def test_who_changes_it_all_the_time_is_answered_at_the_usual_rate(writer: Write
 
 def test_a_status_that_the_server_does_not_keep_is_written_once(kit: ShellKit) -> None:
     writes = HeldWrites()
-    status = QueueStatusWriter(kit.shared, writes, kit.note_written, kit.may_write, kit.clock)
+    status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
     status.step()
     # An older CRD leaves out what it does not know.
     kept = kit.client.get(QUEUES, QUEUE_NAMESPACE, "team")
@@ -235,7 +248,7 @@ def test_what_is_refused_is_tried_less_and_less_and_logged_once(writer: Writer) 
 
 def test_figures_that_change_while_a_write_waits_are_written_after_it(kit: ShellKit) -> None:
     writes = HeldWrites()
-    status = QueueStatusWriter(kit.shared, writes, kit.note_written, kit.may_write, kit.clock)
+    status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
     status.step()
     kit.clock.advance(INTERVAL_SECONDS + 1.0)
     status.step()

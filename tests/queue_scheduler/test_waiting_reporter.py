@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from queue_scheduler.waiting_reporter import (
     FIRST_REPORT_SECONDS,
     LEAST_REST_SECONDS,
     SWEEP_SECONDS,
-    UnitCache,
     WaitingReporter,
     build_waiting_patch,
 )
@@ -33,21 +32,16 @@ from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, c
 EPSILON = 0.01
 
 
-def cache_of(kit: ShellKit, unreadable: Container[str] = ()) -> UnitCache:
-    return UnitCache(note_written=kit.note_written, is_readable=lambda key: key not in unreadable)
-
-
 class Desk:
     """A kit with its reporter, and a worker that asks for decisions."""
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
         self.told: list[Notice] = []
-        self.unreadable: set[str] = set()
         self.reporter = WaitingReporter(
             kit.shared,
             kit.dispatcher,
-            cache_of(kit, self.unreadable),
+            kit,
             self.told.append,
             kit.may_write,
             kit.clock,
@@ -76,7 +70,7 @@ def reporter_of(
     return WaitingReporter(
         kit.shared,
         writes,
-        cache_of(kit),
+        kit,
         told.append,
         kit.may_write,
         kit.clock,
@@ -102,11 +96,11 @@ def test_nothing_is_written_before_two_seconds_and_one_reason_after(desk: Desk) 
 
 
 def test_of_a_unit_that_can_not_be_read_others_tell(desk: Desk) -> None:
-    desk.unreadable.add("default/odd")
+    desk.kit.unreadable.add("default/odd")
     desk.add_unit("odd", active=False)
     desk.pass_time(2 * SWEEP_SECONDS)
     assert desk.kit.writes() == 0
-    desk.unreadable.clear()
+    desk.kit.unreadable.clear()
     desk.reporter.on_unit_seen("default/odd")
     desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
     assert desk.kit.reason("odd") == "Inactive"

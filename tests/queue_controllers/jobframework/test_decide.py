@@ -21,6 +21,7 @@ from queue_controllers.jobframework.job_view import JobMemory, Moment
 from queue_controllers.jobframework.managed import Ownership
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.queue_unit_phases import salvage_unit
 from shared_api.well_known_labels import SUSPEND
 from tests.job_situations import (
     ADMITTED,
@@ -393,3 +394,10 @@ def test_a_deleted_job_whose_object_stays_gives_back_what_it_does_not_use(
     of = unit(phase, admissions=ADMITTED if phase in {"Dequeued", "Running"} else ())
     decision = look(job, of, pods=pods, ownership=Ownership(managed=managed, reason=""))
     assert told(decision.actions) == want
+
+
+def test_a_waiting_unit_whose_demand_can_not_be_read_gets_it_anew() -> None:
+    broken = salvage_unit(msgspec.to_builtins(unit()), "odd")
+    (patch,) = look(facts(), broken).actions
+    assert isinstance(patch, PatchUnit)
+    assert [each["count"] for each in patch.body["spec"]["podSet"]] == [2]

@@ -24,6 +24,7 @@ def test_its_last_good_version_goes_on_to_count(scene: Scene, reports: list[Deco
     assert scene.run() == ["->b@3"]
     assert (reports, scene.informer.store.get("a")) == ([failure], good)
     assert scene.informer.undecodable() == {"a": failure}
+    assert not scene.informer.is_readable("a")
     assert scene.relist() == []
     assert (len(reports), scene.count("decode_failures_total")) == (1, 1), "told once"
 
@@ -45,6 +46,7 @@ def test_repaired_it_is_an_ordinary_change(scene: Scene, reports: list[DecodeFai
     scene.server.put("a")
     assert scene.run() == ["->a@3"]
     assert (len(reports), scene.informer.undecodable()) == (1, {})
+    assert scene.informer.is_readable("a")
 
 
 def test_deleted_it_is_gone_by_watch_and_by_list(
