@@ -30,15 +30,14 @@ from queue_controllers.jobframework.job_settings import (
     Manage,
 )
 from shared_api.backoff import Backoff
+from shared_api.durations import DURATION_PATTERN, DurationError, parse_seconds
 from shared_api.program_flags import (
-    DURATION_PATTERN,
     ConfigurationError,
     FlagError,
     ProgramFlags,
     add_program_flags,
     name_choices,
     parse_bool,
-    parse_duration,
     read_config_file,
     read_program_flags,
     with_two_dashes,
@@ -268,18 +267,6 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
     )
 
 
-def parse_seconds(value: str | int) -> float:
-    """Return seconds of a Go duration ("10m", "1h30m"), or of a number of seconds.
-
-    Raises:
-        FlagError: It is neither, or negative.
-    """
-    text = str(value)
-    if text.isascii() and text.isdecimal():
-        return float(text)
-    return float(parse_duration(text))
-
-
 def _check_durations(key: str, options: ExtensionOptions) -> None:
     for name, value in (
         ("runningTimeout", options.running_timeout),
@@ -288,7 +275,7 @@ def _check_durations(key: str, options: ExtensionOptions) -> None:
     ):
         try:
             seconds = parse_seconds(value)
-        except FlagError as error:
+        except DurationError as error:
             raise ConfigurationError(f"{key}.{name}: {error}") from error
         if name == "partialRunningTimeout" and seconds:
             # Taken and not carried out, it would be a promise that nobody keeps.

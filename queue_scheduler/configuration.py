@@ -16,14 +16,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from shared_api.durations import DURATION_PATTERN, DurationError, parse_duration
 from shared_api.program_flags import (
-    DURATION_PATTERN,
     ConfigurationError,
     FlagError,
     ProgramFlags,
     add_program_flags,
     parse_bool,
-    parse_duration,
     read_config_file,
     read_program_flags,
     with_two_dashes,
@@ -174,7 +173,7 @@ def _read_protect_time(value: str | int) -> Fraction:
     """Return seconds; a number is nanoseconds, as Go's type has it."""
     try:
         return parse_duration(value if isinstance(value, str) else f"{value}ns")
-    except FlagError as error:
+    except DurationError as error:
         msg = f"defaultReclaimProtectTime: {error}"
         raise FlagError(msg) from error
 

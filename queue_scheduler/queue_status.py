@@ -27,10 +27,10 @@ from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.durations import DurationError, parse_duration
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import Queue
 from shared_api.process.clock import Clock, rfc3339
-from shared_api.program_flags import FlagError, parse_duration
 from shared_api.queue_unit_phases import condition_body, with_condition
 from shared_api.well_known_labels import (
     DISABLE_SHOW_ITEMS,
@@ -282,5 +282,5 @@ def _interval(text: str | None) -> float:
         return INTERVAL_SECONDS
     try:
         return max(MIN_INTERVAL_SECONDS, float(parse_duration(text)))
-    except FlagError:
+    except DurationError:
         return INTERVAL_SECONDS

@@ -7,26 +7,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import msgspec
 import yaml
 
+from shared_api.durations import DurationError, parse_duration
+
 _LONG_FLAG: Final = re.compile(r"-[a-zA-Z][\w-]+(=.*)?")
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
-_SECONDS: Final = {
-    "ns": Fraction(1, 10**9),
-    "us": Fraction(1, 10**6),
-    "µs": Fraction(1, 10**6),
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3600),
-}
-DURATION_PATTERN: Final = "([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+|0|"
-"""What `parse_duration` takes, for schemas; to be set between ^( and )$."""
 
 DEFAULT_QPS = 500.0
 DEFAULT_BURST = 1000
@@ -155,7 +144,7 @@ def _seconds(text: str) -> float:
         pass
     try:
         return float(parse_duration(text))
-    except FlagError as error:
+    except DurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
@@ -301,18 +290,3 @@ def parse_bool(flag: str, text: str) -> bool:
 def with_two_dashes(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with a second dash where a long flag has one, as Go's flags may."""
     return [f"-{each}" if _LONG_FLAG.fullmatch(each) else each for each in arguments]
-
-
-def parse_duration(text: str) -> Fraction:
-    """Return the seconds of a Go duration such as "30s", "5m" or "1h30m"; exactly.
-
-    Raises:
-        FlagError: It is none.
-    """
-    if text in {"", "0"}:
-        return Fraction(0)
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        msg = f"{text!r} is not a duration such as 30s, 5m or 1h30m"
-        raise FlagError(msg)
-    return sum((Fraction(number) * _SECONDS[unit] for number, unit in parts), Fraction(0))

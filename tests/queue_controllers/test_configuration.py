@@ -10,7 +10,6 @@ from queue_controllers.configuration import (
     Configuration,
     load_configuration,
     parse_flags,
-    parse_seconds,
     read_configuration,
     settings_of,
 )
@@ -192,11 +191,3 @@ def test_files_that_can_not_be_read(tmp_path: Path) -> None:
         load_configuration(str(tmp_path / "none.yaml"), KNOWN)
     assert load_configuration(str(empty), KNOWN) == Configuration()
     assert load_configuration(None, KNOWN) == Configuration()
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [("0", 0), (30, 30), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5m", 90)],
-)
-def test_durations(text: str | int, want: float) -> None:
-    assert parse_seconds(text) == want

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import re
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared_api.program_flags import (
-    DURATION_PATTERN,
     ConfigurationError,
     FlagError,
     ProgramFlags,
     add_program_flags,
     check_pair,
     parse_bool,
-    parse_duration,
     read_config_file,
     read_program_flags,
     with_two_dashes,
@@ -153,31 +149,6 @@ def test_a_certificate_goes_with_its_key() -> None:
 )
 def test_truth_is_written_as_in_go(text: str, want: bool) -> None:
     assert parse_bool("--x", text) is want
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ("30s", Fraction(30)),
-        ("1h30m", Fraction(5400)),
-        ("1.5s", Fraction(3, 2)),
-        ("250ms", Fraction(1, 4)),
-        ("2us", Fraction(1, 500_000)),
-        ("2µs", Fraction(1, 500_000)),
-        ("0", Fraction(0)),
-        ("", Fraction(0)),
-    ],
-)
-def test_durations_are_written_as_in_go(text: str, want: Fraction) -> None:
-    assert parse_duration(text) == want
-    assert re.fullmatch(DURATION_PATTERN, text)
-
-
-@pytest.mark.parametrize("text", ["soon", "3", "s", "-1s", "1s2", "1 s"])
-def test_these_are_no_durations(text: str) -> None:
-    with pytest.raises(FlagError, match="duration"):
-        parse_duration(text)
-    assert not re.fullmatch(DURATION_PATTERN, text)
 
 
 def config_file(folder: Path, text: str) -> str:

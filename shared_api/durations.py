@@ -1,0 +1,72 @@
+"""Durations as Go writes them, in flags, files and annotations. Pure."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+DURATION_PATTERN: Final = "([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+|0|"
+"""What `parse_duration` takes, for schemas; to be set between ^( and )$."""
+
+LONGEST_TEXT: Final = 64
+"""Go's own longest is 30 characters; what is much longer was not written to be read. Annotations
+may have 256 KiB, through which a search takes minutes."""
+
+LONGEST_DURATION: Final = Fraction(2**63 - 1, 10**9)
+"""In seconds: of Go's durations, 292 years. A date so far ahead can still be written."""
+
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
+_SECONDS: Final = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+
+
+class DurationError(ValueError):
+    """A text that is no duration, in one line."""
+
+
+def parse_duration(text: str) -> Fraction:
+    """Return the seconds of a Go duration such as "30s", "5m" or "1h30m"; exactly.
+
+    Raises:
+        DurationError: It is none, or longer than Go's can be.
+    """
+    if text in {"", "0"}:
+        return Fraction(0)
+    parts = _PART.findall(text) if len(text) <= LONGEST_TEXT else []
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise _no_duration(text)
+    return _within_reach(
+        text, sum((Fraction(number) * _SECONDS[unit] for number, unit in parts), Fraction(0))
+    )
+
+
+def parse_seconds(value: str | int) -> float:
+    """Return the seconds of a Go duration ("10m", "1h30m"), or of a whole number of seconds.
+
+    Raises:
+        DurationError: It is neither, negative, or longer than Go's can be.
+    """
+    text = str(value)
+    if text.isascii() and text.isdecimal() and len(text) <= LONGEST_TEXT:
+        return float(_within_reach(text, Fraction(text)))
+    return float(parse_duration(text))
+
+
+def _within_reach(text: str, seconds: Fraction) -> Fraction:
+    if seconds > LONGEST_DURATION:
+        years = int(LONGEST_DURATION) // (365 * 24 * 3600)
+        raise DurationError(f"{text!r} is longer than {years} years")
+    return seconds
+
+
+def _no_duration(text: str) -> DurationError:
+    shown = text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "..."
+    return DurationError(f"{shown!r} is not a duration such as 30s, 5m or 1h30m")
