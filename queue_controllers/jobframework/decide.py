@@ -33,6 +33,10 @@ from queue_controllers.jobframework.actions import (
     TellUnit,
 )
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
+from queue_controllers.jobframework.job_annotations import (
+    IGNORED_ANNOTATION,
+    unreadable_annotations,
+)
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
 from queue_controllers.jobframework.job_progress import follow_job, wait_to_resume
 from queue_controllers.jobframework.job_settings import Adopt
@@ -105,7 +109,7 @@ def decide(view: JobView) -> Decision:
         decision = Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
     else:
         decision = _decide_with_unit(view, job, unit, state)
-    return msgspec.structs.replace(decision, state=state)
+    return msgspec.structs.replace(_with_unreadable_told(view, job, decision), state=state)
 
 
 def _judge(view: JobView, job: JobFacts) -> tuple[JobState, JobMemory]:
@@ -127,6 +131,29 @@ def _is_admitted(unit: QueueUnit) -> bool:
     if is_being_evicted(unit) or unit.spec.active is False:
         return False
     return phase_of(unit) in RELEASED_PHASES or _is_booked_by_mark(unit)
+
+
+def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+    """Return the decision with a warning for each annotation that is ignored; each value once."""
+    ended = job.status.outcome is not None or (view.unit is not None and is_final(view.unit))
+    if ended or not view.ownership.managed:
+        return decision
+    troubles = frozenset(unreadable_annotations(job).values())
+    memory = decision.memory
+    others = {each for each in memory.told if not each.startswith(IGNORED_ANNOTATION)}
+    told = memory.told - others
+    if troubles == told:
+        return decision
+    warnings = [
+        TellJob(reason="IgnoredAnnotation", message=each, type=EventType.WARNING)
+        for each in sorted(troubles - told)
+    ]
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, *warnings),
+        memory=msgspec.structs.replace(memory, told=troubles | others),
+        settled=decision.settled or not decision.actions,
+    )
 
 
 # --- no unit yet --------------------------------------------------------------------------------

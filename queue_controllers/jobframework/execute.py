@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+import structlog
 
 from queue_controllers.jobframework.actions import (
     Action,
@@ -34,6 +35,8 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import RELEASED_AT, SUSPEND
 
 _ObjectT_contra = TypeVar("_ObjectT_contra", contravariant=True)
+
+log = structlog.get_logger("job_actions")
 
 
 class NotLeadingError(Exception):
@@ -101,6 +104,8 @@ class Executor(Generic[JobT]):
         match action:
             case TellJob():
                 self._tell(action, self.job_type, job.metadata)
+                if EventType(action.type.value) is EventType.WARNING:
+                    self._log(action, job.metadata)
             case TellUnit():
                 self._tell(action, QUEUE_UNITS, action.unit.metadata)
             case _:
@@ -234,6 +239,15 @@ class Executor(Generic[JobT]):
         return found
 
     # --- people -----------------------------------------------------------------------------
+
+    def _log(self, warning: TellJob, about: ObjectMeta) -> None:
+        log.warning(
+            "job needs attention",
+            extension=self._adapter.kind.key,
+            job=about.key,
+            reason=warning.reason,
+            note=warning.message,
+        )
 
     def _tell(self, action: TellJob | TellUnit, kind: ResourceType[Any], about: ObjectMeta) -> None:
         regarding = ObjectReference(

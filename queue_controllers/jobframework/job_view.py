@@ -60,7 +60,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     stamp_refused: bool = False
     """The API server has refused a stamped release of this job: release it without."""
     told: frozenset[str] = frozenset()
-    """Reasons of events that are told once."""
+    """Reasons of events that are told once; of ignored annotations the whole message."""
 
 
 NOTHING_KNOWN = JobMemory()

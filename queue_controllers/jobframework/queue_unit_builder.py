@@ -15,6 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
+from queue_controllers.jobframework.job_annotations import (
+    read_active,
+    read_max_execution_seconds,
+    read_priority,
+)
 from queue_controllers.jobframework.managed import (
     Surroundings,
     queue_of_job,
@@ -27,14 +32,11 @@ from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
-    ACTIVE,
     ADOPTED,
     JOB_CREATED_AT,
     LEGACY_PREFIX,
     MANAGED_BY,
-    MAX_EXEC_TIME,
     PREFIX,
-    PRIORITY,
     QUOTA_NAME,
     QUOTA_NAME_LEGACY,
     QUOTA_PREFIX,
@@ -43,7 +45,6 @@ from shared_api.well_known_labels import (
     STAMPED_QUOTA,
     SUSPEND,
     read_annotation,
-    read_int32,
     read_quota_name,
 )
 
@@ -194,23 +195,7 @@ def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | Non
         number = around.priority_classes.get(source.class_name, number)
     elif number is None:
         number = around.default_priority
-    return source.class_name, read_int32(job.metadata.annotations.get(PRIORITY), number)
-
-
-def read_active(job: JobFacts) -> bool | None:
-    """Return what the active annotation says, None where it says nothing (Go's bool syntax)."""
-    text = job.metadata.annotations.get(ACTIVE, "")
-    if text in {"1", "t", "T", "true", "TRUE", "True"}:
-        return True
-    if text in {"0", "f", "F", "false", "FALSE", "False"}:
-        return False
-    return None
-
-
-def read_max_execution_seconds(job: JobFacts) -> int | None:
-    """Return what the annotation allows the job to run; None without a positive int32."""
-    seconds = read_int32(job.metadata.annotations.get(MAX_EXEC_TIME), None)
-    return seconds if seconds is not None and seconds > 0 else None
+    return source.class_name, read_priority(job, number)
 
 
 def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from queue_controllers.configuration import Configuration, GeneralOptions
 from shared_api.program_flags import FlagError
@@ -456,3 +457,14 @@ def test_a_unit_that_the_schema_refuses_is_told_on_the_job(world: World) -> None
     world.settle(3.0)
     assert "UnitRefused" in world.events()
     assert world.units() == ["main"]
+
+
+def test_a_priority_that_is_no_number_is_told_and_logged(world: World) -> None:
+    with structlog.testing.capture_logs() as logs:
+        world.start()
+        world.job(annotations={"scheduling.x-k8s.io/priority": "high"})
+        world.settle()
+        assert "IgnoredAnnotation" in world.events()
+    (line,) = (each for each in logs if each["event"] == "job needs attention")
+    assert (line["log_level"], line["job"]) == ("warning", "team/main")
+    assert "'high' is not a whole number" in line["note"]

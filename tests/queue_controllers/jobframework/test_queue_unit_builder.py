@@ -29,8 +29,6 @@ from queue_controllers.jobframework.queue_unit_builder import (
     outgrows,
     pod_set_name,
     priority_of_job,
-    read_active,
-    read_max_execution_seconds,
 )
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import ResourceRequirements, TemplateMeta
@@ -247,24 +245,6 @@ def test_priority_follows(
     annotations = {PRIORITY: annotation} if annotation else {}
     changed = job(priority=PrioritySource(*now), annotations=annotations)
     assert build_sync(changed, unit, around, waiting=False).get("spec", {}) == want
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [("true", True), ("1", True), ("false", False), ("F", False), ("", None), ("nope", None)],
-)
-def test_active(text: str, want: bool | None) -> None:
-    """Conformance item ctl-31."""
-    assert read_active(job(annotations={"scheduling.x-k8s.io/active": text})) is want
-
-
-@pytest.mark.parametrize(
-    ("text", "want"), [("3600", 3600), ("0", None), ("-5", None), ("1h", None), ("", None)]
-)
-def test_max_execution_time(text: str, want: int | None) -> None:
-    """Conformance item ctl-32."""
-    of = job(annotations={"scheduling.x-k8s.io/max-exec-time-seconds": text})
-    assert read_max_execution_seconds(of) == want
 
 
 # --- following ----------------------------------------------------------------------------------

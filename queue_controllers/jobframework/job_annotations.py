@@ -1,0 +1,107 @@
+"""What people say in annotations on a job about how the queue shall treat it. Pure.
+
+An annotation that is empty says nothing, like one that is not there. One that can not be read
+counts for nothing as well, and `unreadable_annotations` says so in words for the job's owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.well_known_labels import (
+    ACTIVE,
+    MAX_EXEC_TIME,
+    PRIORITY,
+    read_annotation,
+    read_int32,
+)
+
+IGNORED_ANNOTATION: Final = "Annotation "
+"""How what is told of an annotation begins."""
+
+MAX_SHOWN_CHARS: Final = 40
+"""Of a value that can not be read: what is meant has fewer."""
+
+ValueT = TypeVar("ValueT")
+DefaultT = TypeVar("DefaultT")
+
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+def read_priority(job: JobFacts, default: int | None) -> int | None:
+    """Return the priority that the job's annotation says; the default where it says none."""
+    return _read(job, PRIORITY, _int32, default)
+
+
+def read_active(job: JobFacts) -> bool | None:
+    """Return what the active annotation says, None where it says nothing (Go's bool syntax)."""
+    return _read(job, ACTIVE, _bool, None)
+
+
+def read_max_execution_seconds(job: JobFacts) -> int | None:
+    """Return what the annotation allows the job to run; None without a positive int32."""
+    return _read(job, MAX_EXEC_TIME, _positive_int32, None)
+
+
+def unreadable_annotations(job: JobFacts) -> dict[str, str]:
+    """Return for each annotation that counts for nothing a line that says why, by key."""
+    troubles: dict[str, str] = {}
+    for key, (read, instead) in _ANNOTATIONS.items():
+        text = _text(job, key)
+        try:
+            if text:
+                read(text)
+        except ValueError as error:
+            shown = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
+            troubles[key] = (
+                f"{IGNORED_ANNOTATION}{key} is ignored: {shown!r} is not {error}; {instead}"
+            )
+    return troubles
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def _text(job: JobFacts, key: str) -> str:
+    return read_annotation(job.metadata.annotations, key) or ""
+
+
+def _read(
+    job: JobFacts, key: str, read: Callable[[str], ValueT], default: DefaultT
+) -> ValueT | DefaultT:
+    text = _text(job, key)
+    try:
+        return read(text) if text else default
+    except ValueError:
+        return default
+
+
+def _int32(text: str) -> int:
+    number = read_int32(text, None)
+    if number is None:
+        raise ValueError("a whole number of 32 bits")
+    return number
+
+
+def _positive_int32(text: str) -> int:
+    number = read_int32(text, None)
+    if number is None or number <= 0:
+        raise ValueError("a whole number of seconds above 0")
+    return number
+
+
+def _bool(text: str) -> bool:
+    if text not in _TRUE | _FALSE:
+        raise ValueError("true or false")
+    return text in _TRUE
+
+
+_ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
+    PRIORITY: (_int32, "the priority of its class counts"),
+    ACTIVE: (_bool, "its unit stays as it is"),
+    MAX_EXEC_TIME: (_positive_int32, "no time is set"),
+}
+"""Key -> how it is read, and what holds where it can not be."""

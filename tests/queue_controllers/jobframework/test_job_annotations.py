@@ -1,0 +1,64 @@
+"""What people say in annotations on a job, and what they are told where it can not be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_controllers.jobframework.job_annotations import (
+    read_active,
+    read_max_execution_seconds,
+    read_priority,
+    unreadable_annotations,
+)
+from tests.job_situations import facts
+
+PRIORITY = "scheduling.x-k8s.io/priority"
+ACTIVE = "scheduling.x-k8s.io/active"
+MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("true", True), ("1", True), ("false", False), ("F", False), ("", None), ("nope", None)],
+)
+def test_active(text: str, want: bool | None) -> None:
+    """Conformance item ctl-31."""
+    assert read_active(facts(annotations={"scheduling.x-k8s.io/active": text})) is want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("3600", 3600), ("0", None), ("-5", None), ("1h", None), ("", None)]
+)
+def test_max_execution_time(text: str, want: int | None) -> None:
+    """Conformance item ctl-32."""
+    of = facts(annotations={"scheduling.x-k8s.io/max-exec-time-seconds": text})
+    assert read_max_execution_seconds(of) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("-7", -7), ("+5", 5), ("high", 3), ("1.5", 3), (str(2**31), 3), ("", 3)]
+)
+def test_priority(text: str, want: int) -> None:
+    assert read_priority(facts(annotations={PRIORITY: text}), 3) == want
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "want"),
+    [
+        pytest.param(PRIORITY, "high", "'high' is not a whole number of 32 bits", id="a word"),
+        pytest.param(PRIORITY, "2147483648", "32 bits", id="more than an int32"),
+        pytest.param(PRIORITY, "9" * 250_000, "9...' is not", id="as long as one may be"),
+        pytest.param(PRIORITY, "5", "", id="a priority"),
+        pytest.param(PRIORITY, "", "", id="empty: as if it were not there"),
+        pytest.param(ACTIVE, "yes", "'yes' is not true or false", id="no truth value"),
+        pytest.param(ACTIVE, "F", "", id="a truth value"),
+        pytest.param(MAX_EXEC, "1h", "'1h' is not a whole number of seconds", id="a duration"),
+        pytest.param(MAX_EXEC, "0", "above 0", id="no time at all"),
+        pytest.param(MAX_EXEC, "60", "", id="seconds"),
+    ],
+)
+def test_what_is_ignored_is_told(key: str, text: str, want: str) -> None:
+    troubles = unreadable_annotations(facts(annotations={key: text}))
+    assert set(troubles) == ({key} if want else set())
+    assert want in troubles.get(key, "")
+    assert len(troubles.get(key, "")) < 250
