@@ -10,7 +10,8 @@ them stand options for all extensions, which an extension may override:
       runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
       backoffTimeout: 30s        # the first wait after that; doubled each time, at most 15 minutes
 
-Unknown keys are errors that name their path.
+Unknown keys are errors that name their path. The times can be set for one job by its annotations
+(`jobframework.job_annotations`).
 """
 
 from __future__ import annotations
@@ -23,13 +24,11 @@ import msgspec
 from msgspec import Meta
 
 from queue_controllers.jobframework.job_settings import (
-    BACKOFF_BASE_SECONDS,
-    BACKOFF_CAP_SECONDS,
     Adopt,
     JobSettings,
     Manage,
+    backoff_from,
 )
-from shared_api.backoff import Backoff
 from shared_api.durations import DURATION_PATTERN, DurationError, parse_seconds
 from shared_api.program_flags import (
     ConfigurationError,
@@ -254,8 +253,6 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
     own = configuration.extensions.get(key, ExtensionOptions())
     general = configuration.general
     full = general.full_pod_templates if own.full_pod_templates is None else own.full_pod_templates
-    first_wait = parse_seconds(own.backoff_timeout) or BACKOFF_BASE_SECONDS
-    cap = max(BACKOFF_CAP_SECONDS, first_wait)
     return JobSettings(
         manage=own.manage or flags.manage or general.manage or Manage.NAMESPACE_QUOTA,
         adopt=own.adopt or flags.adopt or general.adopt or Adopt.RUNNING,
@@ -263,7 +260,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         held_by_annotation=own.annotation,
         full_pod_templates=full,
         running_timeout_seconds=parse_seconds(own.running_timeout),
-        backoff=Backoff(base_seconds=first_wait, cap_seconds=cap),
+        backoff=backoff_from(parse_seconds(own.backoff_timeout)),
     )
 
 

@@ -51,8 +51,9 @@ def pause_of_unit(old: QueueUnit | None, new: QueueUnit | None) -> float | None:
 
 def _is_decided_by_others(old: ObjectMeta, new: ObjectMeta) -> bool:
     """Say whether somebody changed what an object shall be, not only what it says of itself."""
-    was, is_now = (old.generation, old.deletion_timestamp), (new.generation, new.deletion_timestamp)
-    return old.uid != new.uid or was != is_now
+    if old.uid != new.uid or old.generation != new.generation:
+        return True
+    return old.deletion_timestamp != new.deletion_timestamp or old.annotations != new.annotations
 
 
 def _differ(old: object, new: object) -> bool:

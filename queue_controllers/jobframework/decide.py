@@ -35,6 +35,8 @@ from queue_controllers.jobframework.actions import (
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
 from queue_controllers.jobframework.job_annotations import (
     IGNORED_ANNOTATION,
+    has_own_backoff,
+    settings_of_job,
     unreadable_annotations,
 )
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
@@ -59,6 +61,7 @@ from queue_controllers.jobframework.unit_status import (
     SUSPEND_CONTESTED,
     evict_unit,
     free_unit,
+    move_return,
     move_unit,
     running_timeout,
     set_condition,
@@ -96,7 +99,8 @@ def decide(view: JobView) -> Decision:
     if unit is None and not view.ownership.managed:
         return Decision(memory=msgspec.structs.replace(memory, arrived=False))
     state, memory = _judge(view, job)
-    view = msgspec.structs.replace(view, memory=memory)
+    settings = settings_of_job(job, view.settings)
+    view = msgspec.structs.replace(view, memory=memory, settings=settings)
     if unit is None:
         decision = _decide_without_unit(view, job, state)
     elif is_final(unit) or unit.metadata.deletion_timestamp is not None:
@@ -385,6 +389,8 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if contested:
         over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
         return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
+    if has_own_backoff(job) and (moved := move_return(unit, view.settings, view.jitter)):
+        return Decision(actions=(moved,), memory=view.memory)
     return _wait_until_stopped(view, state)
 
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_settings import JobSettings, backoff_from
+from shared_api.durations import DurationError, parse_seconds
 from shared_api.well_known_labels import (
     ACTIVE,
+    BACKOFF_TIMEOUT,
     MAX_EXEC_TIME,
     PRIORITY,
+    RUNNING_TIMEOUT,
     read_annotation,
     read_int32,
+    spellings,
 )
 
 IGNORED_ANNOTATION: Final = "Annotation "
@@ -46,6 +53,21 @@ def read_max_execution_seconds(job: JobFacts) -> int | None:
     return _read(job, MAX_EXEC_TIME, _positive_int32, None)
 
 
+def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
+    """Return the settings for one job: those of its extension where it says nothing else."""
+    if not job.metadata.annotations:
+        return settings
+    running = _read(job, RUNNING_TIMEOUT, _seconds, settings.running_timeout_seconds)
+    first_wait = _read(job, BACKOFF_TIMEOUT, _seconds, None)
+    backoff = settings.backoff if first_wait is None else backoff_from(first_wait)
+    return msgspec.structs.replace(settings, running_timeout_seconds=running, backoff=backoff)
+
+
+def has_own_backoff(job: JobFacts) -> bool:
+    """Say whether an annotation says how long this job waits when it is put back."""
+    return _read(job, BACKOFF_TIMEOUT, _seconds, None) is not None
+
+
 def unreadable_annotations(job: JobFacts) -> dict[str, str]:
     """Return for each annotation that counts for nothing a line that says why, by key."""
     troubles: dict[str, str] = {}
@@ -56,9 +78,9 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
                 read(text)
         except ValueError as error:
             shown = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
-            troubles[key] = (
-                f"{IGNORED_ANNOTATION}{key} is ignored: {shown!r} is not {error}; {instead}"
-            )
+            found = next(each for each in spellings(key) if each in job.metadata.annotations)
+            why = f"{shown!r} is not {error}; {instead}"
+            troubles[key] = f"{IGNORED_ANNOTATION}{found} is ignored: {why}"
     return troubles
 
 
@@ -99,9 +121,20 @@ def _bool(text: str) -> bool:
     return text in _TRUE
 
 
+def _seconds(text: str) -> float:
+    try:
+        return parse_seconds(text)
+    except DurationError as error:
+        raise ValueError("a duration such as 30s, 5m or 1h30m") from error
+
+
+_SETTING_HOLDS: Final = "the setting for all jobs holds"
+
 _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     PRIORITY: (_int32, "the priority of its class counts"),
     ACTIVE: (_bool, "its unit stays as it is"),
     MAX_EXEC_TIME: (_positive_int32, "no time is set"),
+    RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
 }
 """Key -> how it is read, and what holds where it can not be."""

@@ -34,8 +34,14 @@ class Adopt(StrEnum):
     """It is suspended, and waits like any other."""
 
 
+def backoff_from(first_wait_seconds: float) -> Backoff:
+    """Return the waits that begin with this one; 0: with upstream's."""
+    first_wait = first_wait_seconds or BACKOFF_BASE_SECONDS
+    return Backoff(base_seconds=first_wait, cap_seconds=max(BACKOFF_CAP_SECONDS, first_wait))
+
+
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of one extension."""
+    """The settings of one extension; for one job, with what its annotations say."""
 
     manage: Manage = Manage.NAMESPACE_QUOTA
     adopt: Adopt = Adopt.RUNNING
@@ -48,7 +54,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: for ever,
     unless the queue waits for them (`unit_status.running_timeout`)."""
-    backoff: Backoff = Backoff(base_seconds=BACKOFF_BASE_SECONDS, cap_seconds=BACKOFF_CAP_SECONDS)
+    backoff: Backoff = backoff_from(0.0)
     """How long an evicted unit waits whose eviction asks for a wait."""
 
     @property

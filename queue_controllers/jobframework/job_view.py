@@ -79,7 +79,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     name_is_taken: bool = False
     """The unit's ordinary name belongs to another job's unit."""
     jitter: float = 0.0
-    """Between -0.1 and 0.1: spreads the ends of backoffs."""
+    """Up to `unit_status.MAX_JITTER`, more or less: spreads the ends of backoffs."""
     moment: Moment
 
 

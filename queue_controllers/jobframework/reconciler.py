@@ -52,6 +52,7 @@ from queue_controllers.jobframework.job_view import (
 )
 from queue_controllers.jobframework.managed import judge_managed
 from queue_controllers.jobframework.queue_unit_builder import choose_unit_name
+from queue_controllers.jobframework.unit_status import MAX_JITTER
 from shared_api.client.errors import (
     AlreadyExists,
     ApiError,
@@ -312,7 +313,7 @@ class JobReconciler(Generic[JobT]):
             settings=self._settings,
             memory=memory,
             name_is_taken=taken,
-            jitter=self._rng.uniform(-0.1, 0.1),
+            jitter=self._rng.uniform(-MAX_JITTER, MAX_JITTER),
             moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
         )
 

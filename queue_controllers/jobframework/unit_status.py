@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from queue_controllers.jobframework.actions import PatchUnitStatus
+from queue_controllers.jobframework.generic_job import parse_moment
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import Moment
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.queue_unit_phases import (
+    ADMITTED,
     EVICTED,
+    QUOTA_RESERVED,
     Phase,
     Writer,
     condition_body,
@@ -36,6 +40,12 @@ DEACTIVATED: Final = "Deactivated"
 BACKOFF_TIMEOUT: Final = "BackoffTimeout"
 JOB_CHANGED: Final = "JobChanged"
 """Reasons of evictions; the first two are upstream's."""
+
+MAX_JITTER: Final = 0.1
+"""Share by which a backoff is longer or shorter at most, so that not all end together."""
+
+CUT_OFF_SECONDS: Final = 2.0
+"""By so much two times in an object may lie apart further, whose fractions were cut off."""
 
 WAITED_FOR_SECONDS: Final = 600.0
 """The time to run in where none is set and others of the queue wait for the pods: a job without
@@ -120,6 +130,37 @@ def free_unit(
         settled=settled,
         extra={"requeueState": requeue},
     )
+
+
+def move_return(unit: QueueUnit, settings: JobSettings, jitter: float) -> PatchUnitStatus | None:
+    """Return the write that moves the end of a backoff to where the settings have it, None: it is.
+
+    `requeueAt` stands for a wait of `backoff`, give or take the jitter, since the unit lost its
+    quota. For whoever has put it back for another reason, another wait may be right.
+    """
+    state, since = unit.status.requeue_state, _backs_off_since(unit)
+    until = None if state is None else parse_moment(state.requeue_at or "")
+    if state is None or since is None or until is None:
+        return None
+    wanted = settings.backoff.seconds(max(state.count - 1, 0))
+    if abs((until - since).total_seconds() - wanted) <= MAX_JITTER * wanted + CUT_OFF_SECONDS:
+        return None
+    begun = Moment(monotonic=0.0, wall=since)
+    requeue = {"count": state.count, "requeueAt": begun.after(wanted * (1 + jitter)).stamp}
+    return PatchUnitStatus(unit=unit, status={"requeueState": requeue})
+
+
+def _backs_off_since(unit: QueueUnit) -> datetime | None:
+    """Return when a unit lost its quota to back off; None where it does not, or nobody knows."""
+    conditions = unit.status.conditions
+    evicted = find_condition(conditions, EVICTED)
+    if phase_of(unit) is not Phase.TIMEOUT_BACKOFF or evicted is None:
+        return None
+    if evicted.reason != BACKOFF_TIMEOUT:
+        return None
+    lost = (find_condition(conditions, each) for each in (QUOTA_RESERVED, ADMITTED))
+    moments = (parse_moment(each.last_transition_time or "") for each in lost if each is not None)
+    return max((each for each in moments if each is not None), default=None)
 
 
 def counted_admissions(unit: QueueUnit, pods: PodFacts) -> list[dict[str, Any]] | None:

@@ -39,6 +39,7 @@ def changed(body: dict[str, Any], **parts: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param({"status": {"notRead": 1}}, None, id="a field that nobody reads"),
         pytest.param({"metadata": {"labels": {"a": "b"}}}, GATHER_SECONDS, id="labels"),
+        pytest.param({"metadata": {"annotations": {"a": "b"}}}, AT_ONCE, id="what its user says"),
         pytest.param({"status": {"conditions": [COMPLETE]}}, AT_ONCE, id="it ended"),
         pytest.param(
             {"metadata": {"generation": 2}, "spec": {"suspend": False}}, AT_ONCE, id="its spec"

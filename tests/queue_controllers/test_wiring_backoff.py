@@ -127,6 +127,37 @@ def test_a_job_of_pods_shorter_than_the_wait_for_the_others_is_not_late(world: W
     assert not world.is_suspended()
 
 
+def test_the_times_of_a_job_may_be_edited_while_they_run(world: World) -> None:
+    start(world)
+    annotate(world, {"koord-queue/running-timeout": "1h"})
+    world.admit()
+    world.settle()
+    world.run_pods(phase="Pending")
+    world.settle(100.0)
+    assert not world.is_suspended(), "thirty seconds are for the others"
+    annotate(world, {"koord-queue/running-timeout": "110s"})
+    world.settle(5.0)
+    assert not world.is_suspended()
+    world.settle(6.0)
+    assert world.is_suspended()
+    world.end_pods()
+    world.settle()
+    for first_wait in (100, 5):
+        annotate(world, {"koord-queue/backoff-timeout": f"{first_wait}s"})
+        world.settle()
+        status = world.get_unit()["status"]
+        assert status["requeueState"]["count"] == 1
+        assert wait_of(status) == pytest.approx(first_wait, rel=0.1, abs=1.0)
+    written = len(world.writes())
+    world.settle(30.0)
+    assert len(world.writes()) == written, "it is where it should be"
+
+
+def annotate(world: World, annotations: dict[str, str]) -> None:
+    """Do what the user does."""
+    world.patch_job({"metadata": {"annotations": annotations}})
+
+
 def start(world: World) -> None:
     """Have a job in line."""
     world.start(configuration=read_configuration(OPTIONS, {"job"}))

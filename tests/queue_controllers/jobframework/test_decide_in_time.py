@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
+from queue_controllers.jobframework.actions import PatchUnitStatus
 from queue_controllers.jobframework.job_machine import PodFacts
-from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.job_settings import JobSettings, backoff_from
 from queue_controllers.jobframework.job_view import Moment
 from queue_controllers.jobframework.unit_status import WAITED_FOR_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
-from tests.job_situations import ADMITTED, RELEASED, RUNS, facts, look, told, unit
+from shared_api.objects.queue_unit import QueueUnit, RequeueState
+from tests.job_situations import (
+    ADMITTED,
+    RELEASED,
+    RUNS,
+    TEN,
+    evicted,
+    facts,
+    look,
+    told,
+    unit,
+)
 
 AWAITED = Condition(type="PodsReady", status="False", reason="WaitForPodsRunning")
 RELEASED_AT = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 9, 51, tzinfo=UTC))
@@ -80,4 +93,71 @@ def test_what_is_left_of_an_earlier_run_holds_up_nobody_for_ever(
     )
     left = PodFacts(total=1, terminating=1)
     decision = look(facts(), of, pods=left, moment=RELEASED_AT.after(seconds))
+    assert (told(decision.actions), decision.look_again_seconds) == want
+
+
+def backing_off(*, until: str, reason: str = "BackoffTimeout", count: int = 2) -> QueueUnit:
+    """A unit that lost its quota at 09:50:00."""
+    lost = (
+        Condition(type=each, status="False", reason="BackoffTimeout", last_transition_time=TEN)
+        for each in ("QuotaReserved", "Admitted")
+    )
+    return unit(
+        "TimeoutBackoff",
+        conditions=(*lost, *evicted(reason)),
+        requeue_state=RequeueState(count=count, requeue_at=Timestamp(until)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "of", "want"),
+    [
+        pytest.param("5m", backing_off(until="2026-11-01T09:50:20Z"), "10:01:00", id="later"),
+        pytest.param("30s", backing_off(until="2026-11-01T10:05:00Z"), "09:51:06", id="earlier"),
+        pytest.param("5m", backing_off(until="2026-11-01T09:59:01Z"), "", id="within the jitter"),
+        pytest.param("9s", backing_off(until="2026-11-01T09:50:17Z"), "", id="give or take"),
+        pytest.param("", backing_off(until="2026-11-01T10:05:00Z"), "", id="not for this job"),
+        pytest.param("soon", backing_off(until="2026-11-01T10:05:00Z"), "", id="unreadable"),
+        pytest.param("30s", backing_off(until="once"), "", id="until nobody knows when"),
+        pytest.param(
+            "30s", backing_off(until="2026-11-01T10:05:00Z", reason="Preempted"), "", id="by others"
+        ),
+    ],
+)
+def test_a_backoff_that_is_edited_ends_at_another_time(
+    annotation: str, of: QueueUnit, want: str
+) -> None:
+    job = facts(annotations={"koord-queue/backoff-timeout": annotation})
+    meta = msgspec.structs.replace(
+        of.metadata, annotations={**of.metadata.annotations, **job.metadata.annotations}
+    )
+    of = msgspec.structs.replace(of, metadata=meta)
+    writes = look(job, of, jitter=0.1, settings=JobSettings(backoff=backoff_from(450.0))).actions
+    times = [
+        each.status["requeueState"]["requeueAt"][11:19]
+        for each in writes
+        if isinstance(each, PatchUnitStatus)
+    ]
+    assert times == [want] * bool(want)
+
+
+@pytest.mark.parametrize(
+    ("own", "seconds", "want"),
+    [
+        pytest.param("20s", 20, (EVICTED, None), id="shorter than for all"),
+        pytest.param("20s", 19, ([], 1.0), id="not over yet"),
+        pytest.param("2m", 60, ([], 60.0), id="longer than for all"),
+        pytest.param("0", 600, ([], None), id="for ever"),
+    ],
+)
+def test_a_job_may_have_a_time_of_its_own(
+    own: str, seconds: float, want: tuple[list[str], float | None]
+) -> None:
+    marks = {**RELEASED, "koord-queue/running-timeout": own}
+    decision = look(
+        facts(annotations=marks, suspended=False, status=RUNS),
+        unit("Dequeued", admissions=ADMITTED),
+        moment=RELEASED_AT.after(seconds),
+        settings=JobSettings(running_timeout_seconds=60.0),
+    )
     assert (told(decision.actions), decision.look_again_seconds) == want
