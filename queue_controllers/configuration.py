@@ -9,9 +9,10 @@ them stand options for all extensions, which an extension may override:
     job:
       runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
       backoffTimeout: 30s        # the first wait after that; doubled each time, at most 15 minutes
+      backoffLimit: 6            # after so many the job is deactivated; 0: never
 
-Unknown keys are errors that name their path. The times can be set for one job by its annotations
-(`jobframework.job_annotations`).
+Unknown keys are errors that name their path. What concerns time can be set for one job by its
+annotations (`jobframework.job_annotations`).
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ Off: TypeAlias = (
 )
 
 
+MAX_BACKOFF_LIMIT: Final = 2**31 - 1
+"""What the status can count to."""
+
+
 class ExtensionOptions(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -86,6 +91,7 @@ class ExtensionOptions(
     running_timeout: Seconds = 0
     backoff_timeout: Seconds = 0
     partial_running_timeout: Off = 0
+    backoff_limit: Annotated[int, Meta(ge=0, le=MAX_BACKOFF_LIMIT)] = 0
     annotation: bool = False
     manage: Manage | None = None
     adopt: Adopt | None = None
@@ -261,6 +267,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         full_pod_templates=full,
         running_timeout_seconds=parse_seconds(own.running_timeout),
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),
+        backoff_limit=own.backoff_limit,
     )
 
 

@@ -15,10 +15,11 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
 from queue_scheduler.unit_demand import admitted_amounts
-from shared_api.objects.meta import Uid
+from shared_api.objects.meta import Uid, is_condition_true
 from shared_api.objects.queue import LabelSelector, Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
+    BACKOFF_LIMIT_REACHED,
     BOOKED_PHASES,
     FINAL_PHASES,
     Phase,
@@ -113,10 +114,16 @@ def judge(unit: QueueUnit) -> Standing | Refusal:
     if unit.metadata.deletion_timestamp is not None:
         return Refusal(reason=Reason.INACTIVE, detail="the unit is being deleted")
     if unit.spec.active is False:
-        return Refusal(reason=Reason.INACTIVE)
+        return Refusal(reason=Reason.INACTIVE, detail=_why_inactive(unit))
     if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":
         return Refusal(reason=Reason.BLOCKED_FOR_TEST)
     return Standing.WAITING
+
+
+def _why_inactive(unit: QueueUnit) -> str:
+    if is_condition_true(unit.status.conditions, BACKOFF_LIMIT_REACHED):
+        return f"its backoff limit is reached, see the condition {BACKOFF_LIMIT_REACHED}"
+    return "spec.active is false"
 
 
 def _return_time(unit: QueueUnit) -> str:

@@ -126,6 +126,9 @@ PODS_READY: Final = "PodsReady"
 FINISHED: Final = "Finished"
 EVICTED: Final = "Evicted"
 
+BACKOFF_LIMIT_REACHED: Final = "BackoffLimitReached"
+"""Condition: why the controllers have made the unit inactive. False: it is active again."""
+
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
 

@@ -40,6 +40,8 @@ RUNNING_TIMEOUT: Final = PREFIX + "running-timeout"
 BACKOFF_TIMEOUT: Final = PREFIX + "backoff-timeout"
 """Annotations on jobs: for this job, in place of the controllers' settings of these names; a
 duration such as 10m, or seconds."""
+BACKOFF_LIMIT: Final = PREFIX + "backoff-limit"
+"""Annotation on jobs: after how many backoffs this job is deactivated; 0: never."""
 
 # --- queue units ------------------------------------------------------------------------------
 MANAGED_BY: Final = PREFIX + "managed-by"
@@ -48,6 +50,9 @@ JOB_CREATED_AT: Final = PREFIX + "job-created-at"
 """Annotation on units: the job's creationTimestamp, which decides the order. W: controllers."""
 ADOPTED: Final = PREFIX + "adopted"
 """Annotation on units of jobs that already ran when first seen: booked at once."""
+LIMIT_REACHED: Final = PREFIX + "backoff-limit-reached"
+"""Annotation on units that were deactivated for it: what the job's `active` annotation said then;
+only what it says later makes the unit active again. W, R: controllers."""
 
 # --- jobs and pod templates -------------------------------------------------------------------
 RELEASED_AT: Final = PREFIX + "released-at"

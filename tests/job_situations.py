@@ -79,6 +79,7 @@ def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:
     body = build_unit(
         facts(), Surroundings(), name="main", adopted=bool(changes.pop("adopted", False))
     )
+    body["metadata"]["annotations"] |= changes.pop("annotations", {})
     made = msgspec.convert(body, QueueUnit)
     if "active" in changes:
         made = msgspec.structs.replace(

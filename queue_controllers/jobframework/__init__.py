@@ -4,9 +4,10 @@ Read in this order:
 
 1. ``generic_job``: what a kind of job must be able to answer, and what it may.
 2. ``job_machine``: where a job stands, one machine for every kind; ``managed``: which jobs are
-   the queue's business at all.
+   the queue's business at all; ``job_annotations``: what its owner asks for.
 3. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> a list of
-   ``actions``; pure. ``job_progress`` is its part for jobs that run.
+   ``actions``; pure. ``job_progress`` is its part for jobs that run, ``backoff_limit`` that for
+   those that have not come to run too often.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
    carries; ``unit_status``: what to write into one; pure.
 5. ``execute``: one function per action.

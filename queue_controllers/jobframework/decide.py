@@ -32,6 +32,7 @@ from queue_controllers.jobframework.actions import (
     TellJob,
     TellUnit,
 )
+from queue_controllers.jobframework.backoff_limit import follow_limit, reach_limit_when_freed
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
 from queue_controllers.jobframework.job_annotations import (
     IGNORED_ANNOTATION,
@@ -240,6 +241,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
     if body := build_sync(job, unit, view.around, waiting=waiting and state.stopped):
         return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
+    if (decision := follow_limit(view, job, unit)) is not None:
+        return decision
     if _is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
         return Decision(actions=(_note_silence(view, unit),), memory=memory)
     if is_being_evicted(unit):
@@ -321,6 +324,8 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         return Decision(actions=(_suspend(view, job),), memory=memory)
     if not state.stopped:
         return _wait_until_stopped(view, state)
+    if (decision := reach_limit_when_freed(view, job, unit)) is not None:
+        return decision
     freed = free_unit(
         unit,
         view.settings,

@@ -16,6 +16,7 @@ from queue_controllers.jobframework.job_settings import JobSettings, backoff_fro
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.well_known_labels import (
     ACTIVE,
+    BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
     MAX_EXEC_TIME,
     PRIORITY,
@@ -48,6 +49,11 @@ def read_active(job: JobFacts) -> bool | None:
     return _read(job, ACTIVE, _bool, None)
 
 
+def says_true(text: str) -> bool:
+    """Say whether the active annotation, with this value, asks for the job to be active."""
+    return text in _TRUE
+
+
 def read_max_execution_seconds(job: JobFacts) -> int | None:
     """Return what the annotation allows the job to run; None without a positive int32."""
     return _read(job, MAX_EXEC_TIME, _positive_int32, None)
@@ -59,8 +65,12 @@ def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
         return settings
     running = _read(job, RUNNING_TIMEOUT, _seconds, settings.running_timeout_seconds)
     first_wait = _read(job, BACKOFF_TIMEOUT, _seconds, None)
-    backoff = settings.backoff if first_wait is None else backoff_from(first_wait)
-    return msgspec.structs.replace(settings, running_timeout_seconds=running, backoff=backoff)
+    return msgspec.structs.replace(
+        settings,
+        running_timeout_seconds=running,
+        backoff=settings.backoff if first_wait is None else backoff_from(first_wait),
+        backoff_limit=_read(job, BACKOFF_LIMIT, _count, settings.backoff_limit),
+    )
 
 
 def has_own_backoff(job: JobFacts) -> bool:
@@ -115,6 +125,13 @@ def _positive_int32(text: str) -> int:
     return number
 
 
+def _count(text: str) -> int:
+    number = read_int32(text, None)
+    if number is None or number < 0:
+        raise ValueError("a whole number from 0 on")
+    return number
+
+
 def _bool(text: str) -> bool:
     if text not in _TRUE | _FALSE:
         raise ValueError("true or false")
@@ -136,5 +153,6 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     MAX_EXEC_TIME: (_positive_int32, "no time is set"),
     RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
 }
 """Key -> how it is read, and what holds where it can not be."""

@@ -56,6 +56,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     unless the queue waits for them (`unit_status.running_timeout`)."""
     backoff: Backoff = backoff_from(0.0)
     """How long an evicted unit waits whose eviction asks for a wait."""
+    backoff_limit: int = 0
+    """After how many such waits in a row a unit is deactivated; 0: never."""
 
     @property
     def excluded_namespaces(self) -> frozenset[str]:

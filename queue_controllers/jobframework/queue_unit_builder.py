@@ -35,6 +35,7 @@ from shared_api.well_known_labels import (
     ADOPTED,
     JOB_CREATED_AT,
     LEGACY_PREFIX,
+    LIMIT_REACHED,
     MANAGED_BY,
     PREFIX,
     QUOTA_NAME,
@@ -77,6 +78,7 @@ _OUR_PREFIXES: Final = (
 _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
+        "backoff-limit-reached",
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
         *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
     )
@@ -339,8 +341,10 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
     if unit.spec.priority != number:
         spec["priority"] = number
     active = read_active(job)
-    # An absent annotation leaves the field alone, so that a deactivation by others sticks.
-    if active is not None and unit.spec.active != active:
+    # An absent annotation leaves the field alone, so that a deactivation by others sticks. What it
+    # says to one at the backoff limit is `backoff_limit`'s to judge.
+    follows = LIMIT_REACHED not in unit.metadata.annotations
+    if follows and active is not None and unit.spec.active != active:
         spec["active"] = active
     seconds = read_max_execution_seconds(job)
     if unit.spec.maximum_execution_time_seconds != seconds:

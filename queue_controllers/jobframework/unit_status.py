@@ -10,6 +10,7 @@ import msgspec
 
 from queue_controllers.jobframework.actions import PatchUnitStatus
 from queue_controllers.jobframework.generic_job import parse_moment
+from queue_controllers.jobframework.job_annotations import says_true
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import Moment
@@ -17,6 +18,7 @@ from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.queue_unit_phases import (
     ADMITTED,
+    BACKOFF_LIMIT_REACHED,
     EVICTED,
     QUOTA_RESERVED,
     Phase,
@@ -27,6 +29,7 @@ from shared_api.queue_unit_phases import (
     status_of_move,
     with_condition,
 )
+from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
 
 NOTHING_MORE: Final[Mapping[str, object]] = {}
 
@@ -66,11 +69,13 @@ def move_unit(
     *,
     message: str,
     settled: tuple[str, ...] = (),
+    noted: tuple[Condition, ...] = (),
     extra: Mapping[str, object] = NOTHING_MORE,
 ) -> PatchUnitStatus:
     """Return the write that moves a unit.
 
     `settled`: own conditions that were True and are over; they turn False in the same write.
+    `noted`: own conditions that it sets.
     `extra`: further fields of the status.
     """
     conditions = unit.status.conditions
@@ -78,6 +83,8 @@ def move_unit(
         if is_condition_true(conditions, condition_type):
             over = Condition(type=condition_type, status="False", reason="Settled")
             conditions = with_condition(conditions, over, now=moment.stamp)
+    for condition in noted:
+        conditions = with_condition(conditions, condition, now=moment.stamp)
     changed = msgspec.structs.replace(
         unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
     )
@@ -114,11 +121,21 @@ def free_unit(
     evicted = find_condition(unit.status.conditions, EVICTED)
     reason = evicted.reason if evicted is not None else ""
     settled = (SUSPEND_CONTESTED,) if silent else (SUSPEND_CONTESTED, OPERATOR_SILENT)
-    if reason != BACKOFF_TIMEOUT or phase_of(unit) is Phase.RESERVED:
+    if not is_put_back_when_freed(unit):
         message = f"Enqueued after eviction: {reason}"
         return move_unit(unit, Phase.ENQUEUED, moment, message=message, settled=settled)
-    before = unit.status.requeue_state
-    count = 1 if before is None else before.count + 1
+    count = backoffs_of(unit) + 1
+    if LIMIT_REACHED in unit.metadata.annotations:
+        limit = limit_condition(unit, count)
+        return move_unit(
+            unit,
+            Phase.ENQUEUED,
+            moment,
+            message=limit.message,
+            settled=settled,
+            noted=(limit,),
+            extra={"requeueState": {"count": count, "requeueAt": None}},
+        )
     seconds = settings.backoff.seconds(max(count - 1, 0)) * (1 + jitter)
     message = evicted.message if evicted is not None and evicted.message else "Backoff"
     requeue = {"count": count, "requeueAt": moment.after(seconds).stamp}
@@ -129,6 +146,40 @@ def free_unit(
         message=message,
         settled=settled,
         extra={"requeueState": requeue},
+    )
+
+
+def backoffs_of(unit: QueueUnit) -> int:
+    """Return how often a unit was put back since its pods last ran."""
+    state = unit.status.requeue_state
+    return 0 if state is None else state.count
+
+
+def is_put_back_when_freed(unit: QueueUnit) -> bool:
+    """Say whether the eviction that is under way ends in a backoff."""
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    is_late = evicted is not None and evicted.reason == BACKOFF_TIMEOUT
+    return is_late and phase_of(unit) is not Phase.RESERVED
+
+
+def limit_condition(unit: QueueUnit, count: int) -> Condition:
+    """Return the condition that says why a unit at its backoff limit is inactive."""
+    said = unit.metadata.annotations.get(LIMIT_REACHED, "")
+    return Condition(
+        type=BACKOFF_LIMIT_REACHED,
+        status="True",
+        reason=BACKOFF_LIMIT_REACHED,
+        message=limit_message(said, count),
+    )
+
+
+def limit_message(said: str, count: int) -> str:
+    """Return why a unit is inactive, and what to do; `said`: the job's `active` annotation."""
+    times = "once" if count == 1 else f"{count} times"
+    first = '"false", then ' if says_true(said) else ""
+    return (
+        f"Deactivated at its backoff limit: put back {times}, since its pods did not run in time."
+        f' To have it tried again, annotate the job {ACTIVE}: {first}"true"'
     )
 
 

@@ -42,7 +42,7 @@ _STABLE: Final[dict[Reason, str]] = {
     ),
     Reason.NO_QUEUE: "queue {other} does not exist in the namespace of queues (--queue-namespace)",
     Reason.INVALID_DEMAND: "{detail}",
-    Reason.INACTIVE: "is not active (spec.active is false)",
+    Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",
     Reason.CHECKS_NOT_SERVED: "queue {other}: {detail} by this version",

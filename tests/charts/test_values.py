@@ -43,6 +43,8 @@ Json = Any
                 ("runningTimeout", "soon"),
                 ("runningTimeout", -1),
                 ("backoffTimeout", "5 m"),
+                ("backoffLimit", -1),
+                ("backoffLimit", "3"),
                 ("partialRunningTimeout", 5),
                 ("partialRunningTimeout", "5s"),
             )

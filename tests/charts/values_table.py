@@ -135,6 +135,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                     "runningTimeout": "1h30m",
                     "backoffTimeout": "90",
                     "partialRunningTimeout": "0s",
+                    "backoffLimit": 6,
                 }
             },
         },

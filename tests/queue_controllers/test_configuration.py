@@ -137,6 +137,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
                 "partialRunningTimeout": 0,
+                "backoffLimit": 6,
                 "annotation": True,
                 "adopt": "running",
                 "fullPodTemplates": False,
@@ -153,6 +154,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     )
     assert own.held_by_annotation
     assert (own.running_timeout_seconds, own.backoff.base_seconds) == (600.0, 90.0)
+    assert own.backoff_limit == 6
     assert own.excluded_namespaces == {"kube-system", "q"}
     other = settings_of("tfjob", parse_flags(["--manage=all"]), configuration)
     assert (other.manage, other.adopt) == (Manage.ALL, Adopt.NEVER)
@@ -170,6 +172,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
         pytest.param(
             {"job": {"partialRunningTimeout": "5m"}}, "only 0", id="what is not carried out"
         ),
+        pytest.param({"job": {"backoffLimit": -1}}, "job: .*backoffLimit", id="no count"),
         pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
         pytest.param({"job": {"adopt": "all"}}, "valid are running, never", id="of an extension"),
         pytest.param([], "a map is wanted", id="no map"),

@@ -12,12 +12,17 @@ from queue_controllers.jobframework.generic_job import parse_moment
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import pod_of
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
 OPTIONS = {"job": {"runningTimeout": "30s", "backoffTimeout": "10s"}}
+LIMITED = {"job": {**OPTIONS["job"], "backoffLimit": 1}}
+MARK = "koord-queue/backoff-limit-reached"
+STATUS_WRITES = Match(verb="patch", plural="queueunits", subresource="status")
+SPEC_WRITES = Match(verb="patch", plural="queueunits", subresource="")
 HOLD = "example.com/hold"
 SUSPENDED = {
     "conditions": [
@@ -153,14 +158,82 @@ def test_the_times_of_a_job_may_be_edited_while_they_run(world: World) -> None:
     assert len(world.writes()) == written, "it is where it should be"
 
 
+def test_a_crash_between_the_writes_of_the_limit_ends_right(world: World) -> None:
+    start(world, backoffLimit=1)
+    be_late(world)
+    world.server.faults.fail(503, times=EVERY_TIME, match=STATUS_WRITES)
+    world.end_pods()
+    world.settle()
+    unit = world.get_unit()
+    assert (unit["spec"]["active"], unit["status"]["phase"]) == (False, "Dequeued")
+    crash(world)
+    status = world.get_unit()["status"]
+    assert (status["phase"], status["requeueState"]) == ("Enqueued", {"count": 1})
+    assert ("BackoffLimitReached", "True") in told_by(status)
+    world.settle(60.0)
+    assert world.get_unit()["spec"]["active"] is False
+    assert world.is_suspended()
+
+
+def test_a_crash_between_the_writes_of_the_way_back_ends_right(world: World) -> None:
+    start(world, backoffLimit=1)
+    be_late(world)
+    world.end_pods()
+    world.settle()
+    passes = iter([False])  # the annotation's copy on the unit
+    later = msgspec.structs.replace(SPEC_WRITES, when=lambda _: next(passes, True))
+    world.server.faults.fail(503, times=EVERY_TIME, match=later)
+    annotate(world, {"scheduling.x-k8s.io/active": "true"})
+    world.settle()
+    unit = world.get_unit()
+    assert unit["spec"]["active"] is False
+    assert "requeueState" not in unit["status"]
+    crash(world)
+    unit = world.get_unit()
+    assert unit["spec"]["active"] is True
+    assert MARK not in unit["metadata"]["annotations"]
+    assert ("BackoffLimitReached", "False") in told_by(unit["status"])
+    be_late(world)
+    world.end_pods()
+    world.settle(5.0)
+    unit = world.get_unit()
+    assert unit["spec"]["active"] is False, "what was said before does not undo it"
+    assert unit["metadata"]["annotations"][MARK] == "true"
+
+
+def test_whoever_makes_the_unit_active_is_heard_as_well(world: World) -> None:
+    start(world, backoffLimit=1)
+    be_late(world)
+    world.end_pods()
+    world.settle()
+    world.direct.patch("queueunits", "main", {"spec": {"active": True}}, namespace="team")
+    world.settle(10.0)
+    unit = world.get_unit()
+    assert unit["spec"]["active"] is True
+    assert "requeueState" not in unit["status"]
+    assert MARK not in unit["metadata"]["annotations"]
+
+
+def told_by(status: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the types of conditions and what they say."""
+    return [(each["type"], each["status"]) for each in status["conditions"]]
+
+
+def crash(world: World) -> None:
+    """Let another process go on where this one can not write."""
+    world.server.faults.clear()
+    world.start(configuration=read_configuration(LIMITED, {"job"}))
+
+
 def annotate(world: World, annotations: dict[str, str]) -> None:
     """Do what the user does."""
     world.patch_job({"metadata": {"annotations": annotations}})
 
 
-def start(world: World) -> None:
+def start(world: World, **more: int) -> None:
     """Have a job in line."""
-    world.start(configuration=read_configuration(OPTIONS, {"job"}))
+    options = {"job": {**OPTIONS["job"], **more}}
+    world.start(configuration=read_configuration(options, {"job"}))
     world.job()
     world.settle()
 

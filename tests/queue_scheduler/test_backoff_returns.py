@@ -268,6 +268,8 @@ def test_an_inactive_unit_returns_and_is_held_for_that(clinic: Clinic) -> None:
     refusal = clinic.kit.engine.refusal_of("default/a")
     assert refusal is not None
     assert refusal.reason == "Inactive"
+    clinic.pass_time(2 * WAIT)
+    assert (clinic.kit.phase("a"), clinic.returned()) == ("Enqueued", []), "nobody brings it back"
 
 
 # --- what can go wrong ------------------------------------------------------------------------

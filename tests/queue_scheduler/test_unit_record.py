@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.unit_record import (
     Standing,
     UnitRecord,
@@ -16,6 +17,7 @@ from queue_scheduler.unit_record import (
     selects,
     version_of,
 )
+from shared_api.objects.meta import Condition
 from shared_api.objects.queue import (
     AdmissionCheckReference,
     LabelSelector,
@@ -64,6 +66,21 @@ def test_in_backoff_until_when(state: RequeueState | None, detail: str) -> None:
     status = replace(UNIT.status, phase="TimeoutBackoff", requeue_state=state)
     want = Refusal(reason=Reason.IN_BACKOFF, detail=detail)
     assert judge(replace(UNIT, status=status)) == want
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        pytest.param("True", "not active: its backoff limit is reached", id="at its limit"),
+        pytest.param("False", "not active: spec.active is false", id="by hand, later"),
+    ],
+)
+def test_why_a_unit_is_inactive(status: str, words: str) -> None:
+    limit = Condition(type="BackoffLimitReached", status=status)
+    unit = build_unit("u", active=False)
+    verdict = judge(replace(unit, status=replace(unit.status, conditions=(limit,))))
+    assert isinstance(verdict, Refusal)
+    assert words in stable_message(verdict)
 
 
 @pytest.mark.parametrize(

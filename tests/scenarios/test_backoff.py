@@ -56,7 +56,11 @@ class Town:
         self.jobs.job()
         self.pass_time(0.2)
 
-    def let_pods_time_out(self) -> None:
+    def annotate(self, key: str, text: str) -> None:
+        """Do what the job's owner does."""
+        self.jobs.patch_job({"metadata": {"annotations": {key: text}}})
+
+    def let_pods_time_out(self, ends: str = "TimeoutBackoff") -> None:
         """Let the job's pods stay Pending until it is evicted, and then end."""
         self.pass_until("Dequeued", 2 * FIRST_BACKOFF)
         self.pass_time(1.0)
@@ -66,7 +70,7 @@ class Town:
         assert self.jobs.is_suspended()
         assert self.jobs.phase() == "Dequeued", "booked until its pods are gone"
         self.jobs.end_pods()
-        self.pass_until("TimeoutBackoff", 2.0)
+        self.pass_until(ends, 2.0)
 
 
 @pytest.fixture
@@ -126,3 +130,36 @@ def test_a_job_without_pods_does_not_hold_a_line_that_waits_for_them(town: Town)
     town.jobs.end_pods(0)
     town.pass_time(1.0)
     assert (town.jobs.phase(), town.jobs.phase("next")) == ("TimeoutBackoff", "Dequeued")
+
+
+def test_after_as_many_as_its_limit_it_rests_until_its_owner_wants_it(town: Town) -> None:
+    town.start(running_timeout=0.0)
+    town.jobs.job(
+        annotations={
+            "koord-queue/running-timeout": f"{RUNNING_TIMEOUT:g}s",
+            "kube-queue/backoff-limit": "2",
+        }
+    )
+    town.pass_time(0.2)
+    for turn in ("first", "after its owner wanted it"):
+        town.let_pods_time_out()
+        town.let_pods_time_out(ends="Enqueued")
+        town.pass_time(10 * FIRST_BACKOFF)
+        unit = town.jobs.get_unit()
+        assert unit["spec"]["active"] is False, turn
+        assert unit["status"]["phase"] == "Enqueued"
+        assert unit["status"]["requeueState"] == {"count": 2}
+        assert "put back 2 times" in condition_of(unit, "BackoffLimitReached")["message"]
+        assert condition_of(unit, "QuotaReserved")["reason"] == "Inactive"
+        assert "backoff limit is reached" in unit["status"]["message"]
+        assert town.jobs.is_suspended()
+        for said in ("false", "true"):
+            town.annotate("scheduling.x-k8s.io/active", said)
+            town.pass_time(0.5)
+    town.pass_until("Dequeued", 5.0)
+    town.jobs.run_pods()
+    town.pass_time(5.0)
+    unit = town.jobs.get_unit()
+    assert (unit["status"]["phase"], unit["spec"]["active"]) == ("Running", True)
+    assert condition_of(unit, "BackoffLimitReached")["status"] == "False"
+    assert {"BackoffLimitReached", "Activated"} <= town.jobs.events()

@@ -39,6 +39,7 @@ def test_max_execution_time(text: str, want: int | None) -> None:
 
 RUNNING = "koord-queue/running-timeout"
 BACKOFF = "koord-queue/backoff-timeout"
+LIMIT = "koord-queue/backoff-limit"
 OF_ALL = JobSettings(running_timeout_seconds=60.0, backoff=backoff_from(5.0))
 
 
@@ -93,6 +94,8 @@ def test_priority(text: str, want: int) -> None:
         pytest.param(RUNNING, "soon", "'soon' is not a duration such as 30s", id="no duration"),
         pytest.param(RUNNING, "-1", "the setting for all jobs holds", id="negative"),
         pytest.param(BACKOFF, "1m30s", "", id="a duration"),
+        pytest.param(LIMIT, "-1", "'-1' is not a whole number from 0 on", id="no count"),
+        pytest.param(LIMIT, "0", "", id="a count"),
     ],
 )
 def test_what_is_ignored_is_told(key: str, text: str, want: str) -> None:
