@@ -8,6 +8,7 @@ them stand options for all extensions, which an extension may override:
     fullPodTemplates: false
     job:
       runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
+      partialRunningTimeout: 5m  # evict one of whose pods only some run for so long; 0: never
       backoffTimeout: 30s        # the first wait after that; doubled each time, at most 15 minutes
       backoffLimit: 6            # after so many the job is deactivated; 0: never
 
@@ -73,11 +74,6 @@ Seconds: TypeAlias = (
     Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
     | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 )
-Off: TypeAlias = (
-    Annotated[str, Meta(extra_json_schema={"pattern": "^(0+(ns|us|µs|ms|s|m|h)?)?$"})]
-    | Annotated[int, Meta(extra_json_schema={"const": 0})]
-)
-
 
 MAX_BACKOFF_LIMIT: Final = 2**31 - 1
 """What the status can count to."""
@@ -90,7 +86,7 @@ class ExtensionOptions(
 
     running_timeout: Seconds = 0
     backoff_timeout: Seconds = 0
-    partial_running_timeout: Off = 0
+    partial_running_timeout: Seconds = 0
     backoff_limit: Annotated[int, Meta(ge=0, le=MAX_BACKOFF_LIMIT)] = 0
     annotation: bool = False
     manage: Manage | None = None
@@ -266,6 +262,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         held_by_annotation=own.annotation,
         full_pod_templates=full,
         running_timeout_seconds=parse_seconds(own.running_timeout),
+        partial_running_timeout_seconds=parse_seconds(own.partial_running_timeout),
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),
         backoff_limit=own.backoff_limit,
     )
@@ -278,12 +275,9 @@ def _check_durations(key: str, options: ExtensionOptions) -> None:
         ("partialRunningTimeout", options.partial_running_timeout),
     ):
         try:
-            seconds = parse_seconds(value)
+            parse_seconds(value)
         except DurationError as error:
             raise ConfigurationError(f"{key}.{name}: {error}") from error
-        if name == "partialRunningTimeout" and seconds:
-            # Taken and not carried out, it would be a promise that nobody keeps.
-            raise ConfigurationError(f"{key}.{name}: only 0 (off) is supported")
 
 
 def _convert(document: object, to: type[Any], path: str) -> Any:  # noqa: ANN401 - an instance of `to`

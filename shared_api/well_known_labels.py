@@ -37,6 +37,7 @@ ACTIVE: Final = "scheduling.x-k8s.io/active"
 MAX_EXEC_TIME: Final = "scheduling.x-k8s.io/max-exec-time-seconds"
 """Annotation on jobs: seconds that the job may run."""
 RUNNING_TIMEOUT: Final = PREFIX + "running-timeout"
+PARTIAL_RUNNING_TIMEOUT: Final = PREFIX + "partial-running-timeout"
 BACKOFF_TIMEOUT: Final = PREFIX + "backoff-timeout"
 """Annotations on jobs: for this job, in place of the controllers' settings of these names; a
 duration such as 10m, or seconds."""

@@ -19,6 +19,7 @@ from shared_api.well_known_labels import (
     BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
     MAX_EXEC_TIME,
+    PARTIAL_RUNNING_TIMEOUT,
     PRIORITY,
     RUNNING_TIMEOUT,
     read_annotation,
@@ -64,10 +65,14 @@ def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
     if not job.metadata.annotations:
         return settings
     running = _read(job, RUNNING_TIMEOUT, _seconds, settings.running_timeout_seconds)
+    partial = _read(
+        job, PARTIAL_RUNNING_TIMEOUT, _seconds, settings.partial_running_timeout_seconds
+    )
     first_wait = _read(job, BACKOFF_TIMEOUT, _seconds, None)
     return msgspec.structs.replace(
         settings,
         running_timeout_seconds=running,
+        partial_running_timeout_seconds=partial,
         backoff=settings.backoff if first_wait is None else backoff_from(first_wait),
         backoff_limit=_read(job, BACKOFF_LIMIT, _count, settings.backoff_limit),
     )
@@ -152,6 +157,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     ACTIVE: (_bool, "its unit stays as it is"),
     MAX_EXEC_TIME: (_positive_int32, "no time is set"),
     RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    PARTIAL_RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
 }

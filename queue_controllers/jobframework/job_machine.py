@@ -60,6 +60,12 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """In phase Running, and not being deleted."""
     running_of_sets: dict[str, int] = {}
     """The same, by pod set; "" for those that do not say."""
+    pending: int = 0
+    """Living, not running, and not being deleted."""
+    pending_since: str = ""
+    """When the oldest of these was created; "" for none."""
+    last_created: str = ""
+    """When the newest of all was created; "" for none."""
 
 
 NO_PODS = PodFacts()
@@ -77,9 +83,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
     """Count the pods of one job."""
-    total = living = terminating = running = 0
+    total = living = terminating = running = pending = 0
+    pending_since = last_created = ""
     running_of_sets: dict[str, int] = {}
     for pod in pods:
+        created = pod.metadata.creation_timestamp
+        last_created = max(last_created, created)
         total += 1
         living += pod.is_living
         if pod.is_terminating:
@@ -88,12 +97,18 @@ def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFact
             running += 1
             name = pod_set_of(pod)
             running_of_sets[name] = running_of_sets.get(name, 0) + 1
+        elif pod.is_living:
+            pending += 1
+            pending_since = min(pending_since or created, created)
     return PodFacts(
         total=total,
         living=living,
         terminating=terminating,
         running=running,
         running_of_sets=running_of_sets,
+        pending=pending,
+        pending_since=pending_since,
+        last_created=last_created,
     )
 
 

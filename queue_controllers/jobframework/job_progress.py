@@ -1,7 +1,7 @@
 """What a released job does, written into its unit: pods that run, work that is done, growth. Pure.
 
 Few writes tell it: Running once, with the right counts, then what is given back for good. Counts of
-running pods alone are corrected seldom, since nothing is decided by them.
+running pods alone are corrected seldom, since nothing urgent is decided by them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from queue_controllers.jobframework.actions import EventType, PatchUnit, PatchUn
 from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.partial_running import missing_pods, partial_since
 from queue_controllers.jobframework.queue_unit_builder import build_growth, build_reclaimable
 from queue_controllers.jobframework.unit_status import (
     BACKOFF_TIMEOUT,
@@ -26,17 +27,20 @@ from queue_controllers.jobframework.unit_status import (
     running_timeout,
 )
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, phase_of
+from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, is_adopted, phase_of
 
 SETTLE_SECONDS: Final = 0.5
 """How long Running waits for the other pods after the first: one write with the right counts
 instead of two. A job whose pods all run does not wait."""
 
 COUNT_SECONDS: Final = 30.0
-"""Least time between two writes that only correct the counts of a running unit."""
+"""Least time between two writes that only correct the counts of a running unit. Half of a shorter
+partial-running timeout, which goes by them."""
 
 LATE: Final = "Backoff due to running timeout"
 """Upstream's message."""
+
+PARTLY_LATE: Final = "Backoff due to partial running timeout"
 
 
 def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
@@ -46,19 +50,21 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         event = TellUnit(unit=unit, reason="Grown", message=message, type=EventType.WARNING)
         actions = (PatchUnit(unit=unit, body=growth), event)
         return Decision(actions=actions, memory=view.memory)
-    late, look_again = _is_late(view, job, unit)
-    if late is not None and state.state is State.STARTING:
+    late, look_again = _is_late(view, job, unit, state)
+    if late:
         return _evict_late(view, unit, late)
     status: dict[str, object] = {}
     if given_back := build_reclaimable(job, unit):
         status["reclaimablePods"] = given_back
     if phase_of(unit) is Phase.RUNNING:
-        return _follow_counts(view, unit, status)
+        if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
+            status["requeueState"] = None
+        return _follow_counts(view, unit, status, look_again)
     if state.state is not State.RUNNING:
         write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
         # Since when one ran stays: of a job of short pods no look need find two that run.
         return Decision(actions=write, memory=view.memory, look_again_seconds=look_again)
-    return _write_running(view, unit, status)
+    return _write_running(view, job, unit, status)
 
 
 def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
@@ -66,32 +72,58 @@ def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
     Their going wakes us. One that has ended, and that somebody's finalizer keeps, may never go.
     """
-    late, look_again = _is_late(view, job, unit)
-    if late is not None:
+    late, look_again = _is_start_late(view, job, unit)
+    if late:
         return _evict_late(view, unit, late)
     return Decision(memory=view.memory, look_again_seconds=look_again)
 
 
-def _evict_late(view: JobView, unit: QueueUnit, late: PatchUnitStatus) -> Decision:
-    event = TellUnit(unit=unit, reason="Evicted", message=LATE, type=EventType.WARNING)
-    return Decision(actions=(late, event), memory=view.memory)
+def _evict_late(view: JobView, unit: QueueUnit, late: str) -> Decision:
+    event = TellUnit(unit=unit, reason="Evicted", message=late, type=EventType.WARNING)
+    announced = evict_unit(unit, BACKOFF_TIMEOUT, late, view.moment)
+    return Decision(actions=(announced, event), memory=view.memory)
 
 
 def _is_late(
-    view: JobView, job: JobFacts, unit: QueueUnit
-) -> tuple[PatchUnitStatus | None, float | None]:
-    """Return the eviction of a job that has not come to run in time, or when that will be so."""
-    if not view.ownership.managed:
-        return None, None  # it is evicted by nobody, and so never late
-    seconds, since = running_timeout(unit, view.settings), _may_run_since(job, unit)
-    if not seconds or since is None or phase_of(unit) not in RELEASED_PHASES:
-        return None, None
-    if phase_of(unit) is Phase.RUNNING:
-        return None, None  # it ran: what came after is a retry of its own
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> tuple[str, float | None]:
+    """Return why a released job has to be evicted, "" where it has not, and when that may be so."""
+    if state.state is State.STARTING:
+        return _is_start_late(view, job, unit)
+    seconds = view.settings.partial_running_timeout_seconds
+    is_so = phase_of(unit) is Phase.RUNNING and state.state is State.RUNNING
+    if not (seconds and is_so) or is_adopted(unit):
+        return "", None
+    return _is_over(view, PARTLY_LATE, seconds, partial_since(job, unit, view.pods))
+
+
+def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, float | None]:
+    phase = phase_of(unit)
+    # That a unit in Running runs no pod is its job's own business: what comes after is a retry.
+    if phase not in RELEASED_PHASES or phase is Phase.RUNNING:
+        return "", None
+    seconds = running_timeout(unit, view.settings)
+    return _is_over(view, LATE, seconds, _may_run_since(job, unit))
+
+
+def _is_over(
+    view: JobView, why: str, seconds: float, since: datetime | None
+) -> tuple[str, float | None]:
+    """Return the reason if so many seconds have passed (0: never), or else when they will have."""
+    # One that is not managed is evicted by nobody, and so never late.
+    if not seconds or since is None or not view.ownership.managed:
+        return "", None
     rest = seconds - (view.moment.wall - since).total_seconds()
-    if rest > 0:
-        return None, rest
-    return evict_unit(unit, BACKOFF_TIMEOUT, LATE, view.moment), None
+    return ("", rest) if rest > 0 else (why, None)
+
+
+def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether the job may yet be evicted because only some of its pods run.
+
+    Until all do, its backoffs go on being counted: else every one would be the first.
+    """
+    has_timeout = view.settings.partial_running_timeout_seconds > 0 and view.ownership.managed
+    return has_timeout and missing_pods(job, unit, view.pods) > 0
 
 
 def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
@@ -100,7 +132,9 @@ def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
     return max((each for each in moments if each is not None), default=None)
 
 
-def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:
+def _write_running(
+    view: JobView, job: JobFacts, unit: QueueUnit, status: dict[str, object]
+) -> Decision:
     """Move the unit to Running, with the counts that the next half second brings."""
     memory, now = view.memory, view.moment.monotonic
     since = now if memory.running_since is None else memory.running_since
@@ -111,6 +145,9 @@ def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) ->
         return Decision(memory=memory, look_again_seconds=rest)
     if (admissions := counted_admissions(unit, view.pods)) is not None:
         status["admissions"] = admissions
+    too_few, requeue = _may_be_too_few(view, job, unit), unit.status.requeue_state
+    if too_few and requeue is not None:
+        status["requeueState"] = {"count": requeue.count}
     move = move_unit(
         unit,
         Phase.RUNNING,
@@ -120,20 +157,27 @@ def _write_running(view: JobView, unit: QueueUnit, status: dict[str, object]) ->
         extra=status,
     )
     memory = msgspec.structs.replace(memory, running_since=None, counted_at=now)
-    return Decision(actions=(move,), memory=memory, settled=True)
+    return Decision(actions=(move,), memory=memory, settled=not too_few)
 
 
-def _follow_counts(view: JobView, unit: QueueUnit, status: dict[str, object]) -> Decision:
-    """Correct the counts of a running unit, seldom: nothing is decided by them."""
+def _least_pause(view: JobView) -> float:
+    """Return how long a write of counts comes after another, at least."""
+    timeout = view.settings.partial_running_timeout_seconds
+    return min(COUNT_SECONDS, timeout / 2) if timeout else COUNT_SECONDS
+
+
+def _follow_counts(
+    view: JobView, unit: QueueUnit, status: dict[str, object], look_again: float | None
+) -> Decision:
+    """Correct the counts of a running unit, seldom, and say since when they are right."""
     memory, now = view.memory, view.moment.monotonic
-    look_again: float | None = None
     if (admissions := counted_admissions(unit, view.pods)) is not None:
         since = memory.counted_at
-        rest = 0.0 if since is None else since + COUNT_SECONDS - now
+        rest = 0.0 if since is None else since + _least_pause(view) - now
         if rest <= 0 or status:
-            status["admissions"] = admissions
+            status |= {"admissions": admissions, "lastUpdateTime": view.moment.stamp}
             memory = msgspec.structs.replace(memory, counted_at=now)
         else:
-            look_again = rest
+            look_again = rest if look_again is None else min(rest, look_again)
     write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
     return Decision(actions=write, memory=memory, look_again_seconds=look_again)

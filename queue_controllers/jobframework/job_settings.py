@@ -54,6 +54,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: for ever,
     unless the queue waits for them (`unit_status.running_timeout`)."""
+    partial_running_timeout_seconds: float = 0.0
+    """How long only some of a job's pods may run, before it is evicted; 0: for ever."""
     backoff: Backoff = backoff_from(0.0)
     """How long an evicted unit waits whose eviction asks for a wait."""
     backoff_limit: int = 0

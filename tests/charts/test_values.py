@@ -45,8 +45,7 @@ Json = Any
                 ("backoffTimeout", "5 m"),
                 ("backoffLimit", -1),
                 ("backoffLimit", "3"),
-                ("partialRunningTimeout", 5),
-                ("partialRunningTimeout", "5s"),
+                ("partialRunningTimeout", "5 s"),
             )
         ),
         *(({"oversellrate": value}, "/oversellrate") for value in ("0", "0.00", "-1", "much", ".")),

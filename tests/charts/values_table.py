@@ -134,7 +134,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 "job": {
                     "runningTimeout": "1h30m",
                     "backoffTimeout": "90",
-                    "partialRunningTimeout": "0s",
+                    "partialRunningTimeout": "5m",
                     "backoffLimit": 6,
                 }
             },

@@ -11,8 +11,12 @@ import pytest
 
 from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
 from queue_controllers.jobframework.generic_job import Outcome, StatusFacts
-from shared_api.objects.meta import is_condition_true
-from tests.contracts.operator_recordings import load, main, replay
+from queue_controllers.jobframework.job_machine import State
+from queue_controllers.jobframework.partial_running import partial_since
+from shared_api.objects.meta import Condition, Timestamp, is_condition_true
+from shared_api.objects.queue_unit import Admission
+from tests.contracts.operator_recordings import Line, RecordedJob, Replay, load, main, replay
+from tests.job_situations import unit
 
 FOLDER = Path(__file__).parents[1] / "data" / "recordings"
 FILES = sorted(FOLDER.glob("*.json*"))
@@ -40,6 +44,33 @@ def test_work_that_is_done_lowers_the_demand_while_held() -> None:
     demands = [line.shown()["demand"]["cpu"] for line in lines]
     assert demands[0] == "2"
     assert demands[-1] == "1"
+
+
+class PartialReplay(Replay):
+    """Asks at every entry whether only a part of the job runs.
+
+    Of its unit everything is long ago, and counted right: only what the entries say can keep a job
+    from being found to have run in part for as long.
+    """
+
+    def _check(self, job: RecordedJob, line: Line) -> None:
+        facts = self._facts(job)
+        if facts is None or line.state.state is not State.RUNNING:
+            return
+        long_ago = Timestamp("2000-01-01T00:00:00Z")
+        (pod_set,) = line.pod_sets
+        counted = Admission(name=pod_set.name, replicas=pod_set.count, running=line.pods.running)
+        ready = Condition(type="PodsReady", status="True", last_transition_time=long_ago)
+        of = unit("Running", admissions=(counted,), conditions=(ready,), last_update_time=long_ago)
+        if partial_since(facts, of, line.pods) is not None:
+            self.broken.append(f"{line.file} t={line.t}: {line.pods}")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_recorded_life_runs_in_part_for_long(path: Path) -> None:
+    run = PartialReplay(path.name, load(path), BatchJobAdapter())
+    assert list(run.run())
+    assert run.broken == []
 
 
 def edited(tmp_path: Path, **changes: Any) -> Path:

@@ -21,7 +21,7 @@ from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import JobMemory, JobView
 from queue_controllers.jobframework.managed import Ownership
 from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
 from shared_api.queue_unit_phases import (
     RELEASED_PHASES,
     Phase,
@@ -30,6 +30,7 @@ from shared_api.queue_unit_phases import (
     is_booked,
     phase_of,
 )
+from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
 from tests.job_situations import NOW, RELEASED, TEN, facts, unit
 
 pytestmark = pytest.mark.properties
@@ -55,7 +56,7 @@ def jobs(draw: st.DrawFn) -> JobFacts:
         cpu=draw(st.sampled_from(["1", "2", "broken"])),
         suspended=draw(st.booleans()),
         status=status,
-        annotations=draw(st.sampled_from([{}, RELEASED])),
+        annotations=draw(st.sampled_from([{}, RELEASED, {ACTIVE: "true"}, {ACTIVE: "false"}])),
         deleted=draw(st.sampled_from([None, None, None, TEN])),
         why_not_hold=draw(st.sampled_from(["", "", "spec.x"])),
     )
@@ -63,7 +64,9 @@ def jobs(draw: st.DrawFn) -> JobFacts:
 
 @st.composite
 def units(draw: st.DrawFn) -> QueueUnit:
-    kinds = st.sampled_from(["Evicted", "SuspendContested", "OperatorSilent", "PodsReady"])
+    kinds = st.sampled_from(
+        ["Evicted", "SuspendContested", "OperatorSilent", "PodsReady", "BackoffLimitReached"]
+    )
     conditions = tuple(
         Condition(
             type=kind,
@@ -74,11 +77,15 @@ def units(draw: st.DrawFn) -> QueueUnit:
         for kind in sorted(draw(st.sets(kinds)))
     )
     replicas = draw(st.integers(0, 2))
+    count, mark = draw(st.integers(0, 3)), draw(st.sampled_from([None, None, "", "true"]))
     return unit(
         draw(st.sampled_from([*(phase.value for phase in Phase), "Preempted"])),
         adopted=draw(st.booleans()),
         active=draw(st.sampled_from([None, True, False])),
         conditions=conditions,
+        requeue_state=RequeueState(count=count) if count else None,
+        annotations={} if mark is None else {LIMIT_REACHED: mark},
+        last_update_time=TEN,
         admissions=(Admission(name="main", replicas=replicas),) if replicas else (),
     )
 
@@ -95,6 +102,8 @@ def pods(draw: st.DrawFn) -> PodFacts:
         terminating=terminating,
         running=running,
         running_of_sets={"main": running},
+        pending=living - running,
+        pending_since=TEN if living > running else "",
     )
 
 
@@ -113,7 +122,11 @@ def views(draw: st.DrawFn) -> JobView:
         unit=draw(st.none() | units()),
         pods=draw(pods()),
         ownership=Ownership(managed=draw(st.sampled_from([True, True, False])), reason=""),
-        settings=JobSettings(running_timeout_seconds=draw(st.sampled_from([0.0, 60.0]))),
+        settings=JobSettings(
+            running_timeout_seconds=draw(st.sampled_from([0.0, 60.0])),
+            partial_running_timeout_seconds=draw(st.sampled_from([0.0, 60.0])),
+            backoff_limit=draw(st.integers(0, 2)),
+        ),
         memory=memory,
         moment=NOW,
     )
@@ -191,6 +204,19 @@ def test_a_booking_ends_only_with_the_job_or_when_it_is_stopped(view: JobView) -
             assert decision.state is not None
             assert decision.state.stopped
             assert view.pods.living == 0
+
+
+@given(views())
+def test_a_unit_is_put_back_below_its_limit_or_inactive(view: JobView) -> None:
+    for action in decide(view).actions:
+        if not isinstance(action, PatchUnitStatus) or not action.status.get("requeueState"):
+            continue
+        assert view.unit is not None
+        reached = action.status["requeueState"]["count"] >= view.settings.backoff_limit > 0
+        if action.status["phase"] == Phase.TIMEOUT_BACKOFF:
+            assert not reached
+        elif action.status["phase"] == Phase.ENQUEUED:
+            assert LIMIT_REACHED in view.unit.metadata.annotations
 
 
 @given(views())

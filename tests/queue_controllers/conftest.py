@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from queue_controllers.configuration import Configuration, parse_flags
@@ -15,7 +16,10 @@ from shared_api.client.resource_client import ResourceClient
 from shared_api.crds import QUEUE_UNIT
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.metrics import SharedMetrics
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
@@ -157,6 +161,13 @@ class World:
             "admissions": [{"name": "main", "replicas": replicas, "running": 0}],
         }
         self.patch_unit_status(status, name, namespace=namespace)
+
+    def return_to_line(self) -> None:
+        """Do what the scheduler does when a backoff is over: the count stays."""
+        unit = msgspec.convert(self.get_unit(), QueueUnit)
+        now = Timestamp(self.now())
+        status = status_of_move(unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=now)
+        self.patch_unit_status({**status, "requeueState": {"requeueAt": None}})
 
     def now(self) -> str:
         return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -136,7 +136,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             "job": {
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
-                "partialRunningTimeout": 0,
+                "partialRunningTimeout": 300,
                 "backoffLimit": 6,
                 "annotation": True,
                 "adopt": "running",
@@ -154,7 +154,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     )
     assert own.held_by_annotation
     assert (own.running_timeout_seconds, own.backoff.base_seconds) == (600.0, 90.0)
-    assert own.backoff_limit == 6
+    assert (own.partial_running_timeout_seconds, own.backoff_limit) == (300.0, 6)
     assert own.excluded_namespaces == {"kube-system", "q"}
     other = settings_of("tfjob", parse_flags(["--manage=all"]), configuration)
     assert (other.manage, other.adopt) == (Manage.ALL, Adopt.NEVER)
@@ -169,9 +169,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
         pytest.param({"job": {"annotation": "x"}}, "job: .*annotation", id="a wrong type"),
         pytest.param({"job": {"runningTimeout": "soon"}}, "job.runningTimeout", id="no duration"),
         pytest.param({"job": {"runningTimeout": -1}}, "job.runningTimeout", id="negative"),
-        pytest.param(
-            {"job": {"partialRunningTimeout": "5m"}}, "only 0", id="what is not carried out"
-        ),
+        pytest.param({"job": {"partialRunningTimeout": "5 m"}}, "job.partialRunning", id="a space"),
         pytest.param({"job": {"backoffLimit": -1}}, "job: .*backoffLimit", id="no count"),
         pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
         pytest.param({"job": {"adopt": "all"}}, "valid are running, never", id="of an extension"),

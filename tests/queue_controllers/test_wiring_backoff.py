@@ -9,9 +9,6 @@ import pytest
 
 from queue_controllers.configuration import read_configuration
 from queue_controllers.jobframework.generic_job import parse_moment
-from shared_api.objects.meta import Timestamp
-from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import pod_of
 
@@ -44,7 +41,7 @@ def test_a_late_job_is_stopped_backs_off_and_is_released_again(world: World) -> 
         assert status["admissions"] == []
         assert status["requeueState"]["count"] == turn
         assert wait_of(status) == pytest.approx(10 * 2 ** (turn - 1), rel=0.1, abs=1.0)
-        return_to_line(world)
+        world.return_to_line()
         world.settle(5.0)
         assert world.phase() == "Enqueued"
         assert world.is_suspended()
@@ -60,7 +57,7 @@ def test_it_is_not_released_again_on_top_of_what_is_left_of_an_old_pod(world: Wo
     world.direct.patch("pods", "main-0", failed, namespace="team", subresource="status")
     world.end_pods()
     world.settle()
-    return_to_line(world)
+    world.return_to_line()
     world.admit()
     world.settle(5.0)
     assert world.is_suspended()
@@ -75,7 +72,7 @@ def test_that_it_runs_ends_the_count(world: World) -> None:
     be_late(world)
     world.end_pods()
     world.settle()
-    return_to_line(world)
+    world.return_to_line()
     world.admit()
     world.settle()
     world.run_pods()
@@ -257,11 +254,3 @@ def wait_of(status: dict[str, Any]) -> float:
     assert until is not None
     assert since is not None
     return (until - since).total_seconds()
-
-
-def return_to_line(world: World) -> None:
-    """Do what the scheduler does when the wait is over: the count stays."""
-    unit = msgspec.convert(world.get_unit(), QueueUnit)
-    now = Timestamp(world.now())
-    status = status_of_move(unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=now)
-    world.patch_unit_status({**status, "requeueState": {"requeueAt": None}})

@@ -27,8 +27,6 @@ from tests.tidy.source_tree import ROOT
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 MANIFESTS, CONTROLLERS_FILE, SCHEDULER_FILE = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
 
-OFF: Final = {"partialRunningTimeout"}
-"""Settings that take no value but the default."""
 NO_EFFECT: Final = {
     well_known_labels.PREFIX + name
     for name in ("enable-queueunit-preemption", "priority-threshold", "queue-args")
@@ -100,7 +98,7 @@ def test_the_files_are_read(tmp_path: Path) -> None:
     ("header", "want"),
     [
         ("ElasticQuotaV2 setting", keys_of(ElasticQuotaArguments)),
-        ("controllers' setting", keys_of(GeneralOptions, ExtensionOptions) - OFF),
+        ("controllers' setting", keys_of(GeneralOptions, ExtensionOptions)),
     ],
 )
 def test_the_tables_have_all_settings(header: str, want: set[str]) -> None:

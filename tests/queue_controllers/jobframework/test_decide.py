@@ -325,7 +325,10 @@ def test_counts_of_a_running_unit_are_corrected_seldom() -> None:
     assert (soon.actions, soon.look_again_seconds) == ((), 20.0)
     (write,) = look(job, of, pods=TWO_RUNNING, memory=memory, moment=NOW.after(20.0)).actions
     assert isinstance(write, PatchUnitStatus)
-    assert write.status == {"admissions": [{"name": "main", "replicas": 2, "running": 2}]}
+    assert write.status == {
+        "admissions": [{"name": "main", "replicas": 2, "running": 2}],
+        "lastUpdateTime": NOW.after(20.0).stamp,
+    }
 
 
 def test_finished_work_is_given_back_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,12 +11,14 @@ import pytest
 from queue_controllers.jobframework.actions import PatchUnitStatus
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings, backoff_from
-from queue_controllers.jobframework.job_view import Moment
+from queue_controllers.jobframework.job_view import JobMemory, Moment
+from queue_controllers.jobframework.managed import Ownership
 from queue_controllers.jobframework.unit_status import WAITED_FOR_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import QueueUnit, RequeueState
+from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
 from tests.job_situations import (
     ADMITTED,
+    NOW,
     RELEASED,
     RUNS,
     TEN,
@@ -161,3 +164,85 @@ def test_a_job_may_have_a_time_of_its_own(
         settings=JobSettings(running_timeout_seconds=60.0),
     )
     assert (told(decision.actions), decision.look_again_seconds) == want
+
+
+READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_transition_time=TEN)
+ONE_OF_TWO = PodFacts(
+    total=2, living=2, running=1, running_of_sets={"main": 1}, pending=1, pending_since=TEN
+)
+TWO_OF_TWO = PodFacts(total=2, living=2, running=2, running_of_sets={"main": 2})
+SOME_RUN_SINCE = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 9, 50, tzinfo=UTC))
+COUNTED = (Admission(name="main", replicas=2, running=1),)
+
+
+def partly_running(**more: Any) -> QueueUnit:
+    """A unit of whose two pods one was counted as running."""
+    return unit("Running", admissions=COUNTED, conditions=(READY,), **more)
+
+
+@pytest.mark.parametrize(
+    ("own", "of", "managed", "seconds", "want"),
+    [
+        pytest.param("", partly_running(), True, 299, ([], 1.0), id="not yet"),
+        pytest.param("", partly_running(), True, 300, (EVICTED, None), id="too long"),
+        pytest.param("1m", partly_running(), True, 60, (EVICTED, None), id="a time of its own"),
+        pytest.param("0", partly_running(), True, 999, ([], None), id="for ever, of its own"),
+        pytest.param("", partly_running(), False, 999, ([], None), id="not the queue's any more"),
+        pytest.param(
+            "", partly_running(adopted=True), True, 999, ([], None), id="adopted: never stopped"
+        ),
+    ],
+)
+def test_a_job_of_which_only_a_part_runs_gives_its_place_back(
+    own: str, of: QueueUnit, managed: bool, seconds: float, want: tuple[list[str], float | None]
+) -> None:
+    marks = {**RELEASED, "koord-queue/partial-running-timeout": own}
+    decision = look(
+        facts(annotations=marks, suspended=False, status=RUNS),
+        of,
+        pods=ONE_OF_TWO,
+        ownership=Ownership(managed=managed, reason=""),
+        memory=JobMemory(told=frozenset({"NotManaged"})),
+        moment=SOME_RUN_SINCE.after(seconds),
+        settings=JobSettings(partial_running_timeout_seconds=300.0),
+    )
+    assert (told(decision.actions), decision.look_again_seconds) == want
+
+
+@pytest.mark.parametrize(
+    ("timeout", "pods", "want"),
+    [
+        pytest.param(300.0, ONE_OF_TWO, {"count": 2}, id="some run: the count goes on"),
+        pytest.param(300.0, TWO_OF_TWO, None, id="all run: it is over"),
+        pytest.param(0.0, ONE_OF_TWO, None, id="some are enough"),
+    ],
+)
+def test_backoffs_are_counted_until_enough_pods_run(
+    timeout: float, pods: PodFacts, want: dict[str, int] | None
+) -> None:
+    settings = JobSettings(partial_running_timeout_seconds=timeout)
+    job = facts(annotations=RELEASED, suspended=False, status=RUNS)
+    state = RequeueState(count=2)
+    starts = unit("Dequeued", admissions=ADMITTED, requeue_state=state)
+    memory = JobMemory(running_since=NOW.monotonic - 1.0)
+    (move,) = look(job, starts, pods=pods, memory=memory, settings=settings).actions
+    assert isinstance(move, PatchUnitStatus)
+    assert (move.status["phase"], move.status["requeueState"]) == ("Running", want)
+    later = partly_running(requeue_state=state, last_update_time=NOW.stamp)
+    pods = msgspec.structs.replace(pods, pending_since=NOW.stamp)
+    memory = JobMemory(counted_at=NOW.monotonic)
+    writes = look(job, later, pods=pods, memory=memory, settings=settings).actions
+    cleared = [each.status["requeueState"] for each in writes if isinstance(each, PatchUnitStatus)]
+    assert cleared == ([] if want else [None])
+
+
+def test_counts_that_a_short_time_goes_by_are_put_right_sooner() -> None:
+    two = unit("Running", admissions=(Admission(name="main", replicas=2, running=2),))
+    decision = look(
+        facts(annotations=RELEASED, suspended=False, status=RUNS),
+        two,
+        pods=ONE_OF_TWO,
+        memory=JobMemory(counted_at=NOW.monotonic),
+        settings=JobSettings(partial_running_timeout_seconds=20.0),
+    )
+    assert decision.look_again_seconds == 10.0

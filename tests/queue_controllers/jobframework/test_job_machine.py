@@ -114,20 +114,34 @@ def test_silence_counts_as_confirmation_but_never_over_a_living_pod() -> None:
     assert not judge_job(of, DYING_PODS, admitted=False, silent=True).stopped
 
 
-def pod(phase: str, *, deleted: bool = False, pod_set: str = "") -> Pod:
-    meta = ObjectMeta(labels={"set": pod_set}, deletion_timestamp=AFTER if deleted else None)
+def pod(
+    phase: str, *, deleted: bool = False, pod_set: str = "", created: Timestamp = SAME_SECOND
+) -> Pod:
+    meta = ObjectMeta(
+        labels={"set": pod_set},
+        creation_timestamp=created,
+        deletion_timestamp=AFTER if deleted else None,
+    )
     return Pod(metadata=meta, status=PodStatus(phase=phase))
 
 
 def test_pods_are_counted_by_what_they_hold_and_by_set() -> None:
     pods = [
-        pod("Pending"),
+        pod("Pending", created=BEFORE),
+        pod("Pending", created=SAME_SECOND),
         pod("Running", pod_set="a"),
         pod("Running", pod_set="b"),
         pod("Running", pod_set="b", deleted=True),
         pod("Failed", deleted=True),
-        pod("Succeeded"),
+        pod("Succeeded", created=AFTER),
     ]
     assert count_pods(pods, lambda each: each.metadata.labels["set"]) == PodFacts(
-        total=6, living=4, terminating=2, running=2, running_of_sets={"a": 1, "b": 1}
+        total=7,
+        living=5,
+        terminating=2,
+        running=2,
+        running_of_sets={"a": 1, "b": 1},
+        pending=2,
+        pending_since=BEFORE,
+        last_created=AFTER,
     )
