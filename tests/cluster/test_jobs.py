@@ -246,6 +246,45 @@ def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
     until(lambda: world.phase_of_job("idle") == "Succeed")
 
 
+@pytest.mark.parametrize(
+    ("name", "timeout", "fits"),
+    [
+        pytest.param("none-run", "running-timeout", 0, id="no pod runs"),
+        pytest.param("some-run", "partial-running-timeout", 1, id="only some run"),
+    ],
+)
+def test_a_job_that_does_not_come_to_run_is_tried_until_its_limit(
+    world: QueueWorld, name: str, timeout: str, fits: int
+) -> None:
+    """Out, back in line, out again; then it rests until its owner wants it."""
+    world.create_quota(name, cpu_max=2)
+    offer_nodes(world, name, fits)
+    times = {timeout: "3s", "backoff-timeout": "1s", "backoff-limit": "2"}
+    own = {f"koord-queue/{key}": text for key, text in times.items()}
+    world.create_job(
+        name,
+        name,
+        suspend=True,
+        annotations=own,
+        pod_spec=one_per_node(name),
+        run_seconds=LONG,
+        parallelism=2,
+        completions=2,
+    )
+    until(lambda: requeue_count(world, name) == 1)
+    until(lambda: condition(world.unit_of(name), "BackoffLimitReached").get("status") == "True")
+    assert world.unit_of(name)["spec"]["active"] is False
+    assert (world.phase_of_job(name), requeue_count(world, name)) == ("Enqueued", 2)
+    assert world.is_suspended(name)
+    until(lambda: "limit" in condition(world.unit_of(name), "QuotaReserved")["message"])
+    note = until(lambda: world.event_notes(name).get("BackoffLimitReached", ""))
+    assert note.endswith(f'{ACTIVE}: "true"')
+    offer_nodes(world, name, 2)
+    world.patch_job(name, {"metadata": {"annotations": {ACTIVE: "true"}}})
+    until(lambda: len(world.running_pods(name)) == 2)
+    until(lambda: world.phase_of_job(name) == "Running" and not requeue_count(world, name))
+
+
 # --- whose job ----------------------------------------------------------------------------------
 
 
@@ -415,6 +454,27 @@ def free_quota(world: QueueWorld, quota: str) -> None:
     """End the job that `hold_quota` made."""
     [pod] = world.running_pods(f"{quota}-holder")
     world.end_pod(pod["metadata"]["name"])
+
+
+def one_per_node(name: str) -> Json:
+    """A pod of the job goes to the nodes that `offer_nodes` offers, and no two go to the same."""
+    theirs = {"matchLabels": {"batch.kubernetes.io/job-name": name}}
+    apart = {"labelSelector": theirs, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    return {"nodeSelector": {f"koord-queue.test/{name}": "yes"}, "affinity": apart}
+
+
+def offer_nodes(world: QueueWorld, name: str, count: int) -> None:
+    """Let the pods of `one_per_node` go to so many nodes."""
+    label = {"metadata": {"labels": {f"koord-queue.test/{name}": "yes"}}}
+    for number in range(count):
+        path = f"/api/v1/nodes/node-{number}"
+        world.api.request("PATCH", path, label, content_type="application/merge-patch+json")
+
+
+def requeue_count(world: QueueWorld, name: str) -> int:
+    """Return how often the job's unit was put back."""
+    return int(world.unit_of(name).get("status", {}).get("requeueState", {}).get("count", 0))
 
 
 def pin(world: QueueWorld, pod: Json) -> None:
