@@ -62,7 +62,7 @@ def read_max_execution_seconds(job: JobFacts) -> int | None:
 
 def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
     """Return the settings for one job: those of its extension where it says nothing else."""
-    if not job.metadata.annotations:
+    if _KEYS.isdisjoint(job.metadata.annotations):
         return settings
     running = _read(job, RUNNING_TIMEOUT, _seconds, settings.running_timeout_seconds)
     partial = _read(
@@ -86,6 +86,8 @@ def has_own_backoff(job: JobFacts) -> bool:
 def unreadable_annotations(job: JobFacts) -> dict[str, str]:
     """Return for each annotation that counts for nothing a line that says why, by key."""
     troubles: dict[str, str] = {}
+    if _KEYS.isdisjoint(job.metadata.annotations):
+        return troubles
     for key, (read, instead) in _ANNOTATIONS.items():
         text = _text(job, key)
         try:
@@ -162,3 +164,6 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
 }
 """Key -> how it is read, and what holds where it can not be."""
+
+_KEYS: Final = frozenset(spelling for key in _ANNOTATIONS for spelling in spellings(key))
+"""Most jobs have none of them, and every look asks."""

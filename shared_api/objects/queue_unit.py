@@ -279,7 +279,9 @@ class QueueUnitStatus(WireStruct, frozen=True):
     )
     attempts: Annotated[int, int64("How often nodes were asked for in strict mode.")] = 0
     message: Annotated[str, text("Why the unit waits.", longest=MESSAGE_LENGTH)] = ""
-    last_update_time: Annotated[Timestamp | None, moment("When the phase last moved.")] = None
+    last_update_time: Annotated[
+        Timestamp | None, moment("When the phase or the counts last moved.")
+    ] = None
     last_allocate_time: Annotated[
         Timestamp | None, moment("When the unit was last granted quota.")
     ] = None
