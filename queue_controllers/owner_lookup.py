@@ -9,7 +9,8 @@ its top grants it for them; what may not be read, or is not there, counts as the
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from collections.abc import Hashable
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -26,7 +27,8 @@ BELIEVED_SECONDS: Final = 600.0
 A kind that may not be read costs one refused request in this time."""
 
 MAX_REMEMBERED: Final = 10_000
-"""Owners and kinds: a few MB. Then all are forgotten, which costs a request each."""
+"""Owners, and kinds, that were asked for last and are surely remembered; at most twice as many are,
+some MB."""
 
 _GROUP_VERSION: Final = re.compile(r"[a-z0-9]([-.]?[a-z0-9])*(/[a-z0-9]+)?")
 """The API server takes nearly any text as the apiVersion of an owner."""
@@ -54,6 +56,38 @@ class _Kind(msgspec.Struct, frozen=True):
     believed_until: float
 
 
+_KeyT = TypeVar("_KeyT", bound=Hashable)
+_ValueT = TypeVar("_ValueT")
+
+
+class _Remembered(Generic[_KeyT, _ValueT]):
+    """A bounded dict for many threads: what was used last stays, the rest goes by and by.
+
+    Two generations: what is set or found is in the young one, and when that is full it becomes the
+    old one, whose place it takes. So nothing is forgotten that is in use, however much else comes.
+    """
+
+    # The two are replaced together, so that threads which find the young one full at once replace
+    # the same two, and nobody's old generation is lost. What a thread puts into a young one that
+    # has just become old is found there.
+
+    def __init__(self) -> None:
+        self._generations: tuple[dict[_KeyT, _ValueT], dict[_KeyT, _ValueT]] = ({}, {})
+
+    def get(self, key: _KeyT) -> _ValueT | None:
+        young, old = self._generations
+        value = young.get(key)
+        if value is None and (value := old.get(key)) is not None:
+            self.put(key, value)
+        return value
+
+    def put(self, key: _KeyT, value: _ValueT) -> None:
+        young, _ = self._generations
+        if len(young) >= MAX_REMEMBERED and key not in young:
+            young, _ = self._generations = ({}, young)
+        young[key] = value
+
+
 class OwnerReader:
     """Reads owners for the reconcilers; called on all of their threads.
 
@@ -64,8 +98,8 @@ class OwnerReader:
         self._client = client
         self._clock = clock
         # By all that was asked: a uid alone is a text that anybody may write into his job.
-        self._answers: dict[tuple[str, str, str, str, Uid], _Answer] = {}
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._answers: _Remembered[tuple[str, str, str, str, Uid], _Answer] = _Remembered()
+        self._kinds: _Remembered[tuple[str, str], _Kind] = _Remembered()
 
     def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
         """Return the controller owner of an owner in a namespace; None where none is known.
@@ -85,9 +119,7 @@ class OwnerReader:
             if answer is None:
                 raise
             above = answer.above
-        if len(self._answers) >= MAX_REMEMBERED:
-            self._answers = {}
-        self._answers[question] = _Answer(above, now + BELIEVED_SECONDS)
+        self._answers.put(question, _Answer(above, now + BELIEVED_SECONDS))
         return above
 
     def _read(self, namespace: str, owner: OwnerReference, now: float) -> OwnerReference | None:
@@ -130,7 +162,6 @@ class OwnerReader:
     def _remember_kind(
         self, owner: OwnerReference, resource_type: ResourceType[OnlyMetadata] | None, now: float
     ) -> ResourceType[OnlyMetadata] | None:
-        if len(self._kinds) >= MAX_REMEMBERED:
-            self._kinds = {}
-        self._kinds[owner.api_version, owner.kind] = _Kind(resource_type, now + BELIEVED_SECONDS)
+        kind = _Kind(resource_type, now + BELIEVED_SECONDS)
+        self._kinds.put((owner.api_version, owner.kind), kind)
         return resource_type

@@ -64,6 +64,11 @@ def reference(body: dict[str, Any]) -> OwnerReference:
     )
 
 
+def cron_job_named(name: str) -> OwnerReference:
+    """Return a reference to a CronJob that is not there."""
+    return reference({**CRON_JOB, "name": name, "uid": name})
+
+
 def test_a_job_under_a_cron_job_of_a_job_is_left_alone(world: World) -> None:
     world.start()
     world.job(suspend=False, owners=[make_cron_job(world, RAY_JOB)])
@@ -149,14 +154,28 @@ def test_another_object_of_the_name_is_not_the_owner(world: World) -> None:
     assert reader("team", reference({**cron_job, "name": "gone", "uid": "gone"})) is None
 
 
-def test_a_memory_that_is_full_starts_afresh(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queue_controllers.owner_lookup.MAX_REMEMBERED", 1)
+def test_what_is_in_use_is_remembered_however_many_others_come(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_controllers.owner_lookup.MAX_REMEMBERED", 10)
     world.start()
     reader = OwnerReader(world.host.client, world.clock)
-    for name in ("one", "two", "one"):
-        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": name}
-        assert reader("team", reference(owner)) is None
-    assert gets(world) == 3
+    in_use = [cron_job_named(f"used-{number}") for number in range(5)]
+    for number in range(40):
+        for owner in (*in_use, cron_job_named(f"other-{number}")):
+            assert reader("team", owner) is None
+    assert gets(world) == len(in_use) + 40, "each was read once"
+
+
+def test_what_was_not_asked_for_lately_is_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_controllers.owner_lookup.MAX_REMEMBERED", 10)
+    world.start()
+    reader = OwnerReader(world.host.client, world.clock)
+    for name in ("first", *map(str, range(20)), "first"):
+        assert reader("team", cron_job_named(name)) is None
+    assert gets(world) == 22
 
 
 def test_what_is_known_counts_on_while_the_server_can_not_answer(world: World) -> None:
