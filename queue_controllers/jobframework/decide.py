@@ -41,7 +41,11 @@ from queue_controllers.jobframework.job_annotations import (
     unreadable_annotations,
 )
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
-from queue_controllers.jobframework.job_progress import follow_job, wait_to_resume
+from queue_controllers.jobframework.job_progress import (
+    follow_contested,
+    follow_job,
+    wait_to_resume,
+)
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
 from queue_controllers.jobframework.managed import quota_of_job
@@ -67,7 +71,7 @@ from queue_controllers.jobframework.unit_status import (
     running_timeout,
     set_condition,
 )
-from shared_api.objects.meta import Condition, is_condition_true
+from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import (
@@ -88,6 +92,11 @@ SILENT_SECONDS: Final = 60.0
 FIGHT_SECONDS: Final = 60.0
 MAX_FIGHTS: Final = 3
 """Un-suspends by somebody else within a minute after which the queue stops fighting."""
+
+OUT_OF_TURN: Final = "UnsuspendedByOthers"
+AGAINST_EVICTION: Final = "EvictionContested"
+"""Reasons of `SuspendContested`: what the queue has stopped fighting about. The first is over when
+the job is admitted, so an eviction after that is carried out like any other."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -316,8 +325,8 @@ def _why_evict(job: JobFacts, unit: QueueUnit, state: JobState) -> tuple[str, st
 
 def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     if not job.suspended:
-        if is_condition_true(unit.status.conditions, SUSPEND_CONTESTED):
-            return Decision(memory=view.memory)
+        if _is_contested_for(unit, AGAINST_EVICTION):
+            return follow_contested(view, job, unit, state)
         if view.memory.evicting:
             return _fight(view, job, unit)
         memory = msgspec.structs.replace(view.memory, evicting=True)
@@ -334,6 +343,11 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         silent=_is_silent(view, state),
     )
     return Decision(actions=(freed,), memory=view.memory)
+
+
+def _is_contested_for(unit: QueueUnit, reason: str) -> bool:
+    contested = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
+    return contested is not None and (contested.status, contested.reason) == ("True", reason)
 
 
 def _wait_until_stopped(view: JobView, state: JobState) -> Decision:
@@ -402,17 +416,24 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
 def _fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Suspend a job again that somebody un-suspended, unless that goes on and on."""
     memory = _note_fight(view)
+    evicting = is_being_evicted(unit)
     if len(memory.unsuspended_at) < MAX_FIGHTS:
-        message = "Suspended again: it was un-suspended without having been admitted"
+        queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
+        why = "it is being evicted" if evicting else f"{queue} has not admitted it yet"
+        message = f"Suspended again: {why}. When it is its turn, the queue resumes it"
         event = TellJob(reason="SuspendedAgain", message=message, type=EventType.WARNING)
         return Decision(actions=(_suspend(view, job), event), memory=memory)
+    outcome = (
+        "it is not evicted, and keeps its quota until it ends or is suspended"
+        if evicting
+        else "it is not suspended again, and runs without having been admitted."
+        " To put it back in line, suspend it"
+    )
     message = (
-        f"Un-suspended {MAX_FIGHTS} times within {FIGHT_SECONDS:g} s by somebody else:"
-        " it is not suspended again, and runs without having been admitted"
+        f"Un-suspended {MAX_FIGHTS} times within {FIGHT_SECONDS:g} s by somebody else: {outcome}"
     )
-    given_up = Condition(
-        type=SUSPEND_CONTESTED, status="True", reason="UnsuspendedByOthers", message=message
-    )
+    reason = AGAINST_EVICTION if evicting else OUT_OF_TURN
+    given_up = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)
     event = TellJob(reason="SuspendContested", message=message, type=EventType.WARNING)
     return Decision(
         actions=(set_condition(unit, given_up, view.moment), event),

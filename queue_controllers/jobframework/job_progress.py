@@ -84,6 +84,16 @@ def _evict_late(view: JobView, unit: QueueUnit, late: str) -> Decision:
     return Decision(actions=(announced, event), memory=view.memory)
 
 
+def follow_contested(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Write down that a job runs which somebody keeps running against its eviction.
+
+    It may run until it ends, and others of its queue may wait for its pods.
+    """
+    if state.state is not State.RUNNING or phase_of(unit) is Phase.RUNNING:
+        return Decision(memory=view.memory)
+    return _write_running(view, job, unit, {}, settled=(OPERATOR_SILENT,))
+
+
 def _is_late(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, float | None]:
@@ -133,7 +143,12 @@ def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
 
 
 def _write_running(
-    view: JobView, job: JobFacts, unit: QueueUnit, status: dict[str, object]
+    view: JobView,
+    job: JobFacts,
+    unit: QueueUnit,
+    status: dict[str, object],
+    *,
+    settled: tuple[str, ...] = (SUSPEND_CONTESTED, OPERATOR_SILENT),
 ) -> Decision:
     """Move the unit to Running, with the counts that the next half second brings."""
     memory, now = view.memory, view.moment.monotonic
@@ -153,7 +168,7 @@ def _write_running(
         Phase.RUNNING,
         view.moment,
         message="Running",
-        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
+        settled=settled,
         extra=status,
     )
     memory = msgspec.structs.replace(memory, running_since=None, counted_at=now)
