@@ -49,12 +49,12 @@ from queue_controllers.jobframework.job_progress import (
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
 from queue_controllers.jobframework.managed import quota_of_job
+from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.queue_unit_builder import (
     build_stamps,
     build_sync,
     build_unit,
     choose_unit_name,
-    demand_of,
     granted_counts,
     is_our_make,
     outgrows,
@@ -73,7 +73,6 @@ from queue_controllers.jobframework.unit_status import (
 )
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
-from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import (
     RELEASED_PHASES,
     Phase,
@@ -193,9 +192,6 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(TellJob(reason="NameCut", message=message))
-    if trouble := _why_invalid(job):
-        message = f"Its demand can not be computed: {trouble}"
-        actions.append(TellJob(reason="InvalidJob", message=message, type=EventType.WARNING))
     return Decision(actions=tuple(actions), memory=view.memory, settled=settled)
 
 
@@ -225,20 +221,13 @@ def _with_event_once(
     return Decision(actions=actions, memory=memory)
 
 
-def _why_invalid(job: JobFacts) -> str:
-    try:
-        demand_of(job.pod_sets)
-    except QuantityError as error:
-        return str(error)
-    return ""
-
-
 # --- with a unit --------------------------------------------------------------------------------
 
 
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
-    memory = msgspec.structs.replace(view.memory, arrived=False, evicting=evicting)
+    told = view.memory.obstacle if find_obstacle(unit) is not None else ""
+    memory = msgspec.structs.replace(view.memory, arrived=False, evicting=evicting, obstacle=told)
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
@@ -410,6 +399,11 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
     if has_own_backoff(job) and (moved := move_return(unit, view.settings, view.jitter)):
         return Decision(actions=(moved,), memory=view.memory)
+    obstacle = find_obstacle(unit)
+    if obstacle is not None and obstacle.message != view.memory.obstacle:
+        event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
+        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
+        return Decision(actions=(event,), memory=memory)
     return _wait_until_stopped(view, state)
 
 

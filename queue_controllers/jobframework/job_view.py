@@ -61,6 +61,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """The API server has refused a stamped release of this job: release it without."""
     told: frozenset[str] = frozenset()
     """Reasons of events that are told once; of ignored annotations the whole message."""
+    obstacle: str = ""
+    """What the job was last told is in the way of its start, until that is gone."""
 
 
 NOTHING_KNOWN = JobMemory()
