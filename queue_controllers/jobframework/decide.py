@@ -468,15 +468,23 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         released_at=view.moment.exact_stamp, stamps=stamps, annotation=_released_annotation(job)
     )
     actions: tuple[Action, ...] = (release,)
+    if view.memory.stamp_refused:
+        message = (
+            "Resumed without the queue's stamp, which its pod template does not take:"
+            " its pods are charged to the quota that they or their namespace name"
+        )
+        event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
+        actions = (*actions, event)
     if _was_released_already(job, unit):
         message = (
             "Resumed: it is admitted, and was suspended by somebody else."
             f' To stop it, annotate it {ACTIVE}: "false"'
         )
-        actions = (release, TellJob(reason="Resumed", message=message, type=EventType.WARNING))
+        event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
+        actions = (*actions, event)
     # With a time to run in, a look at what is released says when that is over.
     settled = not running_timeout(unit, view.settings)
-    memory = msgspec.structs.replace(view.memory, running_since=None)
+    memory = msgspec.structs.replace(view.memory, running_since=None, stamp_refused=False)
     return Decision(actions=actions, memory=memory, settled=settled)
 
 

@@ -58,7 +58,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     counted_at: float | None = None
     """When counts of running pods were last written."""
     stamp_refused: bool = False
-    """The API server has refused a stamped release of this job: release it without."""
+    """The API server has refused a stamped release of this job: the next is tried without."""
     told: frozenset[str] = frozenset()
     """Reasons of events that are told once; of ignored annotations the whole message."""
     obstacle: str = ""

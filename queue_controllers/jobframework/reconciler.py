@@ -1,8 +1,8 @@
 """One step for one key: read the caches, decide, execute.
 
 Whatever the API server says to a write is news, not an error: a conflict or a refusal makes the
-object be read again and the job be looked at anew. Only what stays in the way (a schema that
-refuses, a missing permission) is told on the job, once, and tried again ever more slowly.
+object be read again and the job be looked at anew. Only what stays in the way (a schema or a policy
+that refuses, a missing permission) is told on the job, once, and tried again ever more slowly.
 
 No key is worked on by two threads (the work queue sees to that), so the memory of a job has one
 writer at a time.
@@ -11,7 +11,7 @@ writer at a time.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol
 
 import msgspec
@@ -22,6 +22,8 @@ from queue_controllers.jobframework.actions import (
     CreateUnit,
     DeleteUnit,
     EventType,
+    PatchUnit,
+    PatchUnitStatus,
     ReleaseJob,
     SuspendJob,
     TellJob,
@@ -55,10 +57,11 @@ from queue_controllers.jobframework.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.unit_status import MAX_JITTER
 from shared_api.client.errors import (
     AlreadyExists,
-    ApiError,
     ApiFailure,
+    BadRequest,
     Conflict,
     ConnectionLost,
+    Forbidden,
     Invalid,
     NotFound,
 )
@@ -82,7 +85,15 @@ is left then comes back with the watch."""
 MAX_TOLD_CHARS: Final = 500
 """Of a server's refusal that is told in an event."""
 
-_REFUSED_UNTIL_CHANGED: Final = "Refused"
+_REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
+    SuspendJob: ("SuspendRefused", "It can not be suspended"),
+    ReleaseJob: ("ReleaseRefused", "It is admitted, and can not be resumed"),
+    CreateUnit: ("UnitRefused", "Its queue unit is refused"),
+    PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),
+    PatchUnitStatus: ("UnitRefused", "The status of its queue unit can not be changed"),
+}
+"""Reason and words of the events about writes that the server refuses."""
+
 _NEVER: Final = (None, None)
 
 log = structlog.get_logger("job_reconciler")
@@ -174,6 +185,11 @@ class JobReconciler(Generic[JobT]):
         self._looked_at: dict[str, tuple[str, str]] = {}
         self._orphan_since: dict[Uid, float] = {}
 
+    @property
+    def remembered_jobs(self) -> int:
+        """Of how many jobs anything is remembered."""
+        return len(self._memories)
+
     # --- what the handlers say ---------------------------------------------------------------
 
     def on_arrival(self, uid: Uid) -> None:
@@ -253,34 +269,42 @@ class JobReconciler(Generic[JobT]):
         self._queue.add_rate_limited(key, at_least_seconds=asked)
 
     def _reconcile(self, key: str) -> None:
-        for _ in range(MAX_LOOKS):
-            if not self._look_once(key):
-                return
+        try:
+            for _ in range(MAX_LOOKS):
+                if not self._look_once(key):
+                    return
+        finally:
+            # Neither may keep the other from being done: a unit that can not be deleted is no
+            # reason to leave the next job alone, and what it books must go whatever that job does.
+            self._tidy(key)
 
     def _look_once(self, key: str) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
         self._looked_at.pop(key, None)
         job = self._jobs.get(key)
-        uid = None if job is None else job.metadata.uid
-        units = find_units(self._units, self._adapter.kind, key, uid)
-        for unit in (*units.surplus, *units.orphans):
-            self._let_go(key, unit)
         if job is None:
             return False
-        view = self._view_of(job, units.own)
+        own = find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
+        view = self._view_of(job, own)
         decision = decide(view)
-        seen = _Versions(job.metadata, units.own)
-        memory = self._carry_out(decision, job, view, seen)
-        if memory == NOTHING_KNOWN:
-            self._memories.pop(job.metadata.uid, None)
-        else:
-            self._memories[job.metadata.uid] = memory
+        seen = _Versions(job.metadata, own)
+        self._remember(job.metadata, self._carry_out(decision, job, view, seen))
         if decision.look_again_seconds is not None:
             self._queue.add_after(key, max(decision.look_again_seconds, 0.01))
         if decision.actions and not decision.settled:
             return True
         self._looked_at[key] = (seen.job, seen.unit)
         return False
+
+    def _remember(self, job: ObjectMeta, memory: JobMemory) -> None:
+        if memory == NOTHING_KNOWN:
+            self._memories.pop(job.uid, None)
+            return
+        self._memories[job.uid] = memory
+        # The cache loses a job before its handler forgets it: gone already, nobody would any more.
+        there = self._jobs.get(job.key)
+        if there is None or there.metadata.uid != job.uid:
+            self._memories.pop(job.uid, None)
 
     def _view_of(self, job: JobT, unit: QueueUnit | None) -> JobView:
         adapter, meta = self._adapter, job.metadata
@@ -327,30 +351,45 @@ class JobReconciler(Generic[JobT]):
             name = type(action).__name__
             try:
                 seen.note(action, self._executor.execute(action, job))
-            except Invalid as refusal:
-                self._count(name, type(refusal).__name__)
-                if isinstance(action, ReleaseJob) and action.stamps:
-                    # Perhaps only the stamp is refused (a template that may not change now).
-                    memory = msgspec.structs.replace(decision.memory, stamp_refused=True)
-                    self._memories[job.metadata.uid] = memory
-                elif isinstance(action, CreateUnit):
-                    self._tell_refusal(job, view.memory, refusal)
-                raise
             except (ApiFailure, NotLeadingError) as failure:
                 self._count(name, type(failure).__name__)
+                if isinstance(failure, BadRequest | Forbidden | Invalid):
+                    self._learn(action, failure, job, view.memory)
                 raise
             self._count(name, "done")
         return decision.memory
 
-    def _tell_refusal(self, job: JobT, memory: JobMemory, refusal: ApiError) -> None:
-        """Say on the job, once, why it gets no unit."""
-        if _REFUSED_UNTIL_CHANGED in memory.told:
-            return
-        told = memory.told | {_REFUSED_UNTIL_CHANGED}
-        self._memories[job.metadata.uid] = msgspec.structs.replace(memory, told=told)
-        message = f"Its queue unit is refused: {refusal.message}"[:MAX_TOLD_CHARS]
-        event = TellJob(reason="UnitRefused", message=message, type=EventType.WARNING)
-        self._executor.execute(event, job)
+    def _learn(
+        self,
+        action: Action,
+        refusal: BadRequest | Forbidden | Invalid,
+        job: JobT,
+        memory: JobMemory,
+    ) -> None:
+        """Remember that a write was refused, and say so on the job, once."""
+        if isinstance(action, ReleaseJob):
+            # Perhaps only the stamp is refused (a template that may not change now): once without.
+            # Refused as well, it was not the stamp.
+            without = bool(action.stamps) and isinstance(refusal, Invalid)
+            memory = msgspec.structs.replace(memory, stamp_refused=without)
+            if without:
+                self._remember(job.metadata, memory)
+                return
+        reason, words = _REFUSALS.get(type(action), ("", ""))
+        if reason and reason not in memory.told:
+            memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+            message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]
+            event = TellJob(reason=reason, message=message, type=EventType.WARNING)
+            self._executor.execute(event, job)
+        self._remember(job.metadata, memory)
+
+    def _tidy(self, key: str) -> None:
+        """Let go of units that are too many."""
+        job = self._jobs.get(key)
+        uid = None if job is None else job.metadata.uid
+        units = find_units(self._units, self._adapter.kind, key, uid)
+        for unit in (*units.surplus, *units.orphans):
+            self._let_go(key, unit)
 
     def _let_go(self, key: str, unit: QueueUnit) -> None:
         """Delete a unit that has no job any more, once the garbage collector had its time."""

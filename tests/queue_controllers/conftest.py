@@ -304,6 +304,17 @@ def pod_of(job: Json, name: str, *, annotations: Json | None = None) -> Json:
     }
 
 
+def evict_after_release(world: World) -> None:
+    """Bring a job that is released and has no pods back into line."""
+    assert not world.is_suspended()
+    asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "x"}
+    world.patch_unit_status({"conditions": [{**asked, "lastTransitionTime": world.now()}]})
+    world.settle(2.0)
+    world.end_pods(0)
+    world.settle()
+    assert world.phase() == "Enqueued"
+
+
 @pytest.fixture
 def world() -> World:
     return World()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.queue_controllers.conftest import evict_after_release
+
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
@@ -20,6 +22,8 @@ def test_moved_to_another_quota_after_a_run_its_pods_are_charged_there(
     make_quota(world, "silver", "[]")
     world.start()
     world.job(labelled=by == "label")
+    world.settle()
+    world.admit()
     world.settle()
     evict_after_release(world)
     if by == "label":
@@ -46,16 +50,3 @@ def make_quota(world: World, name: str, namespaces: str) -> None:
             "spec": {},
         }
     )
-
-
-def evict_after_release(world: World) -> None:
-    """Bring a waiting job to its release, and back into line."""
-    world.admit()
-    world.settle()
-    assert not world.is_suspended()
-    asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "x"}
-    world.patch_unit_status({"conditions": [{**asked, "lastTransitionTime": world.now()}]})
-    world.settle(2.0)
-    world.end_pods(0)
-    world.settle()
-    assert world.phase() == "Enqueued"

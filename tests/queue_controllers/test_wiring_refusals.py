@@ -1,0 +1,113 @@
+"""Writes that the API server refuses, over the fake one: who is told, and what goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared_api.testing.faults import EVERY_TIME, Match
+from tests.queue_controllers.conftest import evict_after_release
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+JOBS = Match(plural="jobs", verb="patch")
+STAMPED = "koord-queue/stamped-quota"
+
+
+def told(world: World) -> dict[str, str]:
+    """Return the notes of all events on Jobs by their reason."""
+    world.settle(2.0)
+    events = world.direct.list("events.events.k8s.io")
+    return {each["reason"]: each["note"] for each in events if each["regarding"]["kind"] == "Job"}
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.server.faults.fail(status, times=EVERY_TIME, match=JOBS, message="policy says no")
+    world.admit()
+    world.settle(5.0)
+    assert told(world) == {
+        "ReleaseRefused": "It is admitted, and can not be resumed: policy says no"
+    }
+    world.server.faults.clear()
+    world.settle(20.0)
+    assert not world.is_suspended()
+
+
+def test_a_job_that_may_not_be_suspended_says_so(world: World) -> None:
+    world.start()
+    world.server.faults.fail(403, times=EVERY_TIME, match=JOBS, message="policy says no")
+    world.job(suspend=False)
+    world.settle(5.0)
+    assert told(world) == {"SuspendRefused": "It can not be suspended: policy says no"}
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+def test_a_job_whose_unit_may_not_be_written_says_so(world: World, verb: str) -> None:
+    world.start()
+    units = Match(plural="queueunits", verb=verb)
+    world.server.faults.fail(403, times=EVERY_TIME, match=units, message="policy says no")
+    world.job()
+    world.settle()
+    world.patch_job({"metadata": {"annotations": {"scheduling.x-k8s.io/priority": "7"}}})
+    world.settle(5.0)
+    assert told(world).keys() == {"UnitRefused"}
+
+
+def stamps(world: World) -> dict[str, str]:
+    """Return the annotations of the job's pod template."""
+    template = world.get_job()["spec"]["template"]
+    return dict(template.get("metadata", {}).get("annotations", {}))
+
+
+def test_resumed_without_a_stamp_it_says_that_its_pods_may_be_charged_elsewhere(
+    world: World,
+) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.server.faults.fail(422, times=1, match=JOBS, message="field is immutable")
+    world.admit()
+    world.settle(5.0)
+    assert not world.is_suspended()
+    assert stamps(world) == {}
+    assert told(world).keys() == {"NotStamped"}
+    evict_after_release(world)
+    world.admit()
+    world.settle()
+    assert stamps(world)[STAMPED] == "gold", "the next release tries it again"
+
+
+def test_refused_for_another_reason_than_its_stamp_it_is_resumed_with_it(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.server.faults.fail(422, times=4, match=JOBS, message="not in office hours")
+    world.admit()
+    world.settle(20.0)
+    assert not world.is_suspended()
+    assert stamps(world)[STAMPED] == "gold"
+
+
+def test_a_unit_that_may_not_be_deleted_keeps_nobody_from_the_next_job(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.server.faults.fail(403, times=EVERY_TIME, match=Match(verb="delete"))
+    world.direct.delete("jobs", "main", "team", propagation="Orphan")
+    world.settle(8.0)
+    job = world.job()
+    world.settle(8.0)
+    own = f"main-{job['metadata']['uid'].replace('-', '')[:8]}"
+    assert sorted(world.units()) == ["main", own]
+    world.admit(own)
+    world.settle(2.0)
+    assert not world.is_suspended()
+    world.server.faults.clear()
+    world.settle(60.0)
+    assert world.units() == [own]
