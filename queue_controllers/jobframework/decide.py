@@ -57,6 +57,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     choose_unit_name,
     granted_counts,
     is_our_make,
+    names_another_quota,
     outgrows,
 )
 from queue_controllers.jobframework.unit_status import (
@@ -245,7 +246,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(_note_silence(view, unit),), memory=memory)
     if is_being_evicted(unit):
         return _carry_out_eviction(view, job, unit, state)
-    if is_booked(unit) and (asked := _why_evict(job, unit, state)):
+    if is_booked(unit) and (asked := _why_evict(view, job, unit, state)):
         reason, message = asked
         announced = evict_unit(unit, reason, message, view.moment)
         event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
@@ -300,13 +301,18 @@ def _note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
     return set_condition(unit, silent, view.moment)
 
 
-def _why_evict(job: JobFacts, unit: QueueUnit, state: JobState) -> tuple[str, str] | None:
+def _why_evict(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> tuple[str, str] | None:
     """Return the reason and message because of which a booked unit must give its place back."""
     if unit.spec.active is False:
         return DEACTIVATED, "Evicted because the queue unit is deactivated"
-    if not state.stopped or is_adopted(unit):
+    if not state.stopped:
         return None
-    if outgrows(job, unit, was_released=_was_released_already(job, unit)):
+    if is_our_make(unit) and names_another_quota(job, unit, view.around):
+        # Released like this, its pods would be charged to one quota while it is booked in another.
+        return JOB_CHANGED, "Evicted because the job names another quota than it was admitted in"
+    if not is_adopted(unit) and outgrows(job, unit, was_released=_was_released_already(job, unit)):
         # Released like this, it would run with more than anybody decided.
         return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
     return None

@@ -154,6 +154,15 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
     return False
 
 
+def names_another_quota(job: JobFacts, unit: QueueUnit, around: Surroundings) -> bool:
+    """Say whether the job names another quota by now than its unit, or none any more.
+
+    The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
+    """
+    named = read_quota_name(labels_of_unit(job, quota_of_job(job, around)))
+    return named != read_quota_name(unit.metadata.labels)
+
+
 def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or plain template
     """Return a template's requests, None where they cannot be read."""
     try:

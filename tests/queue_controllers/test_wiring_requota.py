@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import evict_after_release
 
 if TYPE_CHECKING:
@@ -38,6 +39,48 @@ def test_moved_to_another_quota_after_a_run_its_pods_are_charged_there(
     world.settle()
     assert not world.is_suspended()
     assert world.get_job()["spec"]["template"]["metadata"]["labels"][QUOTA] == moved
+
+
+@pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "Running"])
+@pytest.mark.parametrize("to", ["silver", None], ids=["another", "none"])
+def test_moved_after_its_admission_a_stopped_job_waits_where_it_belongs_now(
+    world: World, phase: str, to: str | None
+) -> None:
+    """Its pods are never charged to one quota while it is booked in another."""
+    make_quota(world, "bronze", '["team"]')
+    world.start()
+    stop(world, phase)
+    world.patch_job({"metadata": {"labels": {QUOTA: to}}})
+    world.server.faults.clear()
+    world.settle(10.0)
+    assert world.is_suspended()
+    assert world.phase() == "Enqueued"
+    assert world.get_unit()["spec"]["queue"] == (to or "bronze")
+    assert "Evicted" in world.events()
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+    stamped = world.get_job()["spec"]["template"]["metadata"]["labels"][QUOTA]
+    assert stamped == (to or "bronze")
+
+
+def stop(world: World, phase: str) -> None:
+    """Have a job admitted or even run, and suspended, with a release that is not through yet."""
+    if phase == "Running":
+        world.run_a_job()
+        world.clock.advance(5.0)
+    else:
+        world.job()
+        world.settle()
+    world.server.faults.fail(503, times=EVERY_TIME, match=Match(plural="jobs", verb="patch"))
+    if phase == "Running":
+        world.patch_job({"spec": {"suspend": True}})
+        world.end_pods()
+    else:
+        world.admit()
+        world.patch_unit_status({"phase": phase})
+    world.settle()
+    assert world.is_suspended()
 
 
 def make_quota(world: World, name: str, namespaces: str) -> None:
