@@ -61,6 +61,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     outgrows,
 )
 from queue_controllers.jobframework.unit_status import (
+    BACKOFF_TIMEOUT,
     DEACTIVATED,
     JOB_CHANGED,
     OPERATOR_SILENT,
@@ -75,6 +76,7 @@ from queue_controllers.jobframework.unit_status import (
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
+    EVICTED,
     RELEASED_PHASES,
     Phase,
     is_adopted,
@@ -188,7 +190,8 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
     settled = len(actions) == 1 and state.state is State.HELD
     if adopted:
-        message = "It already ran when it was first seen: it goes on, and its quota is booked"
+        quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
+        message = f"It already ran when it was first seen: it goes on, charged to quota {quota}"
         actions.append(TellJob(reason="Adopted", message=message))
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
@@ -325,7 +328,7 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         if view.memory.evicting:
             return _fight(view, job, unit)
         memory = msgspec.structs.replace(view.memory, evicting=True)
-        return Decision(actions=(_suspend(view, job),), memory=memory)
+        return Decision(actions=(_suspend(view, job), _tell_eviction(unit)), memory=memory)
     if not state.stopped:
         return _wait_until_stopped(view, state)
     if (decision := reach_limit_when_freed(view, job, unit)) is not None:
@@ -337,7 +340,22 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         jitter=view.jitter,
         silent=_is_silent(view, state),
     )
-    return Decision(actions=(freed,), memory=view.memory)
+    # One that was suspended when its eviction was asked for has not heard of it yet.
+    told = () if view.memory.evicting else (_tell_eviction(unit),)
+    return Decision(actions=(freed, *told), memory=view.memory)
+
+
+def _tell_eviction(unit: QueueUnit) -> TellJob:
+    """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    assert evicted is not None, "carried out without having been asked for"
+    then = "It keeps its quota until its pods are gone, and waits in the queue again after that"
+    if unit.spec.active is False:
+        then = f'It stays suspended until it is annotated {ACTIVE}: "true"'
+    elif evicted.reason == BACKOFF_TIMEOUT:
+        then = f"{then}, from the time that its queue unit {unit.metadata.name} names"
+    message = f"Evicted: {evicted.message or evicted.reason}. {then}"
+    return TellJob(reason="Evicted", message=message, type=EventType.WARNING)
 
 
 def _is_contested_for(unit: QueueUnit, reason: str) -> bool:
@@ -466,7 +484,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
     if not state.resumable:
         return wait_to_resume(view, job, unit)
     if not _is_admitted_whole(job, unit):
-        message = "Admitted in part, which is not built: it is not released"
+        message = "Admitted with fewer pods than it needs, which is not built: it is not resumed"
         return _with_event_once(view, "PartialAdmission", message, ())
     quota = quota_of_job(job, view.around)
     stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)

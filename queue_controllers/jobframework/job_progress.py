@@ -11,7 +11,13 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import EventType, PatchUnit, PatchUnitStatus, TellUnit
+from queue_controllers.jobframework.actions import (
+    EventType,
+    PatchUnit,
+    PatchUnitStatus,
+    TellJob,
+    TellUnit,
+)
 from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
@@ -46,9 +52,12 @@ PARTLY_LATE: Final = "Backoff due to partial running timeout"
 def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Write down what a released job does, and announce its eviction when it is late."""
     if growth := build_growth(job, unit):
-        message = "The job has grown beyond its admission; nothing new is admitted for that"
-        event = TellUnit(unit=unit, reason="Grown", message=message, type=EventType.WARNING)
-        actions = (PatchUnit(unit=unit, body=growth), event)
+        message = (
+            "It has grown beyond its admission: nothing more is admitted for that,"
+            " its new pods run as far as koord-scheduler lets them"
+        )
+        grown = TellJob(reason="Grown", message=message, type=EventType.WARNING)
+        actions = (PatchUnit(unit=unit, body=growth), grown)
         return Decision(actions=actions, memory=view.memory)
     late, look_again = _is_late(view, job, unit, state)
     if late:

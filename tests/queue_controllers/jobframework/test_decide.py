@@ -195,7 +195,7 @@ def test_a_silent_operator_has_a_minute() -> None:
     silent = Condition(type="OperatorSilent", status="True", reason="X", last_transition_time=TEN)
     of = unit("Running", admissions=ADMITTED, conditions=(*evicted(), silent))
     fourth = look(job, of, memory=third.memory, moment=NOW.after(61.0))
-    assert told(fourth.actions) == ["move Enqueued"]
+    assert told(fourth.actions) == ["move Enqueued", "tell Evicted"]
 
 
 def test_a_release_stamps_time_quota_and_unit() -> None:
@@ -348,7 +348,7 @@ def test_growth_of_a_released_job_is_recorded() -> None:
     patch, event = look(job, of, pods=TWO_RUNNING).actions
     assert isinstance(patch, PatchUnit)
     assert [each["count"] for each in patch.body["spec"]["podSet"]] == [5]
-    assert told((event,)) == ["TellUnit"]
+    assert told((event,)) == ["tell Grown"]
 
 
 def test_a_waiting_unit_follows_its_job() -> None:

@@ -84,7 +84,7 @@ class Life:
 
 AGAIN = ["suspend", "tell SuspendedAgain"]
 GIVEN_UP = ["write status", "tell SuspendContested"]
-SUSPENDED = ["suspend"]
+SUSPENDED = ["suspend", "tell Evicted"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ SUSPENDED = ["suspend"]
                 ("restart", []),
                 ("evicted", SUSPENDED),
                 ("restart", []),
-                ("stops", ["move Enqueued"]),
+                ("stops", ["move Enqueued", "tell Evicted"]),
             ],
             id="the same with restarts",
         ),
@@ -127,7 +127,7 @@ SUSPENDED = ["suspend"]
                 ("restart", []),
                 ("runs", ["move Running"]),
                 ("restart", []),
-                ("stops", ["move Enqueued"]),
+                ("stops", ["move Enqueued", "tell Evicted"]),
             ],
             id="its eviction is contested: it is booked, seen to run, and freed when it stops",
         ),

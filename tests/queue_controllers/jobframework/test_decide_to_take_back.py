@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from queue_controllers.jobframework.actions import (
-    PatchUnitStatus,
-)
+from queue_controllers.jobframework.actions import PatchUnitStatus, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_view import JobMemory
@@ -37,7 +37,7 @@ from tests.job_situations import (
             facts(suspended=False, status=RUNS),
             EVICTED,
             TWO_RUNNING,
-            ["suspend"],
+            ["suspend", "tell Evicted"],
             id="announced: it is suspended",
         ),
         pytest.param(
@@ -51,20 +51,24 @@ from tests.job_situations import (
             id="no pod, but the operator has not said that it is suspended",
         ),
         pytest.param(
-            facts(annotations=RELEASED), EVICTED, PodFacts(), ["move Enqueued"], id="stopped: free"
+            facts(annotations=RELEASED),
+            EVICTED,
+            PodFacts(),
+            ["move Enqueued", "tell Evicted"],
+            id="stopped: free",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             unit("Dequeued", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodFacts(),
-            ["move TimeoutBackoff"],
+            ["move TimeoutBackoff", "tell Evicted"],
             id="stopped after a timeout: it backs off",
         ),
         pytest.param(
             facts(),
             unit("Reserved", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodFacts(),
-            ["move Enqueued"],
+            ["move Enqueued", "tell Evicted"],
             id="a reserved unit backs off by the scheduler's hand alone",
         ),
         pytest.param(
@@ -180,7 +184,7 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
             facts(),
             unit(adopted=True, conditions=evicted()),
             PodFacts(),
-            ["move Enqueued"],
+            ["move Enqueued", "tell Evicted"],
             id="evicted before Running was written",
         ),
     ],
@@ -204,6 +208,27 @@ def test_an_eviction_empties_the_admissions_only_when_stopped() -> None:
     kinds = {each["type"]: (each["status"], each["reason"]) for each in freed.status["conditions"]}
     assert kinds["Evicted"] == ("False", "Requeued")
     assert kinds["Admitted"] == ("False", "Pending")
+
+
+def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on() -> None:
+    said = []
+    for of in (EVICTED, with_reason("BackoffTimeout"), with_reason("Deactivated", active=False)):
+        stopped = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING)
+        (event,) = (each for each in stopped.actions if isinstance(each, TellJob))
+        said.append(event.message)
+        freed = look(facts(annotations=RELEASED), of, memory=stopped.memory)
+        assert "tell Evicted" not in told(freed.actions)
+    keeps = "It keeps its quota until its pods are gone, and waits in the queue again after that"
+    assert said == [
+        f"Evicted: Preempted. {keeps}",
+        f"Evicted: m. {keeps}, from the time that its queue unit main names",
+        'Evicted: m. It stays suspended until it is annotated scheduling.x-k8s.io/active: "true"',
+    ]
+
+
+def with_reason(reason: str, **changes: Any) -> QueueUnit:
+    asked = Condition(type="Evicted", status="True", reason=reason, message="m")
+    return unit("Running", admissions=ADMITTED, conditions=(asked,), **changes)
 
 
 def test_backoff_doubles_and_is_spread() -> None:
@@ -236,7 +261,7 @@ def test_backoff_doubles_up_to_its_cap() -> None:
 def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
     job = facts(suspended=False, status=RUNS)
     first = look(job, EVICTED, pods=TWO_RUNNING)
-    assert told(first.actions) == ["suspend"]
+    assert told(first.actions) == ["suspend", "tell Evicted"]
     again = look(job, EVICTED, pods=TWO_RUNNING, memory=first.memory)
     assert told(again.actions) == ["suspend", "tell SuspendedAgain"]
     over = look(facts(), unit("Enqueued"), memory=again.memory)

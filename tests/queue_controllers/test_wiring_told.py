@@ -1,0 +1,88 @@
+"""What the user of a job reads on it, over the fake API server: a life with everything in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+ACTIVE = "scheduling.x-k8s.io/active"
+
+
+def notes(world: World) -> dict[str, str]:
+    """Return the notes of all events on Jobs by their reason."""
+    world.settle(2.0)
+    events = world.direct.list("events.events.k8s.io")
+    return {each["reason"]: each["note"] for each in events if each["regarding"]["kind"] == "Job"}
+
+
+def test_a_job_that_is_held_admitted_and_ended_costs_no_event(world: World) -> None:
+    world.run_a_job(suspend=False)
+    world.complete()
+    world.settle()
+    assert world.phase() == "Succeed"
+    assert notes(world) == {}
+
+
+def test_everything_that_is_done_to_a_job_against_its_user_is_told_with_the_way_out(
+    world: World,
+) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.patch_job({"spec": {"suspend": False}})
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods()
+    world.settle()
+    asked = {
+        "type": "Evicted",
+        "status": "True",
+        "reason": "Preempted",
+        "message": "for team/urgent",
+    }
+    world.patch_unit_status({"conditions": [{**asked, "lastTransitionTime": world.now()}]})
+    world.settle()
+    world.end_pods()
+    world.settle()
+    assert notes(world) == {
+        "SuspendedAgain": (
+            "Suspended again: queue gold has not admitted it yet."
+            " When it is its turn, the queue resumes it"
+        ),
+        "Evicted": (
+            "Evicted: for team/urgent. It keeps its quota until its pods are gone,"
+            " and waits in the queue again after that"
+        ),
+    }
+
+
+def test_a_job_that_is_adopted_and_grows_says_what_it_is_charged_to(world: World) -> None:
+    world.job(suspend=False, completions=10)
+    world.run_pods()
+    world.start()
+    world.patch_job({"spec": {"parallelism": 4}})
+    world.settle(5.0)
+    assert notes(world) == {
+        "Adopted": "It already ran when it was first seen: it goes on, charged to quota gold",
+        "Grown": (
+            "It has grown beyond its admission: nothing more is admitted for that,"
+            " its new pods run as far as koord-scheduler lets them"
+        ),
+    }
+
+
+def test_a_job_that_others_suspend_and_resume_says_how_to_stop_it(world: World) -> None:
+    world.run_a_job()
+    world.clock.advance(5.0)
+    world.patch_job({"spec": {"suspend": True}})
+    world.settle()
+    world.end_pods()
+    world.settle()
+    world.patch_job({"metadata": {"annotations": {ACTIVE: "false"}}})
+    world.settle()
+    told = notes(world)
+    assert told.keys() == {"Resumed", "Evicted"}
+    assert all(ACTIVE in note for note in told.values())
