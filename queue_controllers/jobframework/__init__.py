@@ -7,7 +7,8 @@ Read in this order:
    the queue's business at all; ``job_annotations``: what its owner asks for.
 3. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> a list of
    ``actions``; pure. ``job_progress`` is its part for jobs that run, ``backoff_limit`` that for
-   those that have not come to run too often.
+   those that have not come to run too often, ``contest`` that for those that somebody else keeps
+   turning on; ``obstacle``: what is in the way of one until somebody acts.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
    carries; ``unit_status``: what to write into one; pure.
 5. ``execute``: one function per action.

@@ -28,11 +28,16 @@ from queue_controllers.jobframework.actions import (
     PatchUnit,
     PatchUnitStatus,
     ReleaseJob,
-    SuspendJob,
     TellJob,
     TellUnit,
 )
 from queue_controllers.jobframework.backoff_limit import follow_limit, reach_limit_when_freed
+from queue_controllers.jobframework.contest import (
+    AGAINST_EVICTION,
+    fight,
+    is_contested_for,
+    suspend_job,
+)
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
 from queue_controllers.jobframework.job_annotations import (
     IGNORED_ANNOTATION,
@@ -90,15 +95,6 @@ from shared_api.well_known_labels import ACTIVE, ADOPTED, MANAGED_BY, SUSPEND, s
 
 SILENT_SECONDS: Final = 60.0
 """How long an operator may take to confirm a suspension once no pod lives."""
-
-FIGHT_SECONDS: Final = 60.0
-MAX_FIGHTS: Final = 3
-"""Un-suspends by somebody else within a minute after which the queue stops fighting."""
-
-OUT_OF_TURN: Final = "UnsuspendedByOthers"
-AGAINST_EVICTION: Final = "EvictionContested"
-"""Reasons of `SuspendContested`: what the queue has stopped fighting about. The first is over when
-the job is admitted, so an eviction after that is carried out like any other."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -201,12 +197,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
     """Turn the switch on unless it is."""
-    return () if job.suspended else (_suspend(view, job),)
-
-
-def _suspend(view: JobView, job: JobFacts) -> SuspendJob:
-    by_annotation = view.settings.held_by_annotation or not job.kind.has_switch
-    return SuspendJob(annotate=by_annotation or bool(job.suspend_annotation))
+    return () if job.suspended else (suspend_job(view, job),)
 
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
@@ -323,12 +314,12 @@ def _why_evict(
 
 def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     if not job.suspended:
-        if _is_contested_for(unit, AGAINST_EVICTION):
+        if is_contested_for(unit, AGAINST_EVICTION):
             return follow_contested(view, job, unit, state)
         if view.memory.evicting:
-            return _fight(view, job, unit)
+            return fight(view, job, unit)
         memory = msgspec.structs.replace(view.memory, evicting=True)
-        return Decision(actions=(_suspend(view, job), _tell_eviction(unit)), memory=memory)
+        return Decision(actions=(suspend_job(view, job), _tell_eviction(unit)), memory=memory)
     if not state.stopped:
         return _wait_until_stopped(view, state)
     if (decision := reach_limit_when_freed(view, job, unit)) is not None:
@@ -356,11 +347,6 @@ def _tell_eviction(unit: QueueUnit) -> TellJob:
         then = f"{then}, from the time that its queue unit {unit.metadata.name} names"
     message = f"Evicted: {evicted.message or evicted.reason}. {then}"
     return TellJob(reason="Evicted", message=message, type=EventType.WARNING)
-
-
-def _is_contested_for(unit: QueueUnit, reason: str) -> bool:
-    contested = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
-    return contested is not None and (contested.status, contested.reason) == ("True", reason)
 
 
 def _wait_until_stopped(view: JobView, state: JobState) -> Decision:
@@ -417,7 +403,7 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
 def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
     if not job.suspended:
-        return Decision(memory=view.memory) if contested else _fight(view, job, unit)
+        return Decision(memory=view.memory) if contested else fight(view, job, unit)
     if contested:
         over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
         return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
@@ -429,40 +415,6 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
     return _wait_until_stopped(view, state)
-
-
-def _fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Suspend a job again that somebody un-suspended, unless that goes on and on."""
-    memory = _note_fight(view)
-    evicting = is_being_evicted(unit)
-    if len(memory.unsuspended_at) < MAX_FIGHTS:
-        queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
-        why = "it is being evicted" if evicting else f"{queue} has not admitted it yet"
-        message = f"Suspended again: {why}. When it is its turn, the queue resumes it"
-        event = TellJob(reason="SuspendedAgain", message=message, type=EventType.WARNING)
-        return Decision(actions=(_suspend(view, job), event), memory=memory)
-    outcome = (
-        "it is not evicted, and keeps its quota until it ends or is suspended"
-        if evicting
-        else "it is not suspended again, and runs without having been admitted."
-        " To put it back in line, suspend it"
-    )
-    message = (
-        f"Un-suspended {MAX_FIGHTS} times within {FIGHT_SECONDS:g} s by somebody else: {outcome}"
-    )
-    reason = AGAINST_EVICTION if evicting else OUT_OF_TURN
-    given_up = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)
-    event = TellJob(reason="SuspendContested", message=message, type=EventType.WARNING)
-    return Decision(
-        actions=(set_condition(unit, given_up, view.moment), event),
-        memory=msgspec.structs.replace(memory, unsuspended_at=()),
-    )
-
-
-def _note_fight(view: JobView) -> JobMemory:
-    now = view.moment.monotonic
-    recent = (at for at in view.memory.unsuspended_at if now - at < FIGHT_SECONDS)
-    return msgspec.structs.replace(view.memory, unsuspended_at=(*recent, now))
 
 
 # --- admitted -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from queue_controllers.jobframework.actions import (
     ReleaseJob,
     SuspendJob,
 )
+from queue_controllers.jobframework.contest import AGAINST_EVICTION
 from queue_controllers.jobframework.decide import decide
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, StatusFacts
 from queue_controllers.jobframework.job_machine import PodFacts
@@ -71,7 +72,7 @@ def units(draw: st.DrawFn) -> QueueUnit:
         Condition(
             type=kind,
             status=draw(st.sampled_from(["True", "False"])),
-            reason=draw(st.sampled_from(["Preempted", "BackoffTimeout"])),
+            reason=draw(st.sampled_from(["Preempted", "BackoffTimeout", AGAINST_EVICTION])),
             last_transition_time=TEN,
         )
         for kind in sorted(draw(st.sets(kinds)))
