@@ -78,6 +78,11 @@ from queue_controllers.jobframework.unit_status import (
     running_timeout,
     set_condition,
 )
+from queue_controllers.jobframework.waiting import (
+    SILENT_SECONDS,
+    wait_until_stopped,
+    with_event_once,
+)
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
@@ -92,9 +97,6 @@ from shared_api.queue_unit_phases import (
     phase_of,
 )
 from shared_api.well_known_labels import ACTIVE, ADOPTED, MANAGED_BY, SUSPEND, spellings
-
-SILENT_SECONDS: Final = 60.0
-"""How long an operator may take to confirm a suspension once no pod lives."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -178,7 +180,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
         return _leave_alone(view, job)
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
-        return _with_event_once(view, "TooManyPodSets", message, _hold(view, job))
+        return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
     adopts = view.settings.adopt is Adopt.RUNNING and not view.memory.arrived
     adopted = adopts and not job.suspended and view.pods.living > 0
     actions: list[Action] = [] if adopted else [*_hold(view, job)]
@@ -202,18 +204,7 @@ def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
     message = f"It can not be queued and is left alone: {job.why_not_hold}"
-    return _with_event_once(view, "CanNotBeHeld", message, ())
-
-
-def _with_event_once(
-    view: JobView, reason: str, message: str, actions: tuple[Action, ...]
-) -> Decision:
-    """Return the actions, with a warning on the job that one process tells once."""
-    memory = view.memory
-    if reason not in memory.told:
-        actions = (*actions, TellJob(reason=reason, message=message, type=EventType.WARNING))
-        memory = msgspec.structs.replace(memory, told=memory.told | {reason})
-    return Decision(actions=actions, memory=memory)
+    return with_event_once(view, "CanNotBeHeld", message, ())
 
 
 # --- with a unit --------------------------------------------------------------------------------
@@ -222,7 +213,10 @@ def _with_event_once(
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_obstacle(unit) is not None else ""
-    memory = msgspec.structs.replace(view.memory, arrived=False, evicting=evicting, obstacle=told)
+    since = view.memory.old_pods_since if job.suspended and _is_admitted(unit) else None
+    memory = msgspec.structs.replace(
+        view.memory, arrived=False, evicting=evicting, obstacle=told, old_pods_since=since
+    )
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
         finish = _finish(view, unit, job.status.outcome)
@@ -321,7 +315,7 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         memory = msgspec.structs.replace(view.memory, evicting=True)
         return Decision(actions=(suspend_job(view, job), _tell_eviction(unit)), memory=memory)
     if not state.stopped:
-        return _wait_until_stopped(view, state)
+        return wait_until_stopped(view, state)
     if (decision := reach_limit_when_freed(view, job, unit)) is not None:
         return decision
     freed = free_unit(
@@ -349,15 +343,6 @@ def _tell_eviction(unit: QueueUnit) -> TellJob:
     return TellJob(reason="Evicted", message=message, type=EventType.WARNING)
 
 
-def _wait_until_stopped(view: JobView, state: JobState) -> Decision:
-    """Look again when the operator has had its time; until then pods and objects wake us."""
-    since = view.memory.quiet_since
-    if not state.unclear or since is None:
-        return Decision(memory=view.memory)
-    rest = max(since + SILENT_SECONDS - view.moment.monotonic, 0.0)
-    return Decision(memory=view.memory, look_again_seconds=rest)
-
-
 # --- not the queue's (any more) ------------------------------------------------------------------
 
 
@@ -376,14 +361,14 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if is_booked(unit) and not state.stopped:
         if "NotManaged" not in memory.told:
             message = f"{whose}. What it runs stays booked until it has stopped or ended"
-            return _with_event_once(view, "NotManaged", message, ())
+            return with_event_once(view, "NotManaged", message, ())
         return _watch_unmanaged(view, job, unit, state)
     return _drop_unit(view, unit, f"{whose}. Its queue unit is given up, its switch stays as it is")
 
 
 def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     if state.state is State.STOPPING or not _is_admitted(unit):
-        return _wait_until_stopped(view, state)
+        return wait_until_stopped(view, state)
     return follow_job(view, job, unit, state)
 
 
@@ -414,7 +399,7 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
-    return _wait_until_stopped(view, state)
+    return wait_until_stopped(view, state)
 
 
 # --- admitted -----------------------------------------------------------------------------------
@@ -422,22 +407,20 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
 
 def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     match state.state:
-        case State.RELEASED:
-            return _release(view, job, unit, state)
-        case State.STOPPING:
-            return _wait_until_stopped(view, state)
+        case State.RELEASED if state.resumable:
+            return _release(view, job, unit)
+        case State.RELEASED | State.STOPPING:
+            return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
             raise AssertionError(f"admitted, and yet {state.state}")
 
 
-def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if not state.resumable:
-        return wait_to_resume(view, job, unit)
+def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     if not _is_admitted_whole(job, unit):
         message = "Admitted with fewer pods than it needs, which is not built: it is not resumed"
-        return _with_event_once(view, "PartialAdmission", message, ())
+        return with_event_once(view, "PartialAdmission", message, ())
     quota = quota_of_job(job, view.around)
     stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
     release = ReleaseJob(
@@ -460,7 +443,9 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         actions = (*actions, event)
     # With a time to run in, a look at what is released says when that is over.
     settled = not running_timeout(unit, view.settings)
-    memory = msgspec.structs.replace(view.memory, running_since=None, stamp_refused=False)
+    memory = msgspec.structs.replace(
+        view.memory, running_since=None, stamp_refused=False, old_pods_since=None
+    )
     return Decision(actions=actions, memory=memory, settled=settled)
 
 

@@ -32,6 +32,7 @@ from queue_controllers.jobframework.unit_status import (
     move_unit,
     running_timeout,
 )
+from queue_controllers.jobframework.waiting import wait_for_old_pods
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, is_adopted, phase_of
 
@@ -76,15 +77,17 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     return _write_running(view, job, unit, status)
 
 
-def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Wait until the pods of an earlier run are gone, no longer than a start may take.
 
-    Their going wakes us. One that has ended, and that somebody's finalizer keeps, may never go.
+    One that has ended, and that somebody's finalizer keeps, may never go.
     """
-    late, look_again = _is_start_late(view, job, unit)
+    late, rest = _is_start_late(view, job, unit)
     if late:
         return _evict_late(view, unit, late)
-    return Decision(memory=view.memory, look_again_seconds=look_again)
+    decision = wait_for_old_pods(view, state)
+    rests = [each for each in (rest, decision.look_again_seconds) if each is not None]
+    return msgspec.structs.replace(decision, look_again_seconds=min(rests, default=None))
 
 
 def _evict_late(view: JobView, unit: QueueUnit, late: str) -> Decision:

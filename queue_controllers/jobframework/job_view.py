@@ -53,6 +53,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has turned the switch on to carry out the eviction that is under way."""
     quiet_since: float | None = None
     """Since when only the operator's word is missing for "stopped"."""
+    old_pods_since: float | None = None
+    """Since when only what is left of an earlier run keeps the admitted job from its release."""
     running_since: float | None = None
     """When a pod was first seen to run since the release, while the unit does not say so."""
     counted_at: float | None = None

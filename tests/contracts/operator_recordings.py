@@ -27,7 +27,6 @@ from typing import Any
 
 import msgspec
 
-from queue_controllers.jobframework.decide import SILENT_SECONDS
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
@@ -43,6 +42,7 @@ from queue_controllers.jobframework.job_machine import (
     judge_job,
 )
 from queue_controllers.jobframework.queue_unit_builder import demand_of
+from queue_controllers.jobframework.waiting import SILENT_SECONDS
 from queue_controllers.wiring import EXTENSIONS
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests

@@ -86,3 +86,28 @@ def test_a_job_that_others_suspend_and_resume_says_how_to_stop_it(world: World) 
     told = notes(world)
     assert told.keys() == {"Resumed", "Evicted"}
     assert all(ACTIVE in note for note in told.values())
+
+
+def test_a_job_that_an_old_pod_keeps_from_its_release_says_so_when_it_takes_long(
+    world: World,
+) -> None:
+    world.run_a_job()
+    held = {"metadata": {"finalizers": ["example.com/node-lost"]}}
+    world.direct.patch("pods", "main-0", held, namespace="team")
+    world.clock.advance(5.0)
+    world.patch_job({"spec": {"suspend": True}})
+    world.end_pods()
+    world.settle(55.0)
+    assert notes(world) == {}
+    world.settle(60.0)
+    assert notes(world) == {
+        "OldPodsLeft": (
+            "It is admitted, and resumed when the pods of its earlier run are gone:"
+            " 1 of them live, 1 are being deleted."
+            " One whose node is lost must be deleted by force"
+        )
+    }
+    free = {"metadata": {"finalizers": None}}
+    world.direct.patch("pods", "main-0", free, namespace="team")
+    world.settle()
+    assert not world.is_suspended()

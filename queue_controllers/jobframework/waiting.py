@@ -1,0 +1,62 @@
+"""What is waited for: the operator that stops a job, the pods of an earlier run. Pure.
+
+Who waits says so once: a job that nothing happens to looks as if nobody cared for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import Action, EventType, TellJob
+from queue_controllers.jobframework.job_machine import JobState
+from queue_controllers.jobframework.job_view import Decision, JobView
+
+SILENT_SECONDS: Final = 60.0
+"""How long an operator may take to confirm a suspension once no pod lives."""
+
+OLD_PODS_SECONDS: Final = 60.0
+"""How long pods of an earlier run may keep an admitted job from its release before that is told:
+twice the usual grace period."""
+
+
+def with_event_once(
+    view: JobView, reason: str, message: str, actions: tuple[Action, ...] = ()
+) -> Decision:
+    """Return the actions, with a warning on the job that one process tells once."""
+    memory = view.memory
+    if reason not in memory.told:
+        actions = (*actions, TellJob(reason=reason, message=message, type=EventType.WARNING))
+        memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+    return Decision(actions=actions, memory=memory)
+
+
+def wait_until_stopped(view: JobView, state: JobState) -> Decision:
+    """Look again when the operator has had its time; until then pods and objects wake us."""
+    since = view.memory.quiet_since
+    if not state.unclear or since is None:
+        return Decision(memory=view.memory)
+    rest = max(since + SILENT_SECONDS - view.moment.monotonic, 0.0)
+    return Decision(memory=view.memory, look_again_seconds=rest)
+
+
+def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
+    """Wait until nothing is left of an earlier run; its last pod object going wakes us.
+
+    What goes by itself goes within a pod's grace period. A pod whose node is lost stays.
+    """
+    pods, now = view.pods, view.moment.monotonic
+    if not (pods.living or pods.terminating):
+        return wait_until_stopped(view, state)
+    since = now if view.memory.old_pods_since is None else view.memory.old_pods_since
+    memory = msgspec.structs.replace(view.memory, old_pods_since=since)
+    view = msgspec.structs.replace(view, memory=memory)
+    if now - since < OLD_PODS_SECONDS:
+        return Decision(memory=memory, look_again_seconds=since + OLD_PODS_SECONDS - now)
+    message = (
+        "It is admitted, and resumed when the pods of its earlier run are gone:"
+        f" {pods.living} of them live, {pods.terminating} are being deleted."
+        " One whose node is lost must be deleted by force"
+    )
+    return with_event_once(view, "OldPodsLeft", message)
