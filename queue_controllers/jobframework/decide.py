@@ -269,11 +269,12 @@ def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus
 
 
 def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
-    """End a booked unit whose job is deleted and runs nothing: finalizers may keep the object.
+    """End a unit whose job is deleted and runs nothing.
 
-    One that only waits goes with its job, without a write.
+    Finalizers may keep the object for as long as they like: what the unit books, or its place in
+    line, is free at once. Where nobody keeps it, the unit goes with it, without a write.
     """
-    if view.pods.living or not is_booked(unit):
+    if view.pods.living:
         return Decision(memory=view.memory)
     failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
     return Decision(actions=(failed,), memory=view.memory, settled=True)

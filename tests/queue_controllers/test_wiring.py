@@ -9,8 +9,7 @@ import structlog
 
 from queue_controllers.configuration import Configuration, GeneralOptions
 from shared_api.program_flags import FlagError
-from shared_api.testing.faults import Match, RequestInfo
-from tests.queue_controllers.conftest import exhaust
+from shared_api.testing.faults import Match
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -224,17 +223,6 @@ def test_a_taken_name_does_not_collide(world: World) -> None:
     assert "NameCut" in world.events()
 
 
-def test_an_orphaned_unit_is_deleted(world: World) -> None:
-    world.start()
-    world.job()
-    world.settle()
-    world.direct.delete("jobs", "main", "team", propagation="Orphan")
-    world.settle()
-    assert world.units() == ["main"]
-    world.settle(6.0)
-    assert world.units() == []
-
-
 def test_a_unit_made_by_hand_is_never_deleted(world: World) -> None:
     world.start()
     consumer = {"apiVersion": "batch/v1", "kind": "Job", "name": "ghost", "uid": "no-such"}
@@ -403,24 +391,6 @@ def test_refused_writes_are_tried_again(world: World) -> None:
     world.job()
     world.settle(10.0)
     assert world.units() == ["main"]
-
-
-def test_nothing_is_remembered_of_a_job_that_went_while_it_was_looked_at(world: World) -> None:
-    controllers = world.start()
-
-    def while_its_unit_is_made(info: RequestInfo) -> bool:
-        """Delete the job, and have its watch tell so, before the answer."""
-        if info.verb == "create" and info.plural == "queueunits":
-            world.direct.delete("jobs", "main", "team")
-            for step in controllers.steps():
-                exhaust(step)
-        return False
-
-    world.server.faults.fail(500, match=Match(when=while_its_unit_is_made))
-    world.job()
-    world.settle(10.0)
-    assert world.units() == []
-    assert [server.reconciler.remembered_jobs for server in controllers.servers] == [0]
 
 
 class Follower:

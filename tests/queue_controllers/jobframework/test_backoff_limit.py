@@ -47,13 +47,25 @@ def late(count: int, **more: Any) -> QueueUnit:
 @pytest.mark.parametrize(
     ("of_job", "unit_", "settings", "want"),
     [
-        pytest.param(job(), late(1), THREE, ["move TimeoutBackoff"], id="the second time"),
+        pytest.param(
+            job(), late(1), THREE, ["move TimeoutBackoff", "tell Evicted"], id="the second time"
+        ),
         pytest.param(job(), late(2), THREE, DEACTIVATED, id="the third time: the limit"),
-        pytest.param(job(), late(9), JobSettings(), ["move TimeoutBackoff"], id="no limit"),
+        pytest.param(
+            job(), late(9), JobSettings(), ["move TimeoutBackoff", "tell Evicted"], id="no limit"
+        ),
         pytest.param(job(limit="1"), late(0), THREE, DEACTIVATED, id="one of its own, lower"),
-        pytest.param(job(limit="0"), late(2), THREE, ["move TimeoutBackoff"], id="none of its own"),
+        pytest.param(
+            job(limit="0"),
+            late(2),
+            THREE,
+            ["move TimeoutBackoff", "tell Evicted"],
+            id="none of its own",
+        ),
         pytest.param(job(limit="-1"), late(2), THREE, DEACTIVATED, id="no count"),
-        pytest.param(job(), late(2, mark=""), THREE, ["move Enqueued"], id="then it is freed"),
+        pytest.param(
+            job(), late(2, mark=""), THREE, ["move Enqueued", "tell Evicted"], id="then it is freed"
+        ),
         pytest.param(job(), of("TimeoutBackoff", 2), THREE, [], id="it waits below the limit"),
         pytest.param(job(), of("TimeoutBackoff", 3), THREE, DEACTIVATED, id="lowered in backoff"),
         pytest.param(job(), of("Enqueued", 3), THREE, DEACTIVATED, id="lowered in line"),
@@ -99,7 +111,7 @@ def test_it_is_inactive_before_it_is_free(said: str, active: bool | None, hint: 
     assert isinstance(event, TellJob)
     assert "put back 3 times" in event.message
     assert event.message.endswith(hint)
-    (freed,) = see(job(active=said), late(2, mark=said))
+    freed, _ = see(job(active=said), late(2, mark=said))
     assert isinstance(freed, PatchUnitStatus)
     status = freed.status
     assert (status["phase"], status["admissions"], status["message"]) == (
@@ -140,7 +152,10 @@ LEFT_TRUE = of("Enqueued", 3, mark="true", conditions=(REACHED,))
             id="count and condition are gone",
         ),
         pytest.param(
-            job(active="true"), late(2, mark=""), ["move Enqueued"], id="it is freed first"
+            job(active="true"),
+            late(2, mark=""),
+            ["move Enqueued", "tell Evicted"],
+            id="it is freed first",
         ),
         pytest.param(
             job(),

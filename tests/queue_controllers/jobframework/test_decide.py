@@ -383,11 +383,11 @@ def test_nothing_is_done_twice() -> None:
         pytest.param("Running", PodFacts(total=1), True, ["move Failed"], id="its pods have ended"),
         pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not the queue's"),
         pytest.param("Running", TWO_TERMINATING, True, [], id="pods live"),
-        pytest.param("Enqueued", PodFacts(), True, [], id="it books nothing"),
+        pytest.param("Enqueued", PodFacts(), True, ["move Failed"], id="it is in line"),
         pytest.param("Succeed", PodFacts(), True, [], id="it had ended before"),
     ],
 )
-def test_a_deleted_job_whose_object_stays_gives_back_what_it_does_not_use(
+def test_a_deleted_job_whose_object_stays_gives_its_place_back(
     phase: str, pods: PodFacts, managed: bool, want: list[str]
 ) -> None:
     """A finalizer keeps the job, or an ended pod of one that is deleted in the foreground."""
