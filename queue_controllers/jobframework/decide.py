@@ -118,9 +118,7 @@ def decide(view: JobView) -> Decision:
     elif not view.ownership.managed:
         decision = _decide_unmanaged(view, job, unit, state)
     elif not is_managed_by_controllers(unit):
-        # Made by hand or by another version for this very job: from here on it is ours.
-        body = build_sync(job, unit, view.around, waiting=False)
-        decision = Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
+        decision = _take_over(view, job, unit, state)
     else:
         decision = _decide_with_unit(view, job, unit, state)
     return msgspec.structs.replace(_with_unreadable_told(view, job, decision), state=state)
@@ -181,20 +179,40 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    adopts = view.settings.adopt is Adopt.RUNNING and not view.memory.arrived
-    adopted = adopts and not job.suspended and view.pods.living > 0
+    adopted = _is_to_adopt(view, state)
     actions: list[Action] = [] if adopted else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
     settled = len(actions) == 1 and state.state is State.HELD
     if adopted:
-        quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
-        message = f"It already ran when it was first seen: it goes on, charged to quota {quota}"
-        actions.append(TellJob(reason="Adopted", message=message))
+        actions.append(_tell_adoption(view, job))
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(TellJob(reason="NameCut", message=message))
     return Decision(actions=tuple(actions), memory=view.memory, settled=settled)
+
+
+def _is_to_adopt(view: JobView, state: JobState) -> bool:
+    """Say whether the job ran before the queue knew of it, and goes on."""
+    if view.settings.adopt is not Adopt.RUNNING or view.memory.arrived:
+        return False
+    return state.state in {State.STARTING, State.RUNNING} and view.pods.living > 0
+
+
+def _tell_adoption(view: JobView, job: JobFacts) -> TellJob:
+    quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
+    message = f"It already ran when it was first seen: it goes on, charged to quota {quota}"
+    return TellJob(reason="Adopted", message=message)
+
+
+def _take_over(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Make a unit ours that somebody else made for this very job: by hand, by another version."""
+    body = build_sync(job, unit, view.around, waiting=False)
+    actions: tuple[Action, ...] = (PatchUnit(unit=unit, body=body),)
+    if phase_of(unit) is Phase.ENQUEUED and not is_adopted(unit) and _is_to_adopt(view, state):
+        body["metadata"]["annotations"][ADOPTED] = "true"
+        actions = (*actions, _tell_adoption(view, job))
+    return Decision(actions=actions, memory=view.memory)
 
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:

@@ -304,6 +304,28 @@ def pod_of(job: Json, name: str, *, annotations: Json | None = None) -> Json:
     }
 
 
+def make_unit(
+    world: World,
+    *,
+    consumer: dict[str, str],
+    annotations: Json | None = None,
+    namespace: str = "team",
+) -> None:
+    """Make a unit for Job main, by hand."""
+    metadata: Json = {"name": "main", "namespace": namespace}
+    if annotations:
+        metadata["annotations"] = annotations
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "main", **consumer}
+    world.direct.create(
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "QueueUnit",
+            "metadata": metadata,
+            "spec": {"consumerRef": reference, "request": {"cpu": "2"}},
+        }
+    )
+
+
 def evict_after_release(world: World) -> None:
     """Bring a job that is released and has no pods back into line."""
     assert not world.is_suspended()

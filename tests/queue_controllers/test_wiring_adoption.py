@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.queue_controllers.conftest import make_unit
+
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
@@ -38,6 +40,29 @@ def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: W
     world.settle()
     assert not world.is_suspended()
     assert world.phase() == "Running"
+
+
+@pytest.mark.parametrize("adopt", ["running", "never"])
+def test_a_running_job_that_gets_a_unit_by_hand_goes_on(world: World, adopt: str) -> None:
+    world.start(f"--adopt={adopt}")
+    world.job(suspend=False, labelled=False)
+    world.run_pods()
+    world.settle()
+    make_unit(world, consumer={"uid": world.get_job()["metadata"]["uid"]})
+    world.settle()
+    assert world.is_suspended() is (adopt == "never")
+    assert world.phase() == ("Enqueued" if adopt == "never" else "Running")
+    assert ("Adopted" in world.events()) is (adopt == "running")
+
+
+def test_a_new_job_with_a_unit_by_hand_waits(world: World) -> None:
+    world.start()
+    make_unit(world, consumer={})
+    world.job(suspend=False, labelled=False)
+    world.run_pods()
+    world.settle()
+    assert world.is_suspended()
+    assert world.phase() == "Enqueued"
 
 
 @pytest.mark.parametrize("prefix", ["koord-queue/", "kube-queue/"])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shared_api.testing.faults import EVERY_TIME, Match, RequestInfo
-from tests.queue_controllers.conftest import exhaust
+from tests.queue_controllers.conftest import exhaust, make_unit
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -62,25 +62,3 @@ def test_a_unit_stays_whose_job_only_the_cache_does_not_know(world: World) -> No
     world.server.faults.fail(500, times=1, match=Match(when=while_it_is_read))
     world.settle(4.0)
     assert world.get_unit()["metadata"]["uid"] == before
-
-
-def make_unit(
-    world: World,
-    *,
-    consumer: dict[str, str],
-    annotations: dict[str, Any] | None = None,
-    namespace: str = "team",
-) -> None:
-    """Make a unit for Job main, by hand."""
-    metadata: dict[str, Any] = {"name": "main", "namespace": namespace}
-    if annotations:
-        metadata["annotations"] = annotations
-    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "main", **consumer}
-    world.direct.create(
-        {
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-            "kind": "QueueUnit",
-            "metadata": metadata,
-            "spec": {"consumerRef": reference, "request": {"cpu": "2"}},
-        }
-    )
