@@ -19,6 +19,7 @@ from queue_controllers.jobframework.unit_status import SUSPEND_CONTESTED, set_co
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import is_being_evicted
+from shared_api.well_known_labels import ACTIVE
 
 FIGHT_SECONDS: Final = 60.0
 MAX_FIGHTS: Final = 3
@@ -46,11 +47,18 @@ def fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     memory = _note_fight(view)
     if len(memory.unsuspended_at) >= MAX_FIGHTS:
         return _give_up(view, unit, memory)
-    queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
-    why = "it is being evicted" if is_being_evicted(unit) else f"{queue} has not admitted it yet"
-    message = f"Suspended again: {why}. When it is its turn, the queue resumes it"
+    message = f"Suspended again: {_why_not(unit)}"
     event = TellJob(reason="SuspendedAgain", message=message, type=EventType.WARNING)
     return Decision(actions=(suspend_job(view, job), event), memory=memory)
+
+
+def _why_not(unit: QueueUnit) -> str:
+    """Return why the job may not run, and what makes it run."""
+    if unit.spec.active is False:
+        return f'its queue unit is not active. To have it run, annotate it {ACTIVE}: "true"'
+    queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
+    why = "it is being evicted" if is_being_evicted(unit) else f"{queue} has not admitted it yet"
+    return f"{why}. When it is its turn, the queue resumes it"
 
 
 def _give_up(view: JobView, unit: QueueUnit, memory: JobMemory) -> Decision:

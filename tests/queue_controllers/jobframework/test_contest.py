@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queue_controllers.jobframework.actions import PatchUnitStatus, ReleaseJob, SuspendJob
+from queue_controllers.jobframework.actions import PatchUnitStatus, ReleaseJob, SuspendJob, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts
 from queue_controllers.jobframework.job_view import JobMemory
@@ -136,3 +136,26 @@ SUSPENDED = ["suspend", "tell Evicted"]
 def test_a_contested_job(life: list[tuple[str, list[str]]]) -> None:
     job = Life()
     assert [(event, job.happen(event)) for event, _ in life] == life
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(
+            unit(),
+            "Suspended again: queue gold has not admitted it yet."
+            " When it is its turn, the queue resumes it",
+            id="in line",
+        ),
+        pytest.param(
+            unit(active=False),
+            "Suspended again: its queue unit is not active."
+            ' To have it run, annotate it scheduling.x-k8s.io/active: "true"',
+            id="deactivated",
+        ),
+    ],
+)
+def test_who_turns_a_job_on_is_told_what_makes_it_run(of: QueueUnit, want: str) -> None:
+    _, event = look(facts(suspended=False, status=RUNS), of).actions
+    assert isinstance(event, TellJob)
+    assert event.message == want
