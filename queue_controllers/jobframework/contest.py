@@ -55,7 +55,7 @@ def fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 def _why_not(unit: QueueUnit) -> str:
     """Return why the job may not run, and what makes it run."""
     if unit.spec.active is False:
-        return f'its queue unit is not active. To have it run, annotate it {ACTIVE}: "true"'
+        return f'its queue unit is not active. To have it run, annotate the job {ACTIVE}: "true"'
     queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
     why = "it is being evicted" if is_being_evicted(unit) else f"{queue} has not admitted it yet"
     return f"{why}. When it is its turn, the queue resumes it"

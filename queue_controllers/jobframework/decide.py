@@ -355,7 +355,7 @@ def _tell_eviction(unit: QueueUnit) -> TellJob:
     assert evicted is not None, "carried out without having been asked for"
     then = "It keeps its quota until its pods are gone, and waits in the queue again after that"
     if unit.spec.active is False:
-        then = f'It stays suspended until it is annotated {ACTIVE}: "true"'
+        then = f'It stays suspended until the job is annotated {ACTIVE}: "true"'
     elif evicted.reason == BACKOFF_TIMEOUT:
         then = f"{then}, from the time that its queue unit {unit.metadata.name} names"
     message = f"Evicted: {evicted.message or evicted.reason}. {then}"

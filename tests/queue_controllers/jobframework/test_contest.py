@@ -150,7 +150,7 @@ def test_a_contested_job(life: list[tuple[str, list[str]]]) -> None:
         pytest.param(
             unit(active=False),
             "Suspended again: its queue unit is not active."
-            ' To have it run, annotate it scheduling.x-k8s.io/active: "true"',
+            ' To have it run, annotate the job scheduling.x-k8s.io/active: "true"',
             id="deactivated",
         ),
     ],

@@ -219,10 +219,11 @@ def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on(
         freed = look(facts(annotations=RELEASED), of, memory=stopped.memory)
         assert "tell Evicted" not in told(freed.actions)
     keeps = "It keeps its quota until its pods are gone, and waits in the queue again after that"
+    stays = 'It stays suspended until the job is annotated scheduling.x-k8s.io/active: "true"'
     assert said == [
         f"Evicted: Preempted. {keeps}",
         f"Evicted: m. {keeps}, from the time that its queue unit main names",
-        'Evicted: m. It stays suspended until it is annotated scheduling.x-k8s.io/active: "true"',
+        f"Evicted: m. {stays}",
     ]
 
 
