@@ -106,6 +106,17 @@ def test_it_is_ready_and_says_its_version(plane: ControlPlane) -> None:
     assert (version["major"], version["minor"]) == ("1", "36")
 
 
+def test_programs_see_nothing_of_the_persons_environment_but_how_much_garbage_to_keep(
+    plane: ControlPlane,
+) -> None:
+    want = {"PATH": os.environ["PATH"], "HOME": str(plane.folder)}
+    if percent := os.environ.get(control_plane.GARBAGE_PERCENT):
+        want["GOGC"] = percent
+    for pid in plane.pids.values():
+        lines = Path(f"/proc/{pid}/environ").read_text().rstrip("\0").split("\0")
+        assert dict(line.split("=", 1) for line in lines) == want
+
+
 def test_a_suspended_job_is_resumed_runs_and_completes(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--filename=-", input=job("good", run_seconds="2"))
     wait_until(lambda: status_of(plane, "good").get("conditions", [{}])[0].get("status") == "True")

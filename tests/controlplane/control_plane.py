@@ -49,6 +49,9 @@ KUBECTL_SECONDS = 120.0
 PORTS = range(20000, 32000)
 # One loopback address for all: nothing here may be reached from outside.
 LOOPBACK = "127.0.0.1"
+# The variable that becomes GOGC for the programs, not for the build of them: how much garbage they
+# let pile up before they collect it, in percent of what they use.
+GARBAGE_PERCENT = "CONTROL_PLANE_GOGC"
 
 CONTROLLERS = (
     "job-controller",
@@ -397,7 +400,8 @@ class ControlPlane:
 
 def _environment(folder: Path) -> dict[str, str]:
     """What the programs see: no configuration of the person who runs the tests, and no proxy."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
+    garbage = {"GOGC": os.environ[GARBAGE_PERCENT]} if GARBAGE_PERCENT in os.environ else {}
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), **garbage}
 
 
 def _free_ports() -> _Ports:
