@@ -14,8 +14,9 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 # Processes for the steps that can use several; the others need the machine's cores themselves.
 JOBS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
 PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
-# The same where the tests of a file share what is slow to start.
-PARALLEL_FILES = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=loadfile)
+# The same where the tests of a file share a control plane. They wait for half of their time: one
+# process more keeps the machine busy.
+PARALLEL_FILES = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1)) --dist=loadfile)
 
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml

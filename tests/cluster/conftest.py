@@ -11,7 +11,18 @@ import pytest
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import JOBS, QUOTA_LABEL, QueueWorld, until
 
-LONGEST: Final = ("test_kill_and_restart.py", "test_demo_clusters.py", "test_bad_input.py")
+LONGEST: Final = (
+    "test_kill_and_restart.py",
+    "test_demo_clusters.py",
+    "test_bad_input.py",
+    "test_jobs.py",
+    "test_scheduling.py",
+    "test_rbac.py",
+    "test_chart.py",
+    "test_control_plane.py",
+    "test_job_units.py",
+    "test_kubectl.py",
+)
 """Files that start first, so that of several workers none is left with a long one at the end."""
 
 EARLY: Final = "early"
