@@ -27,8 +27,8 @@ CLUSTER_FOLDERS := tests/cluster tests/contracts
 # A control plane takes a fifth less of the processors, for half as much memory again.
 CHEAP_GARBAGE := CONTROL_PLANE_GOGC=400
 # With a plus: beside each other. The first of them shows its output as it comes; the others take
-# what it leaves of the machine.
-TEST_STEPS := lint+types+contracts-imports+tidy unit scenarios+contracts cluster+properties
+# what it leaves of the machine: scenarios and cluster wait for real programs half of their time.
+TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit cluster+properties
 # Targets that write checked-in files from the sources.
 GENERATED := crds schema openapi
 
@@ -106,7 +106,7 @@ unit: $(STAMP) ## unit tests, one file per module
 
 .PHONY: scenarios
 scenarios: $(STAMP) ## stories in several acts over the fake API server
-	@$(PYTEST) $(PARALLEL_FILES) -m "not cluster" tests/scenarios
+	@$(PYTEST) $(PARALLEL) -m "not cluster" tests/scenarios
 
 .PHONY: contracts
 contracts: $(STAMP) ## recorded and published behaviour of others, replayed
