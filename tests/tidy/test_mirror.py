@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from tests.cluster.conftest import LONGEST
 from tests.tidy.source_tree import PACKAGES, Finding, project_files
 
 
@@ -42,6 +43,10 @@ def _has_module(
 
 def test_unit_tests_mirror_the_tree() -> None:
     assert "\n".join(map(str, strays(project_files()))) == ""
+
+
+def test_files_that_start_first_are_there() -> None:
+    assert set(LONGEST) <= {path.name for path in project_files()}
 
 
 PLANTED = [
