@@ -14,9 +14,8 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 # Processes for the steps that can use several; the others need the machine's cores themselves.
 JOBS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
 PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
-# The same where the tests of a file share a control plane. They wait for half of their time: one
-# process more keeps the machine busy.
-PARALLEL_FILES = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1)) --dist=loadfile)
+# The same for tests that wait for half of their time: one process more keeps the machine busy.
+PARALLEL_WAITING = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1)))
 
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
@@ -106,7 +105,7 @@ unit: $(STAMP) ## unit tests, one file per module
 
 .PHONY: scenarios
 scenarios: $(STAMP) ## stories in several acts over the fake API server
-	@$(PYTEST) $(PARALLEL) -m "not cluster" tests/scenarios
+	@$(PYTEST) $(PARALLEL_WAITING) --dist=worksteal -m "not cluster" tests/scenarios
 
 .PHONY: contracts
 contracts: $(STAMP) ## recorded and published behaviour of others, replayed
@@ -114,7 +113,9 @@ contracts: $(STAMP) ## recorded and published behaviour of others, replayed
 
 .PHONY: cluster
 cluster: $(STAMP) ## everything that needs the real control plane (built the first time: 6 minutes)
-	@$(CHEAP_GARBAGE) $(PYTEST) $(PARALLEL_FILES) --no-loadscope-reorder -m cluster $(CLUSTER_FOLDERS)
+	@# By file: the tests of a file share a control plane.
+	@$(CHEAP_GARBAGE) $(PYTEST) $(PARALLEL_WAITING) --dist=loadfile --no-loadscope-reorder \
+		-m cluster $(CLUSTER_FOLDERS)
 
 .PHONY: properties
 properties: $(STAMP) ## invariants under generated facts
