@@ -13,9 +13,11 @@ Read in this order:
 5. ``quota_ledger``: who has booked what; ``tree_books``: the sums that follow, kept up to date;
    ``built_trees``: both together, for all trees.
 6. ``quota_fit``: plain limits; ``runtime_walk``: the promise again, in a walk down one chain
-   (``node_division``, and ``scratch_check`` where a walk can not do it); ``guarantee``: what is
-   kept for owners.
-7. ``waiting_room``: who waits for which limit. ``quota_views``: numbers for people.
+   (``plain_levels`` where sums say it, ``division_levels`` where it takes ``node_division`` and
+   ``water_level``, and ``scratch_check`` where a walk can not do it); ``guarantee``: what is kept
+   for owners.
+7. ``waiting_room``: who waits for which limit (``contract_waiters``: for a runtime), and
+   ``refusal_grounds``: whom of these a change concerns. ``quota_views``: numbers for people.
 
 Not here: ElasticQuota objects as they come over the wire (``shared_api.objects.elastic_quota``),
 pods: their demand arrives as a fact; and which quota they belong to (``shared_api.quota_names``).

@@ -6,9 +6,10 @@ what there are quotas, not units.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import assert_never
 
+from queue_scheduler.quota.contract_waiters import Scopes
 from queue_scheduler.quota.guarantee import entitle, room_beside
 from queue_scheduler.quota.quota_decision import (
     Demand,
@@ -28,6 +29,7 @@ from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, SpecialQuotas
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
+from queue_scheduler.quota.refusal_grounds import find_doubtful
 from queue_scheduler.quota.runtime_walk import RuntimeWalk
 from queue_scheduler.quota.scheduler_memory import unrefreshed_quotas
 from queue_scheduler.quota.scratch_check import check_from_scratch
@@ -223,20 +225,9 @@ class BuiltTrees:
             return room_beside(books.tree, books, key)
         return room(books.tree, books, reason, key)
 
-    def is_settled(
-        self, tree: TreeBooks, quota: str, demand: Demand, refusal: QuotaRefusal, seen_at: int
-    ) -> bool:
-        """Say whether a refusal by runtimes surely stands since `seen_at`.
-
-        Nothing happened below what decided, and all above it is still wide.
-        """
-        scope = tree.nodes.get(refusal.within)
-        books = self.books.get(quota)
-        if scope is None or books is None or scope.changed_at > seen_at:
-            return False
-        walk = self.walks[tree.tree.tree_id]
-        amount = demand.amounts.get(refusal.resource, 0)
-        return walk.is_plain_above(scope, books, refusal.resource, amount)
+    def doubtful(self, tree: TreeBooks, key: str, scopes: Scopes) -> list[Hashable]:
+        """Return who of those refused by runtimes may be let in by what was charged."""
+        return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
 
 
 def _charge(

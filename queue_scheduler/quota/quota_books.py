@@ -65,6 +65,8 @@ class QuotaBooks:
         # woken was asked for just before, and who has been asked for is booked, as a rule.
         self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
         self._fitted_items: Items = []
+        # The last refusal by runtimes: its grounds do not come back with who then waits.
+        self._refused: tuple[str, Demand, int, QuotaRefusal] | None = None
         # Follows from the above; None until somebody asks.
         self._trees: BuiltTrees | None = None
         self._lookup: QuotaNames | None = None
@@ -144,6 +146,8 @@ class QuotaBooks:
             refusal = check_guarantee(books, items, self._protected)
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
+        elif refusal.grounds is not None:
+            self._refused = (quota, demand, self._changes, refusal)
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
@@ -244,6 +248,8 @@ class QuotaBooks:
             for tree in trees.trees.values():
                 tree.settle()  # nobody cared for what happened until now
         tree = trees.books_of_unit(quota).tree
+        if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
+            refusal = self._refused[3]
         waiting = Waiting(
             number=0,
             waiter=waiter,
@@ -303,13 +309,9 @@ class QuotaBooks:
                 self._waiting.mark_due(tree_id, node)
                 doubtful += self._waiting.borrowers(tree_id, node)
             for key in tree.changed_keys:
-                doubtful += (
-                    waiting
-                    for waiting in self._waiting.refused_by_contract(tree_id, key)
-                    if not trees.is_settled(
-                        tree, waiting.quota, waiting.demand, waiting.refusal, waiting.seen_at
-                    )
-                )
+                scopes = self._waiting.refused_by_contract(tree_id, key)
+                if scopes:
+                    doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
             if tree.is_entitled_anew:
                 doubtful += self._waiting.all_borrowers(tree_id)
             elif tree.is_room_freed:

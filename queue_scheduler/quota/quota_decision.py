@@ -40,13 +40,34 @@ class RefusalReason(StrEnum):
     """It would borrow room that an owner, waiting within its min, needs."""
 
 
+class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a refusal by runtimes follows from, besides what is charged below two quotas.
+
+    On the resource that was refused the demand makes `asker` be asked for `more`, and then
+    `subject`, the asker or a sibling of it, gets `has`, without the demand `had`. While nothing is
+    charged below either and these numbers stay, the refusal stands (`refusal_grounds`). `scope` is
+    the highest quota (or the root) whose division is not plain, `parent` theirs. `unseeded` and
+    `unrefreshed` say in which state of memory (`node_division`).
+    """
+
+    scope: str
+    parent: str
+    asker: str
+    more: int
+    subject: str
+    had: int | None
+    has: int | None
+    unseeded: bool
+    unrefreshed: bool
+
+
 class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A "no" with its numbers, at the first limit that was found too small.
 
     `used + requested > limit`, and `missing` is by how much. `quota` is the node whose limit it
     is (the root's name for the total of the nodes); `other` the quota that would be hurt, or
-    whose guarantee would be. All 0 where the reason has no numbers. `within` is the quota (or
-    root) below which everything lies that decided, where runtimes did.
+    whose guarantee would be. All 0 where the reason has no numbers. `grounds`: where runtimes
+    decided, unless anything may change the answer.
     """
 
     reason: RefusalReason
@@ -57,7 +78,7 @@ class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     requested: int = 0
     missing: int = 0
     other: str = ""
-    within: str = ""
+    grounds: Grounds | None = None
 
 
 class QuotaProblem(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ it does not lend. What is left goes by weight to the children that ask for more 
 round after round: who has enough gives back, until nobody is hungry or nothing is left.
 
 Amounts are integers, so shares must be rounded, and releases differ in how. The two functions
-that use float64 (`scaled_min`, `half_up`) do so because koord-scheduler does: they repeat its
+that use float64 (`scaled_min`, `half_up_share`) do so because koord-scheduler does: they repeat its
 expressions, and are the only inexact arithmetic here.
 
 `divide` is the heart, and everything that decides uses it. `compute_division` is the whole tree
@@ -148,12 +148,16 @@ def largest_remainder(total: int, weights: Sequence[int], weight_sum: int) -> li
 
 
 def half_up(weights: Sequence[int], total: int, weight_sum: int) -> list[int]:
-    """Return the shares as koord-scheduler up to v1.8.0 computes them, float64 and all.
+    """Return the shares as koord-scheduler up to v1.8.0 computes them, float64 and all."""
+    return [half_up_share(weight, total, weight_sum) for weight in weights]
+
+
+def half_up_share(weight: int, total: int, weight_sum: int) -> int:
+    """Return one of these shares.
 
     Source: `int64(float64(w)*float64(T)/float64(W) + 0.5)`.
     """
-    handed_out, of_all = float(total), float(weight_sum)
-    return [int(float(weight) * handed_out / of_all + 0.5) for weight in weights]
+    return int(float(weight) * float(total) / float(weight_sum) + 0.5)
 
 
 def scaled_min(available: int, minimum: int, min_sum: int) -> int:

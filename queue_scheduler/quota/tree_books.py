@@ -29,6 +29,7 @@ from typing import Final, TypeAlias
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
+from queue_scheduler.quota.water_level import Pool, WaterLevel
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import ROOT_QUOTA
 
@@ -45,6 +46,24 @@ SUMS: Final = (
 
 ORPHANS: Final = ""
 """Name of what stands for quotas that are in no tree."""
+
+
+PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
+"""The total that mins are scaled to (None: they are not), and who is unseeded and unrefreshed."""
+
+
+class Divided:
+    """What `node_division` knows of one resource among the children of one quota.
+
+    `changed` are the children that ask for another amount since.
+    """
+
+    __slots__ = ("changed", "grants", "pools")
+
+    def __init__(self) -> None:
+        self.changed: dict[str, NodeBooks] = {}
+        self.grants: dict[Hashable, dict[str, int] | WaterLevel] = {}
+        self.pools: dict[PoolQuestion, Pool | None] = {}
 
 
 class NodeBooks:
@@ -90,7 +109,7 @@ class NodeBooks:
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
         self.active: Amounts = defaultdict(int)
-        self.divided: dict[str, dict[Hashable, Amounts]] = {}
+        self.divided: dict[str, Divided] = {}
         self.changed_at = 0
         self.min_sums: Amounts = {}
         self.weak: dict[str, list[NodeBooks]] = {}
@@ -129,7 +148,8 @@ class TreeBooks:
     __slots__ = (
         "changed_keys", "clock", "committed", "divides", "is_entitled_anew", "is_room_freed",
         "nodes", "orphans",
-        "protected_count", "remaining", "root", "settings", "special", "total", "touched", "tree",
+        "protected_count", "remaining", "root", "settings", "settled_at", "special", "total",
+        "touched", "tree",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +166,7 @@ class TreeBooks:
         self.committed: Amounts = defaultdict(int)
         self.remaining: Amounts = defaultdict(int)
         self.clock = 0
+        self.settled_at = 0
         self.divides = settings.mode is QuotaMode.RUNTIME
         self.protected_count = 0
         # What happened since `settle` was called last: who may have more room now.
@@ -193,13 +214,14 @@ class TreeBooks:
 
     def start(self, clock: int) -> None:
         """Take what is charged so far as the beginning, at this reading of the clock."""
-        self.settle()
         self.clock = clock
+        self.settle()
         for books in self.nodes.values():
             books.changed_at = clock
 
     def settle(self) -> None:
         """Forget what happened: whoever it may concern has been looked at."""
+        self.settled_at = self.clock
         self.touched.clear()
         self.changed_keys.clear()
         self.is_room_freed = False
@@ -297,7 +319,9 @@ def ask_for(books: NodeBooks, key: str, delta: int) -> None:
         if new == old:
             return
         node.limited[key] = new
-        parent.divided.pop(key, None)
+        divided = parent.divided.get(key)
+        if divided is not None:
+            divided.changed[node.name] = node
         if not old:
             parent.active[key] += 1
         elif not new:

@@ -9,7 +9,7 @@ A refusal is kept until what refuted it may have changed:
   falls for those of a quota that no longer borrows. An owner's own protected demand is no reason to
   refuse him, so his room is not that of the others: he is in doubt whenever room is freed.
 * **contract** (runtimes): resources are divided independently, so an answer depends on nothing but
-  demands and total of one resource in one tree. Kept by (tree, resource).
+  demands and total of one resource in one tree, and seldom on all of them (`contract_waiters`).
 * the rest (no such quota, broken chain, no node): falls with a change of the quotas or nodes.
 
 A change of the quotas themselves wakes everybody. This module is an index and decides nothing:
@@ -30,6 +30,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from queue_scheduler.quota.contract_waiters import ContractWaiters, Scopes
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_fit import SUM_REASONS
 
@@ -95,7 +96,7 @@ class WaitingRoom:
         self._next = 0
         self._waiting: dict[Hashable, Waiting] = {}
         self._by_sum: dict[Node, dict[tuple[RefusalReason, str], Needs]] = {}
-        self._by_contract: dict[tuple[str, str], dict[Hashable, None]] = {}
+        self._by_contract = ContractWaiters()
         # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
         self._borrowers: dict[Node, dict[Hashable, None]] = {}
         self._owners: dict[str, dict[Hashable, None]] = {}
@@ -120,7 +121,7 @@ class WaitingRoom:
             }
             for node, rules in self._by_sum.items()
         }
-        copy._by_contract = {key: dict(waiters) for key, waiters in self._by_contract.items()}
+        copy._by_contract = self._by_contract.fork()
         copy._borrowers = {key: dict(waiters) for key, waiters in self._borrowers.items()}
         copy._owners = {key: dict(waiters) for key, waiters in self._owners.items()}
         copy._domains = dict(self._domains)
@@ -157,8 +158,7 @@ class WaitingRoom:
         self._waiting[waiter] = waiting
         is_sum = refusal.reason in SUM_REASONS and bool(refusal.resource)
         if refusal.reason in CONTRACT_REASONS:
-            key = (waiting.tree_id, refusal.resource)
-            self._by_contract.setdefault(key, {})[waiter] = None
+            self._by_contract.add(waiter, waiting.tree_id, refusal, waiting.seen_at)
         elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
             self._borrowers.setdefault((waiting.tree_id, waiting.quota), {})[waiter] = None
             if waiting.is_owner:
@@ -177,7 +177,7 @@ class WaitingRoom:
     def _drop_from_index(self, waiting: Waiting) -> None:
         refusal = waiting.refusal
         if refusal.reason in CONTRACT_REASONS:
-            self._by_contract[waiting.tree_id, refusal.resource].pop(waiting.waiter, None)
+            self._by_contract.remove(waiting.waiter, waiting.tree_id, refusal)
         elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
             self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)
             if waiting.is_owner:
@@ -201,10 +201,13 @@ class WaitingRoom:
         """Return the latest reading of a tree's clock that anybody was refused at."""
         return max((waiting.seen_at for waiting in self._waiting.values()), default=0)
 
-    def refused_by_contract(self, tree_id: str, resource: str) -> list[Waiting]:
+    def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
         """Return who waits for a runtime of this resource."""
-        waiters = self._by_contract.get((tree_id, resource), {})
-        return [self._waiting[waiter] for waiter in waiters]
+        return self._by_contract.refused_on(tree_id, resource)
+
+    def named(self, waiter: Hashable) -> Waiting:
+        """Return one who waits."""
+        return self._waiting[waiter]
 
     def borrowers(self, tree_id: str, quota: str) -> list[Waiting]:
         """Return who of a quota waits for room that is kept for others."""

@@ -14,6 +14,7 @@ from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
 from queue_scheduler.quota.runtime_quota import Claim, DivisionRules, divide
 from queue_scheduler.quota.scheduler_memory import cautious_runtimes
 from queue_scheduler.quota.scratch_check import check_from_scratch
+from queue_scheduler.quota.water_level import Pool, PooledClaim
 from tests.properties.quota_cases import KEYS, random_amounts, random_books, random_settings
 
 pytestmark = pytest.mark.properties
@@ -103,3 +104,40 @@ def test_floors_are_promises(total: int, claims: list[Claim], rounding: Rounding
     for got, claim in zip(divide(total, claims, rounding), claims, strict=True):
         assert got >= min(claim.request, claim.floor)
         assert got <= max(claim.request, 0 if claim.lends else claim.floor)
+
+
+LACKS = st.one_of(st.integers(-3, 12), st.integers(0, 10**6), st.just(2**55 + 1))
+POOLED = st.lists(
+    st.tuples(st.sampled_from([1, 1, 1, 2, 7, 2**40]), LACKS, st.integers(0, 50)).map(
+        lambda drawn: (drawn[0], max(0, drawn[1] + drawn[2]), drawn[2])
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(POOLED, POOLED, st.integers(-20, 20), st.data())
+def test_levels_are_the_division_that_rounds_half_up(
+    claims: list[PooledClaim], others: list[PooledClaim], spare: int, data: st.DataObject
+) -> None:
+    pool = Pool()
+    for number, claim in enumerate(claims):
+        pool.put(str(number), claim)
+    # Children ask for other amounts; the pool follows, and foresees one more such change.
+    for number, (_, request, floor) in enumerate(others[: len(claims)]):
+        claims[number] = (claims[number][0], request, floor)
+        pool.take_out(str(number))
+        pool.put(str(number), claims[number])
+    changed = data.draw(st.integers(0, len(claims) - 1))
+    weight, request, floor = claims[changed]
+    claim = (weight, data.draw(st.integers(0, request + 9)), floor)
+    for total_of, name in ((claims, ""), ([*claims[:changed], claim, *claims[changed + 1 :]], "c")):
+        total = sum(request for _, request, _ in total_of) + spare
+        want = divide(total, [(*each, True) for each in total_of], Rounding.HALF_UP)
+        level = pool.fill(total, str(changed), claim) if name else pool.fill(total)
+        assert [level.get(str(number), -1) for number in range(len(claims))] == want
+        short = {str(n) for n, each in enumerate(total_of) if want[n] < each[1]}
+        assert set(level.short()) == short
+        if name:
+            assert pool.grant(total, str(changed), claim) == want[changed]

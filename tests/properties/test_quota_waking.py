@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from shared_api.well_known_labels import DEFAULT_QUOTA
 from tests.properties.quota_cases import (
     KEYS,
     NAMES,
+    build_quota,
     random_amounts,
     random_quota,
     random_settings,
@@ -30,15 +32,21 @@ class Story:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.scale = self.rng.choice([1, 1, 1000])
+        self.names: tuple[str, ...] = ()
+        self.charged: list[str] = []
+        self.books = self.new_books()
+        self.waiting: dict[Hashable, tuple[str, Demand]] = {}
+        self.running: list[str] = []
+        self.next = 0
+
+    def new_books(self) -> QuotaBooks:
         self.books = QuotaBooks(random_settings(self.rng))
         self.names = NAMES[: self.rng.randint(1, len(NAMES))]
         for number in range(len(self.names)):
             self.edit_quota(number)
         self.change_capacity()
         self.charged = [*self.names, DEFAULT_QUOTA, "unknown"]
-        self.waiting: dict[Hashable, tuple[str, Demand]] = {}
-        self.running: list[str] = []
-        self.next = 0
+        return self.books
 
     def turn(self) -> None:
         """Let one thing happen."""
@@ -128,6 +136,69 @@ def test_nobody_waits_who_could_start(seed: int) -> None:
             for waiter, (quota, demand) in story.waiting.items():
                 assert story.books.check(quota, demand) is not None, (waiter, quota, demand)
         story.books.validate()
+
+
+class CrumbStory(Story):
+    """Three levels that round half up and are nearly full: a unit more or less decides."""
+
+    def new_books(self) -> QuotaBooks:
+        rng = self.rng
+        self.books = QuotaBooks(
+            QuotaSettings(
+                rounding_override=Rounding.HALF_UP,
+                check_parent=rng.random() < 0.2,
+                scale_min=rng.random() < 0.8,
+                cap_by_total=rng.random() < 0.5,
+            )
+        )
+        self.total = rng.choice([150, 300, 2000])
+        self.charged = ["aaa", "aab", "aac", "aba", "abb", "baa", "bb"]
+        self.names = tuple(self.charged)
+        weight = rng.choice([None, {"x": 1, "y": 1}])
+        for path in ("a", "b", "aa", "ab", "ba", *self.charged):
+            low = rng.choice([0, 0, rng.randint(0, 20)])
+            quota = build_quota(
+                path,
+                minimum={"x": low, "y": low},
+                maximum={"x": rng.choice([900, 1000]), "y": 1000},
+                weight=weight,
+                parent=path[:-1],
+                is_parent=path not in self.charged,
+                lends=rng.random() < 0.95,
+            )
+            self.books.on_quota(quota)
+        self.change_capacity()
+        return self.books
+
+    def turn(self) -> None:
+        happen = self.rng.choices(
+            [self.ask, self.end_one, self.adopt, self.change_pod, self.change_capacity],
+            weights=[60, 30, 5, 5, 1],
+        )[0]
+        happen()
+        if self.rng.random() < 0.03:
+            self.books = self.books.fork()
+
+    def demand(self) -> Demand:
+        return Demand({"x": self.rng.choice([1, 2, 5, 7, 20]), "y": self.rng.randint(0, 9)})
+
+    def change_capacity(self) -> None:
+        self.books.on_capacity({"x": self.total + self.rng.randint(-9, 9), "y": 3000})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_nobody_waits_for_a_crumb_that_is_there(seed: int) -> None:
+    story = CrumbStory(seed)
+    for _ in range(60):
+        story.turn()
+        if story.rng.random() < 0.7:
+            story.wake()
+            fresh = story.books.fork()
+            for waiter, (quota, demand) in story.waiting.items():
+                assert story.books.check(quota, demand) is not None, (waiter, quota, demand)
+                assert fresh.check(quota, demand) is not None, (waiter, quota, demand)
+    story.books.validate()
 
 
 @settings(max_examples=50, deadline=None)

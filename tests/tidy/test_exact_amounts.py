@@ -33,7 +33,7 @@ FLOAT_FUNCTIONS = {
     ("queue_scheduler/quota/runtime_quota.py", "scaled_min"): (
         "koord-scheduler scales mins with float64; this repeats its expression"
     ),
-    ("queue_scheduler/quota/runtime_quota.py", "half_up"): (
+    ("queue_scheduler/quota/runtime_quota.py", "half_up_share"): (
         "koord-scheduler 1.8 rounds shares half-up with float64; this repeats its expression"
     ),
 }
@@ -109,7 +109,7 @@ def test_inexact_arithmetic_is_found(path: str, text: str) -> None:
         pytest.param("queue_scheduler/engine.py", "half = total / 2", id="elsewhere"),
         pytest.param(
             "queue_scheduler/quota/runtime_quota.py",
-            "def half_up(x: int) -> int:\n    return int(x * 1.5)",
+            "def half_up_share(x: int) -> int:\n    return int(x * 1.5)",
             id="a listed function",
         ),
     ],

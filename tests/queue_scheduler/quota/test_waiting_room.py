@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler.quota.contract_waiters import NO_FAMILY
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.waiting_room import SLACK, Waiting, WaitingRoom
 
@@ -78,13 +79,13 @@ def test_who_waits_again_or_leaves_is_not_woken_for_before() -> None:
 
 def test_kept_for_another_reason() -> None:
     room = room_of(waiting("a", 1, reason=RefusalReason.HURTS_OTHERS))
-    assert [one.waiter for one in room.refused_by_contract("", "x")] == ["a"]
+    assert room.refused_by_contract("", "x")[""].families[NO_FAMILY] == {None: {"a": 0}}
     assert room.borrowers("", "q") == []
     now = QuotaRefusal(
         reason=RefusalReason.GUARANTEE_OF_OTHERS, quota="p", resource="x", requested=1
     )
     room.keep(replace(room.waiting()[0], refusal=now, seen_at=7))
-    assert room.refused_by_contract("", "x") == []
+    assert room.refused_by_contract("", "x") == {}
     assert [one.waiter for one in room.borrowers("", "q")] == ["a"]
     assert [one.waiter for one in room.all_borrowers("")] == ["a"]
     assert room.owners("") == []

@@ -1,0 +1,106 @@
+"""Who was refused by runtimes, so that those are found quickly whom a change may concern.
+
+By resource, since resources are divided independently; by scope, the part of the tree outside of
+which nothing matters; and by grounds: who was refused on the same ones is in doubt together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final, TypeAlias
+
+from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal
+
+Family: TypeAlias = tuple[str, bool, bool]
+"""Those whose grounds are about children of one quota, in one state of memory."""
+
+NO_FAMILY: Final[Family] = ("", False, False)
+
+Groups: TypeAlias = dict[Grounds | None, dict[Hashable, int]]
+"""Who was refused on which grounds, and the tree's clock when he was."""
+
+
+class Scope:
+    """Those of one scope.
+
+    `most` is no less than what any of them lets the asker of his grounds be asked for.
+    """
+
+    __slots__ = ("families", "most")
+
+    def __init__(self) -> None:
+        self.families: dict[Family, Groups] = {}
+        self.most = 0
+
+    def fork(self) -> Scope:
+        """Return an independent copy."""
+        copy = Scope()
+        copy.families = {
+            family: {grounds: dict(waiters) for grounds, waiters in groups.items()}
+            for family, groups in self.families.items()
+        }
+        copy.most = self.most
+        return copy
+
+
+Scopes: TypeAlias = Mapping[str, Scope]
+"""By name of the scope's quota; those without grounds under ""."""
+
+NOBODY: Scopes = {}
+
+
+class ContractWaiters:
+    """All who were refused by runtimes. Decides nothing."""
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[str, str], dict[str, Scope]] = {}
+
+    def fork(self) -> ContractWaiters:
+        """Return an independent copy."""
+        copy = ContractWaiters()
+        copy._by_key = {
+            key: {name: scope.fork() for name, scope in scopes.items()}
+            for key, scopes in self._by_key.items()
+        }
+        return copy
+
+    def add(self, waiter: Hashable, tree_id: str, refusal: QuotaRefusal, seen_at: int) -> None:
+        """Take somebody who was refused at this reading of the tree's clock."""
+        grounds = refusal.grounds
+        scopes = self._by_key.setdefault((tree_id, refusal.resource), {})
+        name = "" if grounds is None else grounds.scope
+        scope = scopes.get(name)
+        if scope is None:
+            scope = scopes[name] = Scope()
+        groups = scope.families.setdefault(_family(grounds), {})
+        groups.setdefault(grounds, {})[waiter] = seen_at
+        if grounds is not None and grounds.more > scope.most:
+            scope.most = grounds.more
+
+    def remove(self, waiter: Hashable, tree_id: str, refusal: QuotaRefusal) -> None:
+        """Forget somebody who was refused so."""
+        grounds = refusal.grounds
+        scopes = self._by_key[tree_id, refusal.resource]
+        name = "" if grounds is None else grounds.scope
+        families = scopes[name].families
+        groups = families[_family(grounds)]
+        waiters = groups[grounds]
+        del waiters[waiter]
+        if not waiters:
+            del groups[grounds]
+            if not groups:
+                del families[_family(grounds)]
+                if not families:
+                    del scopes[name]
+
+    def refused_on(self, tree_id: str, resource: str) -> Scopes:
+        """Return who waits for a runtime of this resource."""
+        return self._by_key.get((tree_id, resource), NOBODY)
+
+
+def _family(grounds: Grounds | None) -> Family:
+    if grounds is None:
+        return NO_FAMILY
+    return grounds.parent, grounds.unseeded, grounds.unrefreshed
