@@ -2,7 +2,8 @@ r"""Carries a decision out: one status patch, then confirm, or take back.
 
     Dequeue --> patch --> written               confirmed by the server's answer
                       \-> conflict, gone        taken back; the fresh object decides, and is read
-                                                where no watch brings it
+                                                where no watch brings it; if there is none, the
+                                                server refuses it by a 409
                       \-> refused by the server taken back; it stands aside, longer each time, so
                                                 that it takes no room and no turn from others
                       \-> unknown (time-out)    stays booked; the object is read, and decides
@@ -66,6 +67,11 @@ MAX_REFUSED: Final = 10_000
 CONFLICT_SECONDS: Final = 2.0
 """The version that a write lost against comes by the watch; if it does not, it is read."""
 
+LOST_TO_NOBODY: Final = (
+    "409 Conflict, and the unit has not changed: an admission webhook may answer so"
+)
+"""Why a write is refused that lost against nothing. A rest of the queue would be for ever."""
+
 DROPPED_PAUSE_SECONDS: Final = 0.5
 """The lease left too little time for this write; the next moment tells. A busy server may ask for
 longer."""
@@ -117,7 +123,7 @@ class Refusals:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the fields: outcomes come from every writer
         self._times: dict[Uid, int] = {}
-        self._aside: set[Uid] = set()
+        self._aside: dict[Uid, str] = {}  # -> the resourceVersion that was refused
         self._in_a_row: dict[str, int] = {}
 
     def note(self, decision: Dequeue) -> float:
@@ -127,7 +133,7 @@ class Refusals:
             self._times[decision.uid] = before + 1
             if len(self._times) > MAX_REFUSED:
                 del self._times[next(iter(self._times))]  # the one that was tried longest ago
-            self._aside.add(decision.uid)
+            self._aside[decision.uid] = decision.resource_version
         return ASIDE.seconds(before)
 
     def note_in_a_row(self, queue: str) -> bool:
@@ -139,23 +145,29 @@ class Refusals:
         return count >= MANY_IN_A_ROW
 
     def end_aside(self, decision: Dequeue) -> bool:
-        """Let a unit back; say whether it stood aside."""
+        """Let a unit back; say whether it stood aside after this decision."""
         with self._lock:
-            stood_aside = decision.uid in self._aside
-            self._aside.discard(decision.uid)
+            stood_aside = self._aside.get(decision.uid) == decision.resource_version
+            if stood_aside:
+                del self._aside[decision.uid]
         return stood_aside
 
     def note_admitted(self, decision: Dequeue) -> None:
         """Take an admission: nothing is refused to all units of the queue."""
         with self._lock:
             self._in_a_row.pop(decision.queue, None)
-        self.forget(decision)
+            self._drop(decision.uid)
 
     def forget(self, decision: Dequeue) -> None:
-        """The unit was admitted, has changed, or is gone."""
+        """The unit has changed or is gone; what was refused of a newer version still counts."""
         with self._lock:
-            self._times.pop(decision.uid, None)
-            self._aside.discard(decision.uid)
+            refused = self._aside.get(decision.uid, decision.resource_version)
+            if refused == decision.resource_version:
+                self._drop(decision.uid)
+
+    def _drop(self, uid: Uid) -> None:
+        self._times.pop(uid, None)
+        self._aside.pop(uid, None)
 
 
 class DequeueCycle:
@@ -217,18 +229,20 @@ class DequeueCycle:
         try:
             unit = self._read_unit(namespace, name)
         except NotFound:
+            self._refusals.forget(decision)
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
             return None
         except ApiFailure as failure:
             log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
             return failure.retry_after_seconds
         record = self._shared.ask(Engine.record, decision.unit)
-        lost_to_nobody = unit.metadata.resource_version == decision.resource_version
-        if record is not None and record.standing is Standing.STALE and lost_to_nobody:
-            stood_aside = self._refusals.end_aside(decision)
-            if not stood_aside:
-                log.warning("nothing has changed since the write failed", unit=decision.unit)
-            self._pause(decision, 0.0 if stood_aside else REJECTED_PAUSE_SECONDS)
+        if unit.metadata.resource_version != decision.resource_version:
+            self._refusals.forget(decision)
+        elif record is not None and record.standing is Standing.STALE:
+            if self._refusals.end_aside(decision):
+                self._pause(decision, 0.0)
+            else:
+                self._refuse(decision, LOST_TO_NOBODY)
             return None
         self._note_written(unit)
         self._shared.tell(Engine.on_written, decision, unit)
@@ -257,13 +271,15 @@ class DequeueCycle:
         elif isinstance(error, NotFound):
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
         else:
-            # What is invalid is this unit; what is forbidden may be forbidden to all.
-            is_about_all = not isinstance(error, Invalid) and self._refusals.note_in_a_row(
-                decision.queue
-            )
-            aside = self._refusals.note(decision)
-            self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=str(error))
-            self._unsettled.add_after(decision, aside)
+            # What is invalid is this unit; all else may be about every unit.
+            self._refuse(decision, str(error), may_be_about_all=not isinstance(error, Invalid))
+
+    def _refuse(self, decision: Dequeue, why: str, *, may_be_about_all: bool = True) -> None:
+        """Take the decision back, and let its unit stand aside."""
+        is_about_all = may_be_about_all and self._refusals.note_in_a_row(decision.queue)
+        aside = self._refusals.note(decision)
+        self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=why)
+        self._unsettled.add_after(decision, aside)
 
     def _pause(self, decision: Dequeue, seconds: float, *, why: str = "") -> None:
         """Take the decision back, and let its queue rest so long; `why` the server refuses it."""

@@ -11,6 +11,7 @@ from queue_scheduler.dequeue_cycle import (
     ASIDE,
     CONFLICT_SECONDS,
     DROPPED_PAUSE_SECONDS,
+    LOST_TO_NOBODY,
     MANY_IN_A_ROW,
     REJECTED_PAUSE_SECONDS,
     DequeueCycle,
@@ -142,20 +143,42 @@ def test_after_a_conflict_the_object_is_read_where_no_watch_brings_it(line: Line
     assert line.kit.phase("a") == "Dequeued"
 
 
-def test_a_conflict_with_nobody_is_tried_again_after_a_pause(line: Line) -> None:
-    line.kit.server.faults.fail(409, match=UNIT_STATUS)
+def test_a_conflict_with_nobody_is_a_refusal(line: Line) -> None:
+    """As of an admission webhook that answers 409: others are admitted, it stands aside."""
+    kit = line.kit
+    kit.server.faults.fail(409, match=Match(plural="queueunits", subresource="status", name="a"))
     line.start()
-    line.kit.send()
-    line.kit.clock.advance(CONFLICT_SECONDS)
+    kit.send()
+    kit.clock.advance(CONFLICT_SECONDS)
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.WAITING
-    rest = line.kit.decide()
-    assert isinstance(rest, Rest)
-    assert rest.until == line.kit.clock.monotonic() + REJECTED_PAUSE_SECONDS
-    line.kit.clock.advance(REJECTED_PAUSE_SECONDS)
-    line.cycle.carry_out(line.kit.dequeue())
-    line.kit.send()
-    assert line.kit.phase("a") == "Dequeued"
+    assert line.standing("a") is Standing.STALE
+    (told,) = kit.shared.ask(Engine.take_notices)
+    assert (told.key, told.reason, told.note) == ("default/a", "AdmissionRefused", LOST_TO_NOBODY)
+    line.start("b")
+    kit.send()
+    assert kit.phase("b") == "Dequeued"
+    assert line.cycle.step() == ASIDE.seconds(0)
+    kit.clock.advance(ASIDE.seconds(0))
+    exhaust(line.cycle.step)
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert kit.phase("a") == "Dequeued"
+
+
+def test_one_that_always_meets_a_conflict_with_nobody_stands_aside_longer(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(409, times=100, match=UNIT_STATUS)
+    line.start()
+    asides = []
+    for _ in range(3):
+        kit.send()
+        kit.clock.advance(CONFLICT_SECONDS)
+        exhaust(line.cycle.step)
+        asides.append(line.cycle.step())
+        kit.clock.advance(asides[-1] or 0.0)
+        exhaust(line.cycle.step)
+        line.cycle.carry_out(kit.dequeue())
+    assert asides == [60.0, 120.0, 240.0]
 
 
 def test_nothing_is_read_once_the_watch_has_told(line: Line) -> None:
@@ -237,6 +260,47 @@ def test_one_that_was_changed_is_tried_at_once_and_counts_anew(line: Line) -> No
     line.cycle.carry_out(kit.dequeue())
     kit.send()
     assert line.cycle.step() == ASIDE.seconds(0)
+
+
+def test_one_that_changed_unseen_is_read_and_counts_anew(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(403, times=2, match=UNIT_STATUS)
+    line.start()
+    kit.send()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    kit.direct.patch("queueunits", "a", changed, namespace="default")
+    kit.clock.advance(ASIDE.seconds(0))
+    exhaust(line.cycle.step)
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert line.cycle.step() == ASIDE.seconds(0)
+
+
+@pytest.mark.parametrize(("status", "after"), [(403, ASIDE.seconds(0)), (409, CONFLICT_SECONDS)])
+def test_the_end_of_an_older_decision_does_not_end_a_refusal(
+    line: Line, status: int, after: float
+) -> None:
+    """What the older decision waits for is due while the unit stands aside for the newer."""
+    kit = line.kit
+    kit.server.faults.fail(status, match=UNIT_STATUS)
+    line.start()
+    kit.send()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    kit.direct.patch("queueunits", "a", changed, namespace="default")
+    kit.learn("a")
+    kit.clock.advance(after / 2)
+    kit.server.faults.fail(403, times=2, match=UNIT_STATUS)
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    for _ in range(2):
+        rest = line.cycle.step()
+        assert rest
+        kit.clock.advance(rest)
+        exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert line.cycle.step() == ASIDE.seconds(2 if status == 403 else 1)
 
 
 def test_of_very_many_refused_units_the_last_are_counted(
