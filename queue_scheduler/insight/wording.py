@@ -16,7 +16,9 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that does not fit yet",
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
     Reason.WAITING_FOR_PODS_RUNNING: "waits until the pods of the unit ahead of it run",
-    Reason.WRITE_FAILED: "was changed while it was admitted; it is decided again",
+    Reason.WRITE_FAILED: (
+        "could not be admitted: it was changed meanwhile, or its events say why; it is tried again"
+    ),
     Reason.OVER_QUOTA_MAX: "needs more {resource} than the max of quota {quota} leaves",
     Reason.OVER_PARENT_MAX: "needs more {resource} than the max of parent quota {quota} leaves",
     Reason.OVER_RUNTIME: "needs more {resource} than quota {quota} would get at run time",
@@ -40,7 +42,10 @@ _STABLE: Final[dict[Reason, str]] = {
         "queue {other} does not take quota {quota}; list it in the queue's annotation "
         "koord-queue/available-quota-in-queue"
     ),
-    Reason.NO_QUEUE: "queue {other} does not exist in the namespace of queues (--queue-namespace)",
+    Reason.NO_QUEUE: (
+        "queue {other} does not exist, or can not be read, in the namespace of queues "
+        "(--queue-namespace)"
+    ),
     Reason.INVALID_DEMAND: "{detail}",
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",

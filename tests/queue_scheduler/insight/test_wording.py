@@ -60,10 +60,15 @@ def test_who_waits_behind_another_is_told_behind_whom() -> None:
     assert full_message(said).endswith(": ns/big")
 
 
-def test_a_queue_that_is_not_found_may_be_in_another_namespace() -> None:
+def test_a_queue_that_is_not_found_may_be_unreadable_or_in_another_namespace() -> None:
     said = stable_message(refusal(Reason.NO_QUEUE))
-    assert said.startswith("queue neighbour does not exist in the namespace of queues")
+    assert said.startswith("queue neighbour does not exist, or can not be read, in the namespace")
     assert "--queue-namespace" in said
+
+
+def test_an_admission_that_was_not_written_may_be_refused() -> None:
+    """For up to a quarter of an hour: `dequeue_cycle.ASIDE`."""
+    assert "its events say why" in stable_message(refusal(Reason.WRITE_FAILED))
 
 
 @pytest.mark.parametrize(
