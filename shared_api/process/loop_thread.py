@@ -122,8 +122,8 @@ class LoopThread:
 
     @property
     def is_resting(self) -> bool:
-        """Whether no step is running."""
-        return self._busy_since is None
+        """Whether a wake makes it run a step at once: no step is running, nor has one failed."""
+        return self._busy_since is None and not self._failures
 
     def busy_seconds(self) -> float:
         """Return how long the present step has been running; 0 while the thread rests."""

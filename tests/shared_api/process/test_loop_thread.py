@@ -142,6 +142,19 @@ def test_a_wake_does_not_shorten_the_pause_after_an_error() -> None:
     assert clock.waits[:3] == [(0.1, False), (0.2, False), (0.4, False)]
 
 
+def test_only_a_thread_that_a_wake_would_start_counts_as_resting() -> None:
+    clock = VirtualClock(start=0, blocking=True)
+    step = ScriptedStep(ValueError(), None)
+    with running(LoopThread("t", step, clock)) as thread:
+        step.wait_for_calls(1)
+        clock.wait_for_sleepers(1)
+        assert not thread.is_resting, "it pauses after an error"
+        clock.advance(ERROR_PAUSES.cap_seconds)
+        step.wait_for_calls(2)
+        clock.wait_for_sleepers(1)
+        assert thread.is_resting
+
+
 def test_a_step_that_recovers_starts_again_with_the_shortest_pause() -> None:
     clock = VirtualClock(start=0, blocking=True)
     step = ScriptedStep(ValueError(), ValueError(), 0.0, ValueError(), None)
