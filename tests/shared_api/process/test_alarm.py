@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
 
 from shared_api.process.alarm import Alarm
+
+RINGERS: Final = 4
+RINGS: Final = 500
+PATIENCE_SECONDS: Final = 10.0
 
 
 def test_it_is_an_event_for_one_thread() -> None:
@@ -23,22 +32,52 @@ def test_it_is_an_event_for_one_thread() -> None:
 
 
 def test_no_alarm_is_lost_however_many_threads_set_it() -> None:
+    """Each rings only when its last ring was answered, so one that is lost ends it all."""
     alarm = Alarm()
-    rounds = 2000
+    unanswered: deque[Alarm] = deque()
 
     def ring() -> None:
-        for _ in range(rounds):
+        answer = Alarm()
+        for _ in range(RINGS):
+            unanswered.append(answer)
             alarm.set()
+            assert answer.wait(PATIENCE_SECONDS)
+            answer.clear()
 
-    with ThreadPoolExecutor(4) as pool:
-        ringing = [pool.submit(ring) for _ in range(4)]
-        while not all(each.done() for each in ringing):
-            alarm.wait(0.01)
+    left = RINGERS * RINGS
+    with ThreadPoolExecutor(RINGERS) as pool:
+        ringing = [pool.submit(ring) for _ in range(RINGERS)]
+        while left:
+            assert alarm.wait(PATIENCE_SECONDS)
             alarm.clear()
+            while unanswered:
+                unanswered.popleft().set()
+                left -= 1
         for each in ringing:
-            each.result(timeout=10)
-        alarm.set()
-        assert alarm.wait(10)
+            each.result(timeout=PATIENCE_SECONDS)
+
+
+class Overtaken:
+    """A lock that another thread releases just after each look at it."""
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self.acquire = self._lock.acquire
+        self.release = self._lock.release
+
+    def locked(self) -> bool:
+        was_locked = self._lock.locked()
+        if was_locked:
+            self._lock.release()
+        return was_locked
+
+
+def test_who_is_overtaken_while_setting_it_finds_it_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Lock", Overtaken)
+        alarm = Alarm()
+    alarm.set()
+    assert alarm.wait(0)
 
 
 def test_a_waiting_thread_hears_of_it() -> None:
