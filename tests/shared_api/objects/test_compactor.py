@@ -11,7 +11,7 @@ from shared_api.objects import compactor
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.pod import Pod, PodTemplate
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
 
 SPEC: dict[str, Any] = {
     "queue": "team-a-queue",
@@ -134,6 +134,24 @@ def test_a_newer_version_takes_over_what_has_not_changed() -> None:
     assert after.metadata.name is before.metadata.name
     assert after.metadata.labels is before.metadata.labels
     assert (after.metadata.resource_version, after.metadata.annotations) == ("2", {"c": "e"})
+
+
+def test_a_part_comes_and_goes() -> None:
+    shared = Compactor()
+    body = {"metadata": {"name": "one"}, "status": {"requeueState": {"requeueAt": "some time"}}}
+    bare, whole = (shared.compact(msgspec.convert(each, QueueUnit)) for each in ({}, body))
+    assert shared.compact(msgspec.convert(body, QueueUnit), bare) == whole
+    assert shared.compact(QueueUnit(), whole) == bare
+
+
+def test_an_object_may_become_one_of_another_type() -> None:
+    """As a unit does whose demand can not be read any more."""
+    shared = Compactor()
+    before = shared.compact(decode("one"))
+    salvaged = SalvagedUnit(metadata=before.metadata, unreadable="it is odd")
+    want = SalvagedUnit(metadata=before.metadata, unreadable="it is odd")
+    assert shared.compact(salvaged, before) == want
+    assert shared.compact(decode("one"), salvaged) == decode("one")
 
 
 def test_what_has_changed_is_compacted_as_in_a_new_object() -> None:
