@@ -47,7 +47,8 @@ class ResponseStream(Protocol):
     def read_line(self, timeout_seconds: float) -> bytes | None:
         """Return the next line without its newline, or None at the orderly end.
 
-        With 0 seconds it does not wait, and returns a line only if that has already arrived.
+        With 0 seconds it does not wait for news, and returns a line only if that has already
+        arrived; the rest of a TLS record may be waited for.
 
         Raises:
             StreamIdle: no whole line came in that time; the stream can be read again.
