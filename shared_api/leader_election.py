@@ -312,6 +312,7 @@ class LeaderElector:
                 self._must_read = True  # a write may have arrived all the same
                 self._report_trouble(failure)
             if self._released:  # while this try was under way
+                self._lead = None
                 self._give_up()
         now = self._clock.monotonic()
         if not self._over and self._is_too_late(now):

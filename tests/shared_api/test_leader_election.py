@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from math import inf
+from types import SimpleNamespace
 from typing import TypeVar
 
 import msgspec
@@ -279,6 +280,22 @@ def test_what_a_try_under_way_wins_is_released_too(world: World, way: str, lost:
     assert world.a.elector.step() is None
     assert world.holder() == ""
     assert (world.a.started, world.a.elector.is_leader()) == (0, False)
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_no_lead_outlives_a_release_that_comes_just_before_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    if leads:
+        world.run(1)
+
+    def release_first(**lead: float) -> SimpleNamespace:
+        world.a.elector.release()
+        return SimpleNamespace(**lead)
+
+    monkeypatch.setattr("shared_api.leader_election._Lead", release_first)
+    assert world.a.elector.step() is None
+    assert (world.holder(), world.a.elector.is_leader()) == ("", False)
 
 
 @pytest.mark.parametrize("leads", [False, True])
