@@ -237,26 +237,29 @@ def test_a_stream_that_breaks_gives_its_lines_first(
         assert caught.value.sent
 
 
-def test_without_waiting_a_stream_gives_what_has_already_arrived(
-    server: ScriptedServer, transport: HttpTransport
-) -> None:
+@pytest.mark.parametrize("tls", [False, True])
+def test_without_waiting_a_stream_gives_what_has_already_arrived(*, tls: bool) -> None:
+    long = 40_000 * b"x"  # of several TLS records, and less than a socket holds
     go_on, gone_on = threading.Event(), threading.Event()
 
     def act(peer: Peer) -> None:
         peer.send(CHUNKED_HEAD + chunk(b"one\n"))
         assert go_on.wait(PATIENCE_SECONDS)
-        peer.send(chunk(b"two\n") + LAST_CHUNK)
+        peer.send(chunk(long + b"\n") + chunk(b"two\n") + LAST_CHUNK)
         gone_on.set()
 
-    server.plays(act)
-    stream = transport.stream(GET, PATIENCE_SECONDS)
-    assert stream.read_line(PATIENCE_SECONDS) == b"one"
-    with pytest.raises(StreamIdle):
-        stream.read_line(0)
-    go_on.set()
-    assert gone_on.wait(PATIENCE_SECONDS)
-    assert [stream.read_line(0), stream.read_line(0)] == [b"two", None]
-    stream.close()
+    with scripted_server(tls=tls) as server:
+        server.plays(act)
+        url = server.url.replace("http:", "https:") if tls else server.url
+        settings = connection_settings(url, FixedLogin(Login()), verify=False)
+        stream = HttpTransport(settings, SystemClock()).stream(GET, PATIENCE_SECONDS)
+        assert stream.read_line(PATIENCE_SECONDS) == b"one"
+        with pytest.raises(StreamIdle):
+            stream.read_line(0)
+        go_on.set()
+        assert gone_on.wait(PATIENCE_SECONDS)
+        assert [stream.read_line(0) for _ in range(3)] == [long, b"two", None]
+        stream.close()
 
 
 @pytest.mark.parametrize("tls", [False, True])
