@@ -200,11 +200,6 @@ class WorkQueue(Generic[KeyT]):
         if self._on_ready is not None:
             self._on_ready()
 
-    def is_shut_down(self) -> bool:
-        """Say whether `shut_down` was called."""
-        with self._lock:
-            return self._shut_down
-
     def depth(self) -> int:
         """Return how many keys are in line."""
         with self._lock:
