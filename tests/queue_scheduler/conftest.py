@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import ShellKit
 
 
@@ -13,3 +14,9 @@ def kit() -> ShellKit:
     kit = ShellKit()
     kit.add_quota("team", 4)
     return kit
+
+
+@pytest.fixture
+def line(kit: ShellKit) -> Line:
+    """The kit with its dequeue cycle."""
+    return Line(kit)
