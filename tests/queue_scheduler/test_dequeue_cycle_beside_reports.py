@@ -5,31 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from queue_scheduler.dequeue_cycle import DequeueCycle
 from queue_scheduler.engine import Engine
 from queue_scheduler.unit_record import Standing
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Lane, Outcome, Write, Written
+from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import ShellKit
-
-
-class Admissions:
-    """An `AdmissionObserver` that nobody asks."""
-
-    def on_admitted(self, queue: str, waited_seconds: float) -> None:
-        del queue, waited_seconds
-
-
-def cycle_of(kit: ShellKit) -> DequeueCycle:
-    return DequeueCycle(
-        kit.shared,
-        kit.dispatcher,
-        lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
-        kit.note_written,
-        kit.clock,
-        kit.work_queue(),
-        Admissions(),
-    )
 
 
 def report_on(
@@ -58,10 +39,10 @@ def report_on(
     kit.dispatcher.submit(write, on_outcome)
 
 
-def test_room_that_a_report_took_from_a_decision_is_not_given_away_twice(kit: ShellKit) -> None:
+def test_room_that_a_report_took_from_a_decision_is_not_given_away_twice(line: Line) -> None:
     """The engine takes the decision back, since the object has changed: so must the server."""
+    kit, cycle = line.kit, line.cycle
     kit.add_unit("first", cpu=4)
-    cycle = cycle_of(kit)
     started: list[str] = []
 
     def start_next() -> None:
@@ -81,10 +62,10 @@ def test_room_that_a_report_took_from_a_decision_is_not_given_away_twice(kit: Sh
     assert kit.used() == 4000
 
 
-def test_a_decision_that_a_report_ended_is_made_again(kit: ShellKit) -> None:
+def test_a_decision_that_a_report_ended_is_made_again(line: Line) -> None:
     """The next one rests on what the report made, and goes through."""
+    kit, cycle = line.kit, line.cycle
     kit.add_unit("first", cpu=4)
-    cycle = cycle_of(kit)
 
     def start() -> None:
         cycle.carry_out(kit.dequeue())
