@@ -1,7 +1,7 @@
 """How many units are pending without standing in a line, by queue and reason.
 
-Units that are held, and those whose fresh object is awaited after a conflict. What is mapped to no
-queue is counted under "".
+Units that are held, and those whose admission met a conflict or was refused, until they are tried
+again. What is mapped to no queue is counted under "".
 """
 
 from __future__ import annotations

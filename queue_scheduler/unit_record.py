@@ -42,7 +42,8 @@ class Standing(Enum):
     DECIDED = "decided"
     """Booked; the write that says so is under way, of the version that is known."""
     STALE = "stale"
-    """Its write met a conflict; the fresh object has not arrived yet."""
+    """Its write met a conflict, and the fresh object has not arrived yet; or it was refused, and
+    the unit stands aside."""
     BOOKED = "booked"
     """The object says that it occupies quota."""
     ENDED = "ended"
