@@ -40,6 +40,9 @@ MAX_LINE_BYTES: Final = 16_777_216
 TIMEOUT_STEP_SECONDS: Final = 0.05
 """Timeouts of sockets are cut to multiples of this: most calls then find the one that they want,
 which spares them a call to the kernel. Some end so much before their deadline, none after it."""
+LOOK_SECONDS: Final = TIMEOUT_STEP_SECONDS
+"""What a look at a stream waits for the rest of a TLS record, before anybody has waited longer for
+its lines. The request's own deadline would be half a minute."""
 _FIRST_FINAL_STATUS: Final = 200
 """Below it are interim answers (100 Continue, 103 Early Hints), which are skipped."""
 
@@ -192,6 +195,7 @@ class HttpConnection:
         self._send(data, deadline)
         while not self._parts.status:
             self.receive(deadline)
+        self._set_timeout(LOOK_SECONDS)
         return HttpStream(self, self._parts, self._clock)
 
     def receive(self, deadline: float | None) -> None:
@@ -251,7 +255,9 @@ class HttpConnection:
         if seconds <= 0:
             raise TimeoutError
         # What is left of it counts whole where that is less than one step.
-        timeout = seconds // TIMEOUT_STEP_SECONDS * TIMEOUT_STEP_SECONDS or seconds
+        self._set_timeout(seconds // TIMEOUT_STEP_SECONDS * TIMEOUT_STEP_SECONDS or seconds)
+
+    def _set_timeout(self, timeout: float) -> None:
         if timeout != self._timeout:
             self._timeout = timeout
             self._sock.settimeout(timeout)

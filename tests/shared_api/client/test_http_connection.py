@@ -311,3 +311,12 @@ def test_the_timeout_of_a_socket_is_set_only_when_it_is_another() -> None:
             theirs.sendall(WHOLE)
             assert connection.exchange(b"GET / HTTP/1.1\r\n\r\n", deadline).body == b"hello"
         assert sock.timeouts == pytest.approx([4.0, 2.0, 0.02])
+
+
+def test_a_look_at_a_stream_does_not_wait_as_long_as_its_opening() -> None:
+    """Only TLS makes it wait, for the rest of a record; a socket does so as long as it was told."""
+    ours, theirs = socket.socketpair()
+    with CountingSocket(ours) as sock, theirs:
+        theirs.sendall(CHUNKED_HEAD)
+        HttpConnection(sock, VirtualClock(start=10.0)).open_stream(b"GET / HTTP/1.1\r\n\r\n", 40.02)
+        assert sock.timeouts == pytest.approx([30.0, http_connection.LOOK_SECONDS])
