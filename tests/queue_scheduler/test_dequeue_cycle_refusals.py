@@ -97,28 +97,23 @@ def test_it_stands_aside_longer_each_time_until_it_is_admitted(line: Line) -> No
     assert kit.phase("a") == "Dequeued"
 
 
-def test_one_that_was_changed_is_tried_at_once_and_counts_anew(line: Line) -> None:
+def refuse_and_change(line: Line, status: int, *, times: int = 1) -> None:
+    """Have the admission of `a` refused; then somebody changes it, unseen as yet."""
     kit = line.kit
-    kit.server.faults.fail(403, times=2, match=UNIT_STATUS)
+    kit.server.faults.fail(status, times=times, match=UNIT_STATUS)
     line.start()
     kit.send()
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
     kit.direct.patch("queueunits", "a", changed, namespace="default")
-    kit.learn("a")
-    kit.clock.advance(ASIDE.seconds(0))
-    exhaust(line.cycle.step)
-    line.cycle.carry_out(kit.dequeue())
-    kit.send()
-    assert line.cycle.step() == ASIDE.seconds(0)
 
 
-def test_one_that_changed_unseen_is_read_and_counts_anew(line: Line) -> None:
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_one_that_was_changed_is_tried_and_counts_anew(line: Line, is_seen: bool) -> None:
+    """At once where the watch brings it, else after its time aside, when it is read."""
     kit = line.kit
-    kit.server.faults.fail(403, times=2, match=UNIT_STATUS)
-    line.start()
-    kit.send()
-    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
-    kit.direct.patch("queueunits", "a", changed, namespace="default")
+    refuse_and_change(line, 403, times=2)
+    if is_seen:
+        kit.learn("a")
     kit.clock.advance(ASIDE.seconds(0))
     exhaust(line.cycle.step)
     line.cycle.carry_out(kit.dequeue())
@@ -132,11 +127,7 @@ def test_the_end_of_an_older_decision_does_not_end_a_refusal(
 ) -> None:
     """What the older decision waits for is due while the unit stands aside for the newer."""
     kit = line.kit
-    kit.server.faults.fail(status, match=UNIT_STATUS)
-    line.start()
-    kit.send()
-    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
-    kit.direct.patch("queueunits", "a", changed, namespace="default")
+    refuse_and_change(line, status)
     kit.learn("a")
     kit.clock.advance(after / 2)
     kit.server.faults.fail(403, times=2, match=UNIT_STATUS)
