@@ -26,6 +26,7 @@ class Reason(StrEnum):
     WAITING_FOR_PODS_RUNNING = "WaitingForPodsRunning"
     WRITE_FAILED = "WriteFailed"
 
+    EXCEEDS_QUOTA = "ExceedsQuota"
     OVER_QUOTA_MAX = "OverQuotaMax"
     OVER_PARENT_MAX = "OverParentMax"
     OVER_RUNTIME = "OverRuntime"

@@ -44,7 +44,13 @@ LEAST_REST_SECONDS: Final = 0.25
 """Between two steps: one thread wakes for all units whose two seconds end within it."""
 
 TOLD_REASONS: Final = frozenset(
-    {Reason.INVALID_DEMAND, Reason.NO_QUOTA, Reason.QUOTA_NOT_IN_QUEUE, Reason.NO_QUEUE}
+    {
+        Reason.INVALID_DEMAND,
+        Reason.NO_QUOTA,
+        Reason.QUOTA_NOT_IN_QUEUE,
+        Reason.NO_QUEUE,
+        Reason.EXCEEDS_QUOTA,
+    }
 )
 """What does not pass by itself: the unit, its quota or its queue must be mended."""
 

@@ -20,6 +20,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "NoQuota": f"Name one that exists in the job's label {QUOTA_NAME}, or have it made",
     "NoQueue": f"Name one that exists in the job's label {QUEUE_NAME}, or have it made",
     "QuotaNotInQueue": f"Or take {QUEUE_NAME} off the job: it then waits in the queue of its quota",
+    "ExceedsQuota": "Make the job again with less, or have the quota raised",
     "InvalidDemand": "Make the job again with requests that can be read",
     "Inactive": f'To have it wait in the queue, annotate the job {ACTIVE}: "true"',
     "BrokenChain": "Whoever administers the quotas must mend them",

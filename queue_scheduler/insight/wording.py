@@ -19,6 +19,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.WRITE_FAILED: (
         "could not be admitted: it was changed meanwhile, or its events say why; it is tried again"
     ),
+    Reason.EXCEEDS_QUOTA: "asks for more {resource} than quota {quota} may have at all",
     Reason.OVER_QUOTA_MAX: "needs more {resource} than the max of quota {quota} leaves",
     Reason.OVER_PARENT_MAX: "needs more {resource} than the max of parent quota {quota} leaves",
     Reason.OVER_RUNTIME: "needs more {resource} than quota {quota} would get at run time",

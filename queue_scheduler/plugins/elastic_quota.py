@@ -52,6 +52,11 @@ from shared_api.well_known_labels import (
 NAME: Final = "ElasticQuotaV2"
 """The name under which upstream's configuration lists this plugin."""
 
+_LIMITS: Final = frozenset(
+    (RefusalReason.OVER_QUOTA_MAX, RefusalReason.OVER_PARENT_MAX, RefusalReason.OVER_MIN)
+)
+"""Reasons whose limit does not depend on what others do."""
+
 
 class ElasticQuotaPlugin:
     """Quota and queue of units, and the books of the quotas."""
@@ -304,9 +309,14 @@ def _demand(info: QueueUnitInfo) -> Demand:
 
 
 def _translate(refusal: QuotaRefusal) -> Refusal:
-    """The framework's words for the books' no; the reasons carry the same values."""
+    """The framework's words for the books' no; the reasons carry the same values.
+
+    But for a demand that is larger than a limit: it fits no emptier quota either, and its user must
+    hear that waiting does not help.
+    """
+    exceeds = refusal.reason in _LIMITS and refusal.requested > refusal.limit
     return Refusal(
-        reason=Reason(refusal.reason.value),
+        reason=Reason.EXCEEDS_QUOTA if exceeds else Reason(refusal.reason.value),
         quota=refusal.quota,
         resource=refusal.resource,
         limit=refusal.limit,
@@ -317,8 +327,11 @@ def _translate(refusal: QuotaRefusal) -> Refusal:
 
 
 def _translate_back(refusal: Refusal) -> QuotaRefusal:
+    """The books' no behind the framework's."""
+    # What exceeds a quota fits under none of its limits, so this one does as well as another.
+    exceeds = refusal.reason is Reason.EXCEEDS_QUOTA
     return QuotaRefusal(
-        reason=RefusalReason(refusal.reason.value),
+        reason=RefusalReason.OVER_QUOTA_MAX if exceeds else RefusalReason(refusal.reason.value),
         quota=refusal.quota,
         resource=refusal.resource,
         limit=refusal.limit,

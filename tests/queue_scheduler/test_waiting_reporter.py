@@ -88,9 +88,9 @@ def test_nothing_is_written_before_two_seconds_and_one_reason_after(desk: Desk) 
     desk.pass_time(FIRST_REPORT_SECONDS - EPSILON)
     assert desk.kit.writes() == 0
     desk.pass_time(1.0)
-    assert desk.kit.reason("big") == "OverQuotaMax"
+    assert desk.kit.reason("big") == "ExceedsQuota"
     assert desk.kit.unit("big")["status"]["message"] == (
-        "needs more cpu than the max of quota team leaves"
+        "asks for more cpu than quota team may have at all"
     )
     assert desk.kit.writes() == 1
 
@@ -189,7 +189,7 @@ def test_a_unit_whose_queue_is_made_again_is_told(desk: Desk) -> None:
     assert desk.kit.reason("big") == "NoQueue"
     desk.kit.learn_queue("team")
     desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
-    assert desk.kit.reason("big") == "OverQuotaMax"
+    assert desk.kit.reason("big") == "ExceedsQuota"
 
 
 def test_a_unit_that_leaves_a_hold_for_a_class_that_is_asleep_is_told(desk: Desk) -> None:
@@ -212,7 +212,7 @@ def test_a_unit_that_leaves_a_hold_for_a_class_that_is_asleep_is_told(desk: Desk
         desk.pass_time(2 * SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
         late = kit.direct.get("queueunits", "late", "elsewhere")
         reasons.append(condition_of(late, "QuotaReserved")["reason"])
-    assert reasons == ["NoQuota", "OverQuotaMax"]
+    assert reasons == ["NoQuota", "ExceedsQuota"]
 
 
 def test_a_held_unit_that_is_held_for_another_reason_is_told(desk: Desk) -> None:
@@ -241,7 +241,7 @@ def test_a_follower_writes_nothing(desk: Desk) -> None:
     assert desk.kit.writes() == 0
     desk.kit.leads = True
     desk.pass_time(FIRST_REPORT_SECONDS + SWEEP_SECONDS + 0.2)
-    assert desk.kit.reason("big") == "OverQuotaMax"
+    assert desk.kit.reason("big") == "ExceedsQuota"
 
 
 def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
@@ -299,7 +299,7 @@ def test_a_conflict_waits_for_the_fresh_object(desk: Desk) -> None:
     fresh = desk.kit.learn("big")
     desk.reporter.on_unit_seen(fresh.metadata.key)
     desk.pass_time(4.0)
-    assert desk.kit.reason("big") == "OverQuotaMax"
+    assert desk.kit.reason("big") == "ExceedsQuota"
 
 
 def test_a_write_of_unknown_outcome_is_looked_at_again(desk: Desk) -> None:
@@ -308,7 +308,7 @@ def test_a_write_of_unknown_outcome_is_looked_at_again(desk: Desk) -> None:
     desk.pass_time(3.0)
     assert desk.kit.reason("big") == ""
     desk.pass_time(SWEEP_SECONDS + 1.0)
-    assert desk.kit.reason("big") == "OverQuotaMax"
+    assert desk.kit.reason("big") == "ExceedsQuota"
 
 
 def told_of(desk: Desk) -> list[tuple[str, str, str]]:
@@ -317,13 +317,16 @@ def told_of(desk: Desk) -> list[tuple[str, str, str]]:
 
 def test_what_somebody_has_to_mend_is_told_once(desk: Desk) -> None:
     desk.kit.add_quota("other", 4)
+    desk.add_unit("first", cpu=4)
+    desk.pass_time(0.1)
+    desk.add_unit("small", cpu=1)
     desk.add_unit("invalid", cpu=-1)
     desk.add_unit("lost", quota="nowhere")
     desk.add_unit("astray", queue="other")
     desk.add_unit("queueless", queue="none")
     desk.add_unit("big", cpu=9)
     desk.pass_time(60.0)
-    for name in ("invalid", "lost", "astray", "queueless", "big"):
+    for name in ("small", "invalid", "lost", "astray", "queueless", "big"):
         desk.reporter.on_unit_seen(desk.kit.learn(name).metadata.key)
     desk.pass_time(60.0)
     assert told_of(desk) == [
@@ -331,6 +334,7 @@ def test_what_somebody_has_to_mend_is_told_once(desk: Desk) -> None:
         ("QueueUnit", "default/lost", "NoQuota"),
         ("QueueUnit", "default/astray", "QuotaNotInQueue"),
         ("QueueUnit", "default/queueless", "NoQueue"),
+        ("QueueUnit", "default/big", "ExceedsQuota"),
     ]
     for notice in desk.told:
         unit = desk.kit.unit(notice.key.removeprefix("default/"))

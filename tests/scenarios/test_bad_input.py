@@ -274,7 +274,7 @@ def test_two_quotas_of_one_name_the_younger_is_told(logs: Logs, world: Scheduler
     assert warning_of(logs, "team", "DuplicateName")
     world.add_unit("big", cpu=5)
     world.settle(TOLD_SECONDS)
-    assert world.reason("big") == "OverQuotaMax"
+    assert world.reason("big") == "ExceedsQuota"
 
 
 def test_a_unit_of_a_quota_that_is_not_there(logs: Logs, world: SchedulerWorld) -> None:
@@ -289,7 +289,8 @@ def test_a_unit_of_a_quota_that_is_not_there(logs: Logs, world: SchedulerWorld) 
 def test_what_comes_in_any_order_before_the_start_is_not_told(logs: Logs) -> None:
     """Its queue is made as soon as this process leads."""
     with running_world() as world:
-        world.add_unit("early", "late", cpu=9)
+        world.add_unit("ahead", "late", cpu=3)
+        world.add_unit("early", "late", cpu=2)
         world.add_quota("late")
         replica = Follower()
         world.start(leadership=replica, settle_seconds=TOLD_SECONDS)
@@ -330,7 +331,7 @@ def test_a_queue_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> 
     world.direct.create(queue_body("mine", metadata=takes))
     world.add_unit("wait", cpu=9, queue="mine")
     world.settle(TOLD_SECONDS)
-    assert world.reason("wait") == "OverQuotaMax"
+    assert world.reason("wait") == "ExceedsQuota"
     world.direct.delete("queues", "mine", QUEUE_NAMESPACE)
     world.settle(TOLD_SECONDS)
     assert world.reason("wait") == "NoQueue"

@@ -227,7 +227,7 @@ def test_the_last_refusal_is_that_of_a_held_unit_where_none_in_line_has_one(
     kit.add_unit("big", cpu=9)
     assert reasons() == {"InvalidDemand"}
     kit.decide()
-    assert reasons() == {"OverQuotaMax"}
+    assert reasons() == {"ExceedsQuota"}
 
 
 def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(

@@ -6,15 +6,20 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.decision import Dequeue, Reason, Refused
+from queue_scheduler.decision import Dequeue, Reason, Refused, Rest
+from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import ForeignPod, Mapped, QueueDirectory, Unmapped
+from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, node, queue, queue_unit
+from tests.properties.engine_kit import build_unit
 from tests.queue_scheduler.shell_kit import ShellKit
 
 NAMESPACES = "quota.scheduling.koordinator.sh/namespaces"
@@ -332,3 +337,42 @@ def test_what_is_expected_stands_in_for_nodes() -> None:
     plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.RUNTIME), {"cpu": 4000})
     plugin.on_quota(quota("team"))
     assert plugin.why_not_ready(TEAM) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "limits", "want"),
+    [
+        pytest.param(QuotaMode.MAX, (4, 40), "team", id="its own max"),
+        pytest.param(QuotaMode.MAX, (40, 4), "org", id="the max of its parent"),
+        pytest.param(QuotaMode.MIN, (4, 40), "team", id="its own min"),
+        pytest.param(QuotaMode.RUNTIME, (4, 40), "team", id="at run time"),
+        pytest.param(QuotaMode.RUNTIME, (40, 4), "org", id="of its parent, at run time"),
+    ],
+)
+def test_a_demand_that_no_emptier_quota_takes_is_told_and_waits_until_that_is_raised(
+    mode: QuotaMode, limits: tuple[int, int], want: str
+) -> None:
+    plugins = PluginRunner([ElasticQuotaPlugin(QuotaSettings(mode=mode)), Priority()])
+    engine = Engine(plugins, BUILT_IN_POLICIES)
+    engine.on_node(node("n", allocatable={"cpu": "100"}))
+
+    def set_quotas(own: int, of_parent: int) -> None:
+        low = {"cpu": min(own, of_parent)}
+        org = elastic_quota("org", min=low, max={"cpu": of_parent}, is_parent=True)
+        engine.on_quota(org)
+        engine.on_quota(elastic_quota("team", min=low, max={"cpu": own}, parent="org"))
+
+    set_quotas(*limits)
+    engine.on_queue(queue("team"))
+    small = build_unit("small", "team", cpu=1)
+    engine.on_queue_unit(small)
+    assert isinstance(engine.decide_next("team", 0.0), Dequeue)
+    engine.on_queue_unit(build_unit("big", "team", cpu=9))
+    refused = engine.decide_next("team", 0.0)
+    assert isinstance(refused, Refused)
+    assert (refused.refusal.reason, refused.refusal.quota) == (Reason.EXCEEDS_QUOTA, want)
+    assert isinstance(engine.decide_next("team", 0.0), Rest)
+    engine.on_queue_unit_gone(small)
+    assert isinstance(engine.decide_next("team", 0.0), Rest)
+    set_quotas(40, 40)
+    assert isinstance(engine.decide_next("team", 0.0), Dequeue)
