@@ -53,13 +53,15 @@ PARTLY_LATE: Final = "Backoff due to partial running timeout"
 def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Write down what a released job does, and announce its eviction when it is late."""
     if growth := build_growth(job, unit):
+        record = PatchUnit(unit=unit, body=growth)
+        if not unit.spec.pod_set:  # made by hand, it only had a sum: nothing has grown
+            return Decision(actions=(record,), memory=view.memory)
         message = (
             "It has grown beyond its admission: nothing more is admitted for that,"
             " its new pods run as far as koord-scheduler lets them"
         )
         grown = TellJob(reason="Grown", message=message, type=EventType.WARNING)
-        actions = (PatchUnit(unit=unit, body=growth), grown)
-        return Decision(actions=actions, memory=view.memory)
+        return Decision(actions=(record, grown), memory=view.memory)
     late, look_again = _is_late(view, job, unit, state)
     if late:
         return _evict_late(view, unit, late)
