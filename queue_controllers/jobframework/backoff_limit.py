@@ -9,18 +9,14 @@ Either can be the last of a process; what the first has left tells the next look
 The mark is an annotation on the unit, and holds what the job's `active` annotation said when the
 limit was reached: "true" may have stood there all the time, and would undo the deactivation at the
 next look. So only what it says later counts. Whoever sets `active` on the unit is heard as well.
+The job is told what the condition says, by `obstacle`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from queue_controllers.jobframework.actions import (
-    EventType,
-    PatchUnit,
-    PatchUnitStatus,
-    TellJob,
-)
+from queue_controllers.jobframework.actions import PatchUnit, PatchUnitStatus, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_annotations import read_active
 from queue_controllers.jobframework.job_view import Decision, JobView
@@ -28,7 +24,6 @@ from queue_controllers.jobframework.unit_status import (
     backoffs_of,
     is_put_back_when_freed,
     limit_condition,
-    limit_message,
     set_condition,
 )
 from shared_api.objects.meta import Condition, is_condition_true
@@ -66,9 +61,9 @@ def follow_limit(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | No
 
 def _reach_limit(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
     """Deactivate a unit that waits, its limit having been lowered to where it is."""
-    if is_booked(unit):
+    if is_booked(unit) or not _is_limit(view, backoffs_of(unit)):
         return None
-    return _deactivate(view, job, unit, backoffs_of(unit))
+    return _deactivate(view, job, unit)
 
 
 def reach_limit_when_freed(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
@@ -76,20 +71,23 @@ def reach_limit_when_freed(view: JobView, job: JobFacts, unit: QueueUnit) -> Dec
 
     Before it is freed, so that it is never free and active.
     """
-    if LIMIT_REACHED in unit.metadata.annotations or not is_put_back_when_freed(unit):
-        return None
-    return _deactivate(view, job, unit, backoffs_of(unit) + 1)
+    is_new = LIMIT_REACHED not in unit.metadata.annotations
+    return _deactivate(view, job, unit) if is_new and reaches_limit(view, unit) else None
 
 
-def _deactivate(view: JobView, job: JobFacts, unit: QueueUnit, count: int) -> Decision | None:
+def reaches_limit(view: JobView, unit: QueueUnit) -> bool:
+    """Say whether the eviction that is under way puts the unit back as often as it may be."""
+    return is_put_back_when_freed(unit) and _is_limit(view, backoffs_of(unit) + 1)
+
+
+def _is_limit(view: JobView, count: int) -> bool:
     limit = view.settings.backoff_limit
-    if not limit or count < limit:
-        return None
-    said = _said(job)
-    body = {"metadata": {"annotations": {LIMIT_REACHED: said}}, "spec": {"active": False}}
-    message = limit_message(said, count)
-    event = TellJob(reason=BACKOFF_LIMIT_REACHED, message=message, type=EventType.WARNING)
-    return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
+    return limit > 0 and count >= limit
+
+
+def _deactivate(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    body = {"metadata": {"annotations": {LIMIT_REACHED: _said(job)}}, "spec": {"active": False}}
+    return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
 def _activate(view: JobView, unit: QueueUnit) -> Decision:

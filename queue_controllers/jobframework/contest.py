@@ -15,11 +15,14 @@ import msgspec
 from queue_controllers.jobframework.actions import EventType, SuspendJob, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
-from queue_controllers.jobframework.unit_status import SUSPEND_CONTESTED, set_condition
+from queue_controllers.jobframework.unit_status import (
+    SUSPEND_CONTESTED,
+    how_to_activate,
+    set_condition,
+)
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import is_being_evicted
-from shared_api.well_known_labels import ACTIVE
 
 FIGHT_SECONDS: Final = 60.0
 MAX_FIGHTS: Final = 3
@@ -55,7 +58,7 @@ def fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 def _why_not(unit: QueueUnit) -> str:
     """Return why the job may not run, and what makes it run."""
     if unit.spec.active is False:
-        return f'its queue unit is not active. To have it run, annotate the job {ACTIVE}: "true"'
+        return f"its queue unit is not active. To have it run, {how_to_activate(unit)}"
     queue = f"queue {unit.spec.queue}" if unit.spec.queue else "the queue"
     why = "it is being evicted" if is_being_evicted(unit) else f"{queue} has not admitted it yet"
     return f"{why}. When it is its turn, the queue resumes it"

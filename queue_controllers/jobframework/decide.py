@@ -31,7 +31,11 @@ from queue_controllers.jobframework.actions import (
     TellJob,
     TellUnit,
 )
-from queue_controllers.jobframework.backoff_limit import follow_limit, reach_limit_when_freed
+from queue_controllers.jobframework.backoff_limit import (
+    follow_limit,
+    reach_limit_when_freed,
+    reaches_limit,
+)
 from queue_controllers.jobframework.contest import (
     AGAINST_EVICTION,
     fight,
@@ -73,6 +77,7 @@ from queue_controllers.jobframework.unit_status import (
     SUSPEND_CONTESTED,
     evict_unit,
     free_unit,
+    how_to_activate,
     move_return,
     move_unit,
     running_timeout,
@@ -332,7 +337,9 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         if view.memory.evicting:
             return fight(view, job, unit)
         memory = msgspec.structs.replace(view.memory, evicting=True)
-        return Decision(actions=(suspend_job(view, job), _tell_eviction(unit)), memory=memory)
+        return Decision(
+            actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory
+        )
     if not state.stopped:
         return wait_until_stopped(view, state)
     if (decision := reach_limit_when_freed(view, job, unit)) is not None:
@@ -345,17 +352,20 @@ def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         silent=_is_silent(view, state),
     )
     # One that was suspended when its eviction was asked for has not heard of it yet.
-    told = () if view.memory.evicting else (_tell_eviction(unit),)
+    told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
     return Decision(actions=(freed, *told), memory=view.memory)
 
 
-def _tell_eviction(unit: QueueUnit) -> TellJob:
+def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
     """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
     evicted = find_condition(unit.status.conditions, EVICTED)
     assert evicted is not None, "carried out without having been asked for"
-    then = "It keeps its quota until its pods are gone, and waits in the queue again after that"
+    it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
+    then = f"{it} waits in the queue again"
     if unit.spec.active is False:
-        then = f'It stays suspended until the job is annotated {ACTIVE}: "true"'
+        then = f"It stays suspended. To have it wait in the queue again, {how_to_activate(unit)}"
+    elif reaches_limit(view, unit):
+        then = f"{it} stays suspended: that was its last try, by its backoff limit"
     elif evicted.reason == BACKOFF_TIMEOUT:
         then = f"{then}, from the time that its queue unit {unit.metadata.name} names"
     message = f"Evicted: {evicted.message or evicted.reason}. {then}"

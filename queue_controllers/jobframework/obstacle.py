@@ -1,7 +1,8 @@
 """Why a job in line will not start until somebody acts, for the user who looks at his job. Pure.
 
 The scheduler says in the unit's condition `QuotaReserved` why a unit waits, and mostly that passes
-by itself. What does not is told on the job as well, in the same words and with the way out.
+by itself. What does not is told on the job as well, in the same words and with the way out. At the
+backoff limit that is the condition which says so: "Inactive" would be half of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import QUOTA_RESERVED
+from shared_api.queue_unit_phases import BACKOFF_LIMIT_REACHED, QUOTA_RESERVED
 from shared_api.well_known_labels import ACTIVE, QUEUE_NAME, QUOTA_NAME
 
 WAYS_OUT: Final[Mapping[str, str]] = {
@@ -39,6 +40,9 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 def find_obstacle(unit: QueueUnit) -> Obstacle | None:
     """Return what keeps a waiting unit until somebody acts; None for what passes by itself."""
+    reached = find_condition(unit.status.conditions, BACKOFF_LIMIT_REACHED)
+    if reached is not None and reached.status == "True":
+        return Obstacle(reached.reason, reached.message)
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
     if waits is None or waits.status != "False" or waits.reason not in WAYS_OUT:
         return None

@@ -164,23 +164,21 @@ def is_put_back_when_freed(unit: QueueUnit) -> bool:
 
 def limit_condition(unit: QueueUnit, count: int) -> Condition:
     """Return the condition that says why a unit at its backoff limit is inactive."""
-    said = unit.metadata.annotations.get(LIMIT_REACHED, "")
-    return Condition(
-        type=BACKOFF_LIMIT_REACHED,
-        status="True",
-        reason=BACKOFF_LIMIT_REACHED,
-        message=limit_message(said, count),
-    )
-
-
-def limit_message(said: str, count: int) -> str:
-    """Return why a unit is inactive, and what to do; `said`: the job's `active` annotation."""
     times = "once" if count == 1 else f"{count} times"
-    first = '"false", then ' if says_true(said) else ""
-    return (
+    message = (
         f"Deactivated at its backoff limit: put back {times}, since its pods did not run in time."
-        f' To have it tried again, annotate the job {ACTIVE}: {first}"true"'
+        f" To have it tried again, {how_to_activate(unit)}"
     )
+    return Condition(
+        type=BACKOFF_LIMIT_REACHED, status="True", reason=BACKOFF_LIMIT_REACHED, message=message
+    )
+
+
+def how_to_activate(unit: QueueUnit) -> str:
+    """Return what to do to have an inactive unit wait in the queue again."""
+    said = unit.metadata.annotations.get(LIMIT_REACHED, "")
+    first = '"false", then ' if says_true(said) else ""
+    return f'annotate the job {ACTIVE}: {first}"true"'
 
 
 def move_return(unit: QueueUnit, settings: JobSettings, jitter: float) -> PatchUnitStatus | None:

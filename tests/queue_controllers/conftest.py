@@ -265,6 +265,13 @@ class World:
         self.settle(2.0)
         return {each["reason"] for each in self.direct.list("events.events.k8s.io")}
 
+    def notes_on_jobs(self) -> dict[str, str]:
+        """Return the notes of all events on Jobs by their reason; they go out with the time."""
+        self.settle(2.0)
+        events = self.direct.list("events.events.k8s.io")
+        on_jobs = (each for each in events if each["regarding"]["kind"] == "Job")
+        return {each["reason"]: each["note"] for each in on_jobs}
+
     def writes(self) -> list[str]:
         """Return the writes that came in as requests, in order, events left out."""
         return [

@@ -198,6 +198,23 @@ def test_a_crash_between_the_writes_of_the_way_back_ends_right(world: World) -> 
     assert unit["metadata"]["annotations"][MARK] == "true"
 
 
+def test_at_the_limit_the_job_is_told_once_what_to_do(world: World) -> None:
+    start(world, backoffLimit=1)
+    annotate(world, {"scheduling.x-k8s.io/active": "true"})
+    be_late(world)
+    world.end_pods()
+    world.settle()
+    conditions = world.get_unit()["status"]["conditions"]
+    reserved = next(each for each in conditions if each["type"] == "QuotaReserved")
+    reserved |= {"reason": "Inactive", "message": "is not active"}  # as the scheduler does
+    world.patch_unit_status({"conditions": conditions})
+    world.settle()
+    assert world.events() == {"Evicted", "BackoffLimitReached"}
+    notes = world.notes_on_jobs()
+    assert notes["Evicted"].endswith("stays suspended: that was its last try, by its backoff limit")
+    assert notes["BackoffLimitReached"].endswith('active: "false", then "true"')
+
+
 def test_whoever_makes_the_unit_active_is_heard_as_well(world: World) -> None:
     start(world, backoffLimit=1)
     be_late(world)

@@ -16,13 +16,6 @@ JOBS = Match(plural="jobs", verb="patch")
 STAMPED = "koord-queue/stamped-quota"
 
 
-def told(world: World) -> dict[str, str]:
-    """Return the notes of all events on Jobs by their reason."""
-    world.settle(2.0)
-    events = world.direct.list("events.events.k8s.io")
-    return {each["reason"]: each["note"] for each in events if each["regarding"]["kind"] == "Job"}
-
-
 @pytest.mark.parametrize("status", [400, 403, 422])
 def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> None:
     world.start()
@@ -31,7 +24,7 @@ def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> Non
     world.server.faults.fail(status, times=EVERY_TIME, match=JOBS, message="policy says no")
     world.admit()
     world.settle(5.0)
-    assert told(world) == {
+    assert world.notes_on_jobs() == {
         "ReleaseRefused": "It is admitted, and can not be resumed: policy says no"
     }
     world.server.faults.clear()
@@ -44,7 +37,7 @@ def test_a_job_that_may_not_be_suspended_says_so(world: World) -> None:
     world.server.faults.fail(403, times=EVERY_TIME, match=JOBS, message="policy says no")
     world.job(suspend=False)
     world.settle(5.0)
-    assert told(world) == {"SuspendRefused": "It can not be suspended: policy says no"}
+    assert world.notes_on_jobs() == {"SuspendRefused": "It can not be suspended: policy says no"}
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])
@@ -56,7 +49,7 @@ def test_a_job_whose_unit_may_not_be_written_says_so(world: World, verb: str) ->
     world.settle()
     world.patch_job({"metadata": {"annotations": {"scheduling.x-k8s.io/priority": "7"}}})
     world.settle(5.0)
-    assert told(world).keys() == {"UnitRefused"}
+    assert world.notes_on_jobs().keys() == {"UnitRefused"}
 
 
 def stamps(world: World) -> dict[str, str]:
@@ -76,7 +69,7 @@ def test_resumed_without_a_stamp_it_says_that_its_pods_may_be_charged_elsewhere(
     world.settle(5.0)
     assert not world.is_suspended()
     assert stamps(world) == {}
-    assert told(world).keys() == {"NotStamped"}
+    assert world.notes_on_jobs().keys() == {"NotStamped"}
     evict_after_release(world)
     world.admit()
     world.settle()

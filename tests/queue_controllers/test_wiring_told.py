@@ -10,19 +10,12 @@ if TYPE_CHECKING:
 ACTIVE = "scheduling.x-k8s.io/active"
 
 
-def notes(world: World) -> dict[str, str]:
-    """Return the notes of all events on Jobs by their reason."""
-    world.settle(2.0)
-    events = world.direct.list("events.events.k8s.io")
-    return {each["reason"]: each["note"] for each in events if each["regarding"]["kind"] == "Job"}
-
-
 def test_a_job_that_is_held_admitted_and_ended_costs_no_event(world: World) -> None:
     world.run_a_job(suspend=False)
     world.complete()
     world.settle()
     assert world.phase() == "Succeed"
-    assert notes(world) == {}
+    assert world.notes_on_jobs() == {}
 
 
 def test_everything_that_is_done_to_a_job_against_its_user_is_told_with_the_way_out(
@@ -47,14 +40,14 @@ def test_everything_that_is_done_to_a_job_against_its_user_is_told_with_the_way_
     world.settle()
     world.end_pods()
     world.settle()
-    assert notes(world) == {
+    assert world.notes_on_jobs() == {
         "SuspendedAgain": (
             "Suspended again: queue gold has not admitted it yet."
             " When it is its turn, the queue resumes it"
         ),
         "Evicted": (
             "Evicted: for team/urgent. It keeps its quota until its pods are gone,"
-            " and waits in the queue again after that"
+            " then it waits in the queue again"
         ),
     }
 
@@ -65,7 +58,7 @@ def test_a_job_that_is_adopted_and_grows_says_what_it_is_charged_to(world: World
     world.start()
     world.patch_job({"spec": {"parallelism": 4}})
     world.settle(5.0)
-    assert notes(world) == {
+    assert world.notes_on_jobs() == {
         "Adopted": "It already ran when it was first seen: it goes on, charged to quota gold",
         "Grown": (
             "It has grown beyond its admission: nothing more is admitted for that,"
@@ -83,7 +76,7 @@ def test_a_job_that_others_suspend_and_resume_says_how_to_stop_it(world: World) 
     world.settle()
     world.patch_job({"metadata": {"annotations": {ACTIVE: "false"}}})
     world.settle()
-    told = notes(world)
+    told = world.notes_on_jobs()
     assert told.keys() == {"Resumed", "Evicted"}
     assert all(ACTIVE in note for note in told.values())
 
@@ -98,9 +91,9 @@ def test_a_job_that_an_old_pod_keeps_from_its_release_says_so_when_it_takes_long
     world.patch_job({"spec": {"suspend": True}})
     world.end_pods()
     world.settle(55.0)
-    assert notes(world) == {}
+    assert world.notes_on_jobs() == {}
     world.settle(60.0)
-    assert notes(world) == {
+    assert world.notes_on_jobs() == {
         "OldPodsLeft": (
             "It is admitted, and resumed when the pods of its earlier run are gone:"
             " 1 of them live, 1 are being deleted."

@@ -9,8 +9,10 @@ from queue_controllers.jobframework.actions import PatchUnitStatus, ReleaseJob, 
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts
 from queue_controllers.jobframework.job_view import JobMemory
+from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.queue_unit_phases import EVICTED
+from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
 from tests.job_situations import (
     ADMITTED,
     NOW,
@@ -27,6 +29,7 @@ from tests.job_situations import (
 )
 
 MOST_LOOKS = 5
+AT_LIMIT = Condition(type="BackoffLimitReached", status="True", reason="BackoffLimitReached")
 
 
 class Life:
@@ -153,9 +156,16 @@ def test_a_contested_job(life: list[tuple[str, list[str]]]) -> None:
             ' To have it run, annotate the job scheduling.x-k8s.io/active: "true"',
             id="deactivated",
         ),
+        pytest.param(
+            unit(active=False, annotations={LIMIT_REACHED: "true"}, conditions=(AT_LIMIT,)),
+            "Suspended again: its queue unit is not active."
+            ' To have it run, annotate the job scheduling.x-k8s.io/active: "false", then "true"',
+            id="deactivated at its limit, against what the annotation says",
+        ),
     ],
 )
 def test_who_turns_a_job_on_is_told_what_makes_it_run(of: QueueUnit, want: str) -> None:
-    _, event = look(facts(suspended=False, status=RUNS), of).actions
+    said = {ACTIVE: "true"} if LIMIT_REACHED in of.metadata.annotations else {}
+    _, event = look(facts(suspended=False, status=RUNS, annotations=said), of).actions
     assert isinstance(event, TellJob)
     assert event.message == want

@@ -9,6 +9,7 @@ import pytest
 from queue_controllers.jobframework.actions import PatchUnitStatus, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from queue_controllers.jobframework.job_machine import PodFacts
+from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import JobMemory
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
@@ -212,19 +213,30 @@ def test_an_eviction_empties_the_admissions_only_when_stopped() -> None:
 
 def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on() -> None:
     said = []
-    for of in (EVICTED, with_reason("BackoffTimeout"), with_reason("Deactivated", active=False)):
-        stopped = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING)
+    late, off = with_reason("BackoffTimeout"), with_reason("Deactivated", active=False)
+    for of, limit in ((EVICTED, 1), (late, 0), (late, 2), (late, 1), (off, 1)):
+        settings = JobSettings(backoff_limit=limit)
+        stopped = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING, settings=settings)
         (event,) = (each for each in stopped.actions if isinstance(each, TellJob))
         said.append(event.message)
         freed = look(facts(annotations=RELEASED), of, memory=stopped.memory)
         assert "tell Evicted" not in told(freed.actions)
-    keeps = "It keeps its quota until its pods are gone, and waits in the queue again after that"
-    stays = 'It stays suspended until the job is annotated scheduling.x-k8s.io/active: "true"'
+    keeps = "It keeps its quota until its pods are gone, then it"
+    waits = f"{keeps} waits in the queue again"
+    activate = "To have it wait in the queue again, annotate the job scheduling.x-k8s.io/active"
     assert said == [
-        f"Evicted: Preempted. {keeps}",
-        f"Evicted: m. {keeps}, from the time that its queue unit main names",
-        f"Evicted: m. {stays}",
+        f"Evicted: Preempted. {waits}",
+        f"Evicted: m. {waits}, from the time that its queue unit main names",
+        f"Evicted: m. {waits}, from the time that its queue unit main names",
+        f"Evicted: m. {keeps} stays suspended: that was its last try, by its backoff limit",
+        f'Evicted: m. It stays suspended. {activate}: "true"',
     ]
+
+
+def test_an_eviction_of_a_stopped_job_is_told_as_what_is_over() -> None:
+    _, event = look(facts(annotations=RELEASED), EVICTED).actions
+    assert isinstance(event, TellJob)
+    assert event.message == "Evicted: Preempted. It waits in the queue again"
 
 
 def with_reason(reason: str, **changes: Any) -> QueueUnit:
