@@ -53,6 +53,7 @@ from queue_controllers.jobframework.job_machine import JobState, State, judge_jo
 from queue_controllers.jobframework.job_progress import (
     follow_contested,
     follow_job,
+    give_up_refused,
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
@@ -85,6 +86,7 @@ from queue_controllers.jobframework.unit_status import (
 )
 from queue_controllers.jobframework.waiting import (
     SILENT_SECONDS,
+    note_silence,
     wait_until_stopped,
     with_event_once,
 )
@@ -254,7 +256,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if (decision := follow_limit(view, job, unit)) is not None:
         return decision
     if _is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
-        return Decision(actions=(_note_silence(view, unit),), memory=memory)
+        return Decision(actions=(note_silence(view, unit),), memory=memory)
     if is_being_evicted(unit):
         return _carry_out_eviction(view, job, unit, state)
     if is_booked(unit) and (asked := _why_evict(view, job, unit, state)):
@@ -307,12 +309,6 @@ def _is_silent(view: JobView, state: JobState) -> bool:
     return state.stopped and view.memory.quiet_since is not None
 
 
-def _note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
-    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
-    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
-    return set_condition(unit, silent, view.moment)
-
-
 def _why_evict(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, str] | None:
@@ -361,13 +357,15 @@ def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
     evicted = find_condition(unit.status.conditions, EVICTED)
     assert evicted is not None, "carried out without having been asked for"
     it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
-    then = f"{it} waits in the queue again"
     if unit.spec.active is False:
         then = f"It stays suspended. To have it wait in the queue again, {how_to_activate(unit)}"
     elif reaches_limit(view, unit):
         then = f"{it} stays suspended: that was its last try, by its backoff limit"
     elif evicted.reason == BACKOFF_TIMEOUT:
-        then = f"{then}, from the time that its queue unit {unit.metadata.name} names"
+        when = f"from the time that its queue unit {unit.metadata.name} names"
+        then = f"{it} waits in the queue again, {when}"
+    else:
+        then = f"{it} waits in the queue again"
     message = f"Evicted: {evicted.message or evicted.reason}. {then}"
     return TellJob(reason="Evicted", message=message, type=EventType.WARNING)
 
@@ -437,7 +435,7 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
 def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     match state.state:
         case State.RELEASED if state.resumable:
-            return _release(view, job, unit)
+            return give_up_refused(view, job, unit) or _release(view, job, unit)
         case State.RELEASED | State.STOPPING:
             return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:

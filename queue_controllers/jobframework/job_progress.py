@@ -47,6 +47,9 @@ partial-running timeout, which goes by them."""
 LATE: Final = "Backoff due to running timeout"
 """Upstream's message."""
 
+RELEASE_REFUSED: Final = "ReleaseRefused"
+"""Reason of the event that the API server does not let a job be resumed."""
+
 PARTLY_LATE: Final = "Backoff due to partial running timeout"
 
 
@@ -90,6 +93,17 @@ def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobStat
     decision = wait_for_old_pods(view, state)
     rests = [each for each in (rest, decision.look_again_seconds) if each is not None]
     return msgspec.structs.replace(decision, look_again_seconds=min(rests, default=None))
+
+
+def give_up_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Evict a job that may not be resumed when its time to start is over; None: try again.
+
+    One that is late because no controllers were there to resume it is not given up.
+    """
+    if RELEASE_REFUSED not in view.memory.told:
+        return None
+    late, _ = _is_start_late(view, job, unit)
+    return _evict_late(view, unit, late) if late else None
 
 
 def _evict_late(view: JobView, unit: QueueUnit, late: str) -> Decision:

@@ -44,6 +44,7 @@ from queue_controllers.jobframework.job_lookup import (
     is_name_taken,
 )
 from queue_controllers.jobframework.job_machine import count_pods
+from queue_controllers.jobframework.job_progress import RELEASE_REFUSED
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import (
     NOTHING_KNOWN,
@@ -87,7 +88,7 @@ MAX_TOLD_CHARS: Final = 500
 
 _REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It can not be suspended"),
-    ReleaseJob: ("ReleaseRefused", "It is admitted, and can not be resumed"),
+    ReleaseJob: (RELEASE_REFUSED, "It is admitted, and can not be resumed"),
     CreateUnit: ("UnitRefused", "Its queue unit is refused"),
     PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),
     PatchUnitStatus: ("UnitRefused", "The status of its queue unit can not be changed"),

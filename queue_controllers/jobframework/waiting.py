@@ -9,9 +9,12 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import Action, EventType, TellJob
+from queue_controllers.jobframework.actions import Action, EventType, PatchUnitStatus, TellJob
 from queue_controllers.jobframework.job_machine import JobState
 from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.unit_status import OPERATOR_SILENT, set_condition
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import QueueUnit
 
 SILENT_SECONDS: Final = 60.0
 """How long an operator may take to confirm a suspension once no pod lives."""
@@ -39,6 +42,13 @@ def wait_until_stopped(view: JobView, state: JobState) -> Decision:
         return Decision(memory=view.memory)
     rest = max(since + SILENT_SECONDS - view.moment.monotonic, 0.0)
     return Decision(memory=view.memory, look_again_seconds=rest)
+
+
+def note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
+    """Return the write which says that the operator has had its time."""
+    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
+    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
+    return set_condition(unit, silent, view.moment)
 
 
 def wait_for_old_pods(view: JobView, state: JobState) -> Decision:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from queue_controllers.configuration import read_configuration
 from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import evict_after_release
 
@@ -29,6 +30,31 @@ def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> Non
     }
     world.server.faults.clear()
     world.settle(20.0)
+    assert not world.is_suspended()
+
+
+def test_a_job_that_may_not_be_resumed_gives_its_place_back_when_its_time_is_over(
+    world: World,
+) -> None:
+    world.start(configuration=read_configuration({"job": {"runningTimeout": "30s"}}, {"job"}))
+    world.job()
+    world.settle()
+    world.server.faults.fail(403, times=EVERY_TIME, match=JOBS, message="policy says no")
+    world.admit()
+    world.settle(25.0)
+    assert world.phase() == "Dequeued"
+    world.settle(30.0)
+    assert world.phase() == "TimeoutBackoff"
+
+
+def test_a_start_that_is_late_because_nobody_was_there_is_no_refusal(world: World) -> None:
+    configuration = read_configuration({"job": {"runningTimeout": "30s"}}, {"job"})
+    world.start(configuration=configuration)
+    world.job()
+    world.settle()
+    world.admit()
+    world.clock.advance(60.0)
+    world.start(configuration=configuration)
     assert not world.is_suspended()
 
 
