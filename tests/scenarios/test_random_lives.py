@@ -25,6 +25,15 @@ Json = dict[str, Any]
 HAPPENINGS = 35
 NAMES = ("a", "b", "c")
 ACTIVE = "scheduling.x-k8s.io/active"
+LIMIT = "koord-queue/backoff-limit"
+LIMIT_REACHED = "koord-queue/backoff-limit-reached"
+TIMES = {
+    "koord-queue/running-timeout": ("1s", "5s", "soon", None),
+    "koord-queue/partial-running-timeout": ("1s", "5s", None),
+    "koord-queue/backoff-timeout": ("1s", "1h", None),
+    LIMIT: ("1", "2", "0", None),
+}
+"""What users say of a job's patience, by annotation."""
 REFUSALS = (403, 409, 422, 500, 503)
 """Not 404: of an object that is there the server never says so, and a deletion believes it."""
 
@@ -73,6 +82,7 @@ class Lives:
         )
         self._to_one: tuple[Callable[[Json], None], ...] = (
             *(self.unsuspend, self.suspend, self.label, self.scale, self.set_active),
+            *(self.set_time, self.set_time, self.set_time),
             *(self.admit, self.admit, self.evict, self.mark, self.delete_unit),
             *(self.run_controller, self.run_controller, self.run_controller),
             *(self.complete, self.delete),
@@ -123,7 +133,9 @@ class Lives:
 
     def create(self) -> None:
         name, suspend = self.rng.choice(NAMES), self.rng.random() < 0.5
-        self.world.job(name, suspend=suspend, completions=6)
+        times = {key: self.rng.choice(values) for key, values in sorted(TIMES.items())}
+        said = {key: text for key, text in times.items() if text is not None}
+        self.world.job(name, suspend=suspend, completions=6, annotations=said)
 
     def restart(self) -> None:
         self.world.others = ()
@@ -163,6 +175,10 @@ class Lives:
     def set_active(self, job: Json) -> None:
         said = self.rng.choice(("true", "false", "true", None))
         self.patch(job, {"metadata": {"annotations": {ACTIVE: said}}})
+
+    def set_time(self, job: Json) -> None:
+        key = self.rng.choice(sorted(TIMES))
+        self.patch(job, {"metadata": {"annotations": {key: self.rng.choice(TIMES[key])}}})
 
     def delete(self, job: Json) -> None:
         how = self.rng.choice(("Background", "Orphan"))
@@ -311,7 +327,24 @@ def faults_of(job: Json, units: list[Json]) -> list[str]:
             "it runs and is not admitted": not suspended and not may_run,
             "its unit does not follow it": suspended and out_of_step,
         }
+    wrong["it is not as active as it should be"] = not has_ended(job) and is_wrongly_active(
+        job, unit
+    )
     return [fault for fault, there in wrong.items() if there]
+
+
+def is_wrongly_active(job: Json, unit: Json) -> bool:
+    """Say whether a unit at rest is active against its limit, or against what its job says."""
+    active, annotations = unit["spec"].get("active"), job["metadata"].get("annotations", {})
+    reached = is_true(unit, "BackoffLimitReached")
+    if LIMIT_REACHED in unit["metadata"]["annotations"]:
+        return active is not False or not (reached or is_true(unit, "Evicted"))
+    limit, put_back = int(annotations.get(LIMIT, 0)), unit["status"].get("requeueState", {})
+    waits = unit["status"]["phase"] in {"Enqueued", "TimeoutBackoff"}
+    if reached or (waits and 0 < limit <= put_back.get("count", 0)):
+        return True
+    said = annotations.get(ACTIVE)
+    return said is not None and active is not (said == "true")
 
 
 @pytest.mark.parametrize("seed", range(5))
