@@ -194,7 +194,7 @@ def owner(body: Json, *, blocks: bool = False) -> Json:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what controllers do in their own time."""
+    """Wait for what servers and controllers do in their own time."""
     deadline = time.monotonic() + EVENTUALLY_SECONDS
     while not holds():
         assert time.monotonic() < deadline, "it did not come true in time"

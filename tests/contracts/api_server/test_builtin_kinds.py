@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contracts.api_server.server_under_test import MERGE, Api, Json
+from tests.contracts.api_server.server_under_test import MERGE, Api, Json, eventually
 
 STARTED = {"startTime": "2026-11-01T10:00:00Z"}
 SUSPENDED = {"type": "Suspended", "status": "True"}
@@ -261,7 +261,10 @@ def test_a_pod_starts_pending_with_its_priority(api: Api) -> None:
     name = f"high-{api.namespace}"
     body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 7}
     api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body | {"metadata": {"name": name}})
-    made = api.create(api.pods, pod("a", priorityClassName=name))
+    # The real server's admission hears of the class by a watch of its own.
+    body = pod("a", priorityClassName=name)
+    eventually(lambda: api.ask("POST", api.pods, body).status == 201)
+    made = api.get(f"{api.pods}/a")
     assert (made["status"]["phase"], made["spec"]["priority"]) == ("Pending", 7)
     assert api.ask("POST", api.pods, pod("b", priorityClassName="none")).status == 403
 
