@@ -34,6 +34,7 @@ MOST_RELEASE_BYTES = 500_000
 # The API server reads new policies into its caches after a second or two.
 POLICY_SECONDS = 60.0
 POLL_SECONDS = 0.2
+OUR_KINDS = ("queues.scheduling.x-k8s.io", "queueunits.scheduling.x-k8s.io")
 ANN, BEN = "ann", "ben"
 
 Json = Any
@@ -46,9 +47,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
         running.apply(CRDS)
         for namespace in (NAMESPACE, "team-a"):
             running.kubectl("create", "namespace", namespace)
-        for plural in ("queues", "queueunits"):
-            crd = f"crd/{plural}.scheduling.x-k8s.io"
-            running.kubectl("wait", "--for=condition=Established", crd, "--timeout=60s")
+        running.await_kinds(*OUR_KINDS)
         yield running
 
 
@@ -300,7 +299,7 @@ def test_install_upgrade_uninstall_and_install_again(controlplane_binaries: Path
     with ControlPlane(controlplane_binaries) as plane:
         _helm(plane, "install", "--create-namespace")
         assert _has(plane, "mutatingadmissionpolicy/koord-queue-hold-jobs")
-        _wait_for_crds(plane)
+        plane.await_kinds(*OUR_KINDS)
         body = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue"}
         queue = {**body, "metadata": {"name": "kept"}, "spec": {"queuePolicy": "FIFO"}}
         path = f"{QUEUE_API}/namespaces/{NAMESPACE}/queues"
@@ -339,9 +338,3 @@ def _releases(plane: ControlPlane) -> list[Json]:
 
 def _has(plane: ControlPlane, what: str) -> bool:
     return bool(plane.kubectl("get", "--ignore-not-found", "--output=name", *what.split()))
-
-
-def _wait_for_crds(plane: ControlPlane) -> None:
-    for plural in ("queues", "queueunits"):
-        crd = f"crd/{plural}.scheduling.x-k8s.io"
-        plane.kubectl("wait", "--for=condition=Established", crd, "--timeout=60s")

@@ -37,9 +37,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
     with ControlPlane(controlplane_binaries) as running:
         running.apply(CRDS)
         running.kubectl("create", "namespace", NAMESPACE)
-        for definition in DEFINITIONS:
-            name = f"crd/{definition.plural}.scheduling.x-k8s.io"
-            running.kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
+        running.await_kinds(*(f"{each.plural}.scheduling.x-k8s.io" for each in DEFINITIONS))
         yield running
 
 

@@ -15,7 +15,7 @@ from shared_api.process.clock import SystemClock
 from tests.controlplane.control_plane import ControlPlane
 from tests.demo.clusters import QUOTA_CRD
 from tests.demo.current_cluster import CurrentCluster
-from tests.demo.demo_process import DemoProcess, demo_starter, wait_until
+from tests.demo.demo_process import DemoProcess, demo_starter
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where
 from tests.demo.terminal import Terminal
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.timeout(300)
 READY_SECONDS = 90.0
 RUN_SECONDS = 240.0
 GONE_SECONDS = 60.0
-DISCOVERY_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -61,12 +60,7 @@ def test_a_cluster_that_was_there_is_as_before(
         controlplane_binaries, controller_manager=True, scheduler=True, kwok=True, nodes=2
     ) as plane:
         plane.apply(QUOTA_CRD)
-        # kubectl finds kinds by discovery, which names a new one some time after it is made.
-        wait_until(
-            lambda: "elasticquotas" in plane.kubectl("api-resources", "--output=name"),
-            DISCOVERY_SECONDS,
-            "quotas are discovered",
-        )
+        plane.await_kinds("elasticquotas.scheduling.sigs.k8s.io")
         before = everything_in(plane)
         monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig))
         text = io.StringIO()

@@ -249,6 +249,25 @@ class ControlPlane:
         """
         return self.kubectl("apply", "--server-side", "--recursive", "--filename", str(path))
 
+    def await_kinds(self, *names: str) -> None:
+        """Waits until kubectl knows these kinds by name, and what their fields mean.
+
+        Discovery and schemas follow a CRD by and by, also after it is said to be established.
+
+        Raises:
+            KubectlFailed: one is not known in time.
+        """
+        deadline = time.monotonic() + READY_SECONDS
+        for name in names:
+            while True:
+                try:
+                    self.kubectl("explain", name)
+                    break
+                except KubectlFailed:
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(POLL_SECONDS)
+
     def create_nodes(
         self,
         count: int,
