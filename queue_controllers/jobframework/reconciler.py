@@ -270,22 +270,24 @@ class JobReconciler(Generic[JobT]):
         self._queue.add_rate_limited(key, at_least_seconds=asked)
 
     def _reconcile(self, key: str) -> None:
+        too_many: tuple[QueueUnit, ...] = ()
         try:
             for _ in range(MAX_LOOKS):
-                if not self._look_once(key):
+                self._looked_at.pop(key, None)
+                job = self._jobs.get(key)
+                uid = None if job is None else job.metadata.uid
+                units = find_units(self._units, self._adapter.kind, key, uid)
+                too_many = (*units.surplus, *units.orphans)
+                if job is None or not self._look_once(key, job, units.own):
                     return
         finally:
             # Neither may keep the other from being done: a unit that can not be deleted is no
             # reason to leave the next job alone, and what it books must go whatever that job does.
-            self._tidy(key)
+            for unit in too_many:
+                self._let_go(key, unit)
 
-    def _look_once(self, key: str) -> bool:
+    def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
-        self._looked_at.pop(key, None)
-        job = self._jobs.get(key)
-        if job is None:
-            return False
-        own = find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
         view = self._view_of(job, own)
         decision = decide(view)
         seen = _Versions(job.metadata, own)
@@ -383,14 +385,6 @@ class JobReconciler(Generic[JobT]):
             event = TellJob(reason=reason, message=message, type=EventType.WARNING)
             self._executor.execute(event, job)
         self._remember(job.metadata, memory)
-
-    def _tidy(self, key: str) -> None:
-        """Let go of units that are too many."""
-        job = self._jobs.get(key)
-        uid = None if job is None else job.metadata.uid
-        units = find_units(self._units, self._adapter.kind, key, uid)
-        for unit in (*units.surplus, *units.orphans):
-            self._let_go(key, unit)
 
     def _let_go(self, key: str, unit: QueueUnit) -> None:
         """Delete a unit that has no job any more, once the garbage collector had its time."""
