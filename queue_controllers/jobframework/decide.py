@@ -29,7 +29,6 @@ from queue_controllers.jobframework.actions import (
     PatchUnitStatus,
     ReleaseJob,
     TellJob,
-    TellUnit,
 )
 from queue_controllers.jobframework.backoff_limit import (
     follow_limit,
@@ -51,6 +50,7 @@ from queue_controllers.jobframework.job_annotations import (
 )
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
 from queue_controllers.jobframework.job_progress import (
+    announce_eviction,
     follow_contested,
     follow_job,
     give_up_refused,
@@ -76,7 +76,6 @@ from queue_controllers.jobframework.unit_status import (
     JOB_CHANGED,
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
-    evict_unit,
     free_unit,
     how_to_activate,
     move_return,
@@ -229,7 +228,7 @@ def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
     message = f"It can not be queued and is left alone: {job.why_not_hold}"
-    return with_event_once(view, "CanNotBeHeld", message, ())
+    return with_event_once(view, "CanNotBeHeld", message)
 
 
 # --- with a unit --------------------------------------------------------------------------------
@@ -260,10 +259,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if is_being_evicted(unit):
         return _carry_out_eviction(view, job, unit, state)
     if is_booked(unit) and (asked := _why_evict(view, job, unit, state)):
-        reason, message = asked
-        announced = evict_unit(unit, reason, message, view.moment)
-        event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
-        return Decision(actions=(announced, event), memory=memory)
+        return announce_eviction(view, unit, *asked)
     if _is_admitted(unit):
         return _let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
@@ -388,7 +384,7 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if is_booked(unit) and not state.stopped:
         if "NotManaged" not in memory.told:
             message = f"{whose}. What it runs stays booked until it has stopped or ended"
-            return with_event_once(view, "NotManaged", message, ())
+            return with_event_once(view, "NotManaged", message)
         return _watch_unmanaged(view, job, unit, state)
     return _drop_unit(view, unit, f"{whose}. Its queue unit is given up, its switch stays as it is")
 
@@ -447,7 +443,7 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
 def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     if not _is_admitted_whole(job, unit):
         message = "Admitted with fewer pods than it needs, which is not built: it is not resumed"
-        return with_event_once(view, "PartialAdmission", message, ())
+        return with_event_once(view, "PartialAdmission", message)
     quota = quota_of_job(job, view.around)
     stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
     release = ReleaseJob(

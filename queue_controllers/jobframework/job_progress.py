@@ -67,7 +67,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return Decision(actions=(record, grown), memory=view.memory)
     late, look_again = _is_late(view, job, unit, state)
     if late:
-        return _evict_late(view, unit, late)
+        return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
     status: dict[str, object] = {}
     if given_back := build_reclaimable(job, unit):
         status["reclaimablePods"] = given_back
@@ -89,7 +89,7 @@ def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobStat
     """
     late, rest = _is_start_late(view, job, unit)
     if late:
-        return _evict_late(view, unit, late)
+        return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
     decision = wait_for_old_pods(view, state)
     rests = [each for each in (rest, decision.look_again_seconds) if each is not None]
     return msgspec.structs.replace(decision, look_again_seconds=min(rests, default=None))
@@ -103,12 +103,13 @@ def give_up_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision |
     if RELEASE_REFUSED not in view.memory.told:
         return None
     late, _ = _is_start_late(view, job, unit)
-    return _evict_late(view, unit, late) if late else None
+    return announce_eviction(view, unit, BACKOFF_TIMEOUT, late) if late else None
 
 
-def _evict_late(view: JobView, unit: QueueUnit, late: str) -> Decision:
-    event = TellUnit(unit=unit, reason="Evicted", message=late, type=EventType.WARNING)
-    announced = evict_unit(unit, BACKOFF_TIMEOUT, late, view.moment)
+def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
+    """Ask for an eviction, and say so on the unit; it is carried out at the next look."""
+    event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
+    announced = evict_unit(unit, reason, message, view.moment)
     return Decision(actions=(announced, event), memory=view.memory)
 
 
