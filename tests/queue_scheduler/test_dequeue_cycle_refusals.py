@@ -44,19 +44,25 @@ def test_a_conflict_with_nobody_is_a_refusal(line: Line) -> None:
     assert kit.phase("a") == "Dequeued"
 
 
+def asides_of(line: Line, times: int, *, read_after: float = 0.0) -> list[float | None]:
+    """Have the admission of `a` refused so often; return how long it stood aside each time."""
+    asides = []
+    for _ in range(times):
+        line.kit.send()
+        line.kit.clock.advance(read_after)
+        exhaust(line.cycle.step)
+        asides.append(line.cycle.step())
+        line.kit.clock.advance(asides[-1] or 0.0)
+        exhaust(line.cycle.step)
+        line.cycle.carry_out(line.kit.dequeue())
+    return asides
+
+
 def test_one_that_always_meets_a_conflict_with_nobody_stands_aside_longer(line: Line) -> None:
     kit = line.kit
     kit.server.faults.fail(409, times=100, match=UNIT_STATUS)
     line.start()
-    asides = []
-    for _ in range(3):
-        kit.send()
-        kit.clock.advance(CONFLICT_SECONDS)
-        exhaust(line.cycle.step)
-        asides.append(line.cycle.step())
-        kit.clock.advance(asides[-1] or 0.0)
-        exhaust(line.cycle.step)
-        line.cycle.carry_out(kit.dequeue())
+    asides = asides_of(line, 3, read_after=CONFLICT_SECONDS)
     assert asides == [60.0, 120.0, 240.0]
 
 
@@ -85,13 +91,7 @@ def test_it_stands_aside_longer_each_time_until_it_is_admitted(line: Line) -> No
     kit = line.kit
     kit.server.faults.fail(403, times=6, match=UNIT_STATUS)
     line.start()
-    asides = []
-    for _ in range(6):
-        kit.send()
-        asides.append(line.cycle.step())
-        kit.clock.advance(asides[-1] or 0.0)
-        exhaust(line.cycle.step)
-        line.cycle.carry_out(kit.dequeue())
+    asides = asides_of(line, 6)
     assert asides == [60.0, 120.0, 240.0, 480.0, 900.0, 900.0]
     kit.send()
     assert kit.phase("a") == "Dequeued"
