@@ -24,8 +24,12 @@ QUOTA_NAME_LEGACY: Final = (
     "quota.scheduling.alibabacloud.com/name",
 )
 """Older spellings of the same label, read after it, in this order."""
+TREE_QUOTA_NAME: Final = "quota.scheduling.alibabacloud.com/name"
+"""Label on jobs and units: a quota of an ElasticQuotaTree; read before `QUOTA_NAME` for these."""
 PREEMPTIBLE: Final = QUOTA_PREFIX + "preemptible"
 """Label; only "false" means something: such pods must also fit the quota's min."""
+TREE_PREEMPTIBLE: Final = "quota.scheduling.alibabacloud.com/preemptible"
+"""The same label, for quotas of an ElasticQuotaTree."""
 QUEUE_NAME: Final = PREFIX + "queue-name"
 """Label or annotation on jobs and units: an explicit queue. W: users. R: both."""
 SUSPEND: Final = "scheduling.x-k8s.io/suspend"
@@ -35,7 +39,7 @@ PRIORITY: Final = "scheduling.x-k8s.io/priority"
 ACTIVE: Final = "scheduling.x-k8s.io/active"
 """Annotation on jobs: "false" stops the job for good, "true" lets it wait again."""
 MAX_EXEC_TIME: Final = "scheduling.x-k8s.io/max-exec-time-seconds"
-"""Annotation on jobs: seconds that the job may run."""
+"""Annotation on jobs: seconds that the job's pods may run, all runs together."""
 RUNNING_TIMEOUT: Final = PREFIX + "running-timeout"
 PARTIAL_RUNNING_TIMEOUT: Final = PREFIX + "partial-running-timeout"
 BACKOFF_TIMEOUT: Final = PREFIX + "backoff-timeout"
@@ -52,23 +56,57 @@ JOB_CREATED_AT: Final = PREFIX + "job-created-at"
 ADOPTED: Final = PREFIX + "adopted"
 """Annotation on units of jobs that already ran when first seen: booked at once."""
 LIMIT_REACHED: Final = PREFIX + "backoff-limit-reached"
-"""Annotation on units that were deactivated for it: what the job's `active` annotation said then;
+TIME_EXCEEDED: Final = PREFIX + "max-exec-time-exceeded"
+UPDATES_CONFLICT: Final = PREFIX + "pod-set-updates-conflict"
+"""Annotations on units that were deactivated for it: what the job's `active` annotation said then;
 only what it says later makes the unit active again. W, R: controllers."""
+DEACTIVATION_MARKS: Final = (LIMIT_REACHED, TIME_EXCEEDED, UPDATES_CONFLICT)
 
 # --- jobs and pod templates -------------------------------------------------------------------
 RELEASED_AT: Final = PREFIX + "released-at"
 """Annotation on jobs: time of the last release. W: controllers, in the release patch."""
+POD_SET_UPDATES: Final = PREFIX + "pod-set-updates"
+"""Annotation on jobs: what the last release has added to the pod templates because admission checks
+want it, so that the next takes it off. JSON. W, R: controllers."""
 RELATED_QUEUE_UNIT: Final = PREFIX + "related-queueunit"
-"""Annotation on pod templates and pods: `namespace/name` of the unit. W: controllers."""
+"""Annotation on pod templates, pods, Reservations, provisioning requests: `namespace/name` of the
+unit."""
 STAMPED_QUOTA: Final = PREFIX + "stamped-quota"
 """Annotation on pod templates and pods: the quota label's value, where a release has put it there;
 the next release may put another. W, R: controllers."""
 RELATED_POD_SET: Final = PREFIX + "related-podset-name"
-"""Annotation on pod templates and pods: the pod set."""
+"""Annotation on pod templates and pods, label on Reservations: the pod set."""
 MANAGED_NAMESPACE: Final = PREFIX + "managed"
 """Label on namespaces: "true" makes every job in it managed."""
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """Label of jobs that belong to Kueue: left alone."""
+
+# --- provisioning requests and their pod templates --------------------------------------------
+CHECK_CONTROLLER: Final = PREFIX + "check-controller"
+"""Label: which check controller made the object, its name with "." for "/". W, R: that one."""
+ADMISSION_CHECK: Final = PREFIX + "admission-check"
+"""Annotation: the check that the object was made for. `RELATED_QUEUE_UNIT` says for which unit."""
+CHECK_ATTEMPT: Final = PREFIX + "check-attempt"
+"""Annotation: since when the unit's quota was reserved, and which retry of the check it was."""
+REQUESTED_DEMAND: Final = PREFIX + "requested-demand"
+"""Annotation: a digest of the unit's pod sets; another demand is requested anew."""
+CONSUME_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+PROVISIONING_CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+"""Annotations on pods: whose nodes they may use. W: controllers, by a check's podSetUpdates. R: the
+autoscaler."""
+CONSUME_REQUEST_LEGACY: Final = "cluster-autoscaler.kubernetes.io/consume-provisioning-request"
+PROVISIONING_CLASS_LEGACY: Final = "cluster-autoscaler.kubernetes.io/provisioning-class-name"
+"""Their older spelling; autoscalers that know no other serve ProvisioningRequest as v1beta1."""
+
+# --- reservations -----------------------------------------------------------------------------
+UNIT_UID: Final = PREFIX + "queueunit-uid"
+"""Label on Reservations: for which unit. W, R: controllers, as all of this group."""
+ATTEMPT: Final = PREFIX + "attempt"
+"""Label on Reservations: `status.attempts` of the unit when it was asked for."""
+RESERVED_JOB_NAMESPACE: Final = "reserved-job-namespace"
+RESERVED_JOB_NAME: Final = "reserved-job-name"
+TOTAL_RESERVATIONS: Final = "total-reservations"
+"""Labels on Reservations, upstream's: whose, and how many there are together."""
 
 # --- queues -----------------------------------------------------------------------------------
 CREATED_BY_KOORD_QUEUE: Final = "create-by-koordqueue"
@@ -76,10 +114,27 @@ CREATED_BY_KOORD_QUEUE: Final = "create-by-koordqueue"
 AVAILABLE_QUOTA: Final = (PREFIX + "available-quota-in-queue", PREFIX + "available-quota")
 """Annotations on queues: comma list, or "*", of the quotas whose units the queue takes."""
 ALL_QUOTAS: Final = "*"
+QUOTA_FULLNAME: Final = PREFIX + "quota-fullname"
+"""Annotation on queues: the node of an ElasticQuotaTree whose queue it is."""
+PARENT_QUOTA_FULLNAME: Final = PREFIX + "parent-quota-fullname"
+"""Annotation on the queues made for such nodes: the node above."""
 WAIT_FOR_PODS_RUNNING: Final = PREFIX + "wait-for-pods-running"
+ADMISSION_CHECK_TIMEOUT: Final = PREFIX + "admission-check-timeout"
+"""Annotation on queues: how long a reserved unit waits for its checks, in place of the scheduler's
+setting `admissionCheckTimeout`; 0: for ever. W: users. R: the scheduler."""
+ENABLE_PREEMPTION: Final = PREFIX + "enable-queueunit-preemption"
+"""Annotation "true" on queues: a unit may evict others of lower priority that do not run yet."""
+PREEMPT_RUNNING: Final = PREFIX + "preempt-running-queueunits"
+"""Annotation "true" on queues that preempt: those that run as well. Not upstream's."""
 MAX_DEPTH: Final = PREFIX + "max-depth"
 STATUS_REFRESH_INTERVAL: Final = PREFIX + "queue-items-refresh-interval"
 DISABLE_SHOW_ITEMS: Final = PREFIX + "disable-show-queue-items"
+PRIORITY_THRESHOLD: Final = PREFIX + "priority-threshold"
+"""Annotation on queues: from which priority on policy Intelligent takes a unit for a high one."""
+BACKFILL: Final = PREFIX + "backfill"
+"""Annotation "true" on queues: who stands behind a refused unit passes only if it delays nobody."""
+STOP_POLICY: Final = PREFIX + "stop-policy"
+"""Annotation on queues: Hold lets none of its units start, HoldAndDrain asks back what has."""
 BLOCK_FOR_TEST: Final = PREFIX + "block-for-test"
 """Annotation "true" on units: never starts (upstream's switch for tests)."""
 
@@ -93,6 +148,9 @@ QUOTA_IGNORE_DEFAULT_TREE: Final = QUOTA_PREFIX + "ignore-default-tree"
 QUOTA_SHARED_WEIGHT: Final = QUOTA_PREFIX + "shared-weight"
 QUOTA_NAMESPACES: Final = QUOTA_PREFIX + "namespaces"
 QUOTA_TOTAL_RESOURCE: Final = QUOTA_PREFIX + "total-resource"
+RECLAIM_POLICY: Final = PREFIX + "reclaim-policy"
+"""Annotation on quotas: whom its units may evict to get back, within min, what others borrow:
+Never (the default), LowerPriority or Any. Not upstream's."""
 QUEUE_POLICY: Final = PREFIX + "queue-policy"
 """Label on quotas: the policy of the queue made for them. Absent: never touched again."""
 QUOTA_QUEUE_ENABLE: Final = "quota-koord-queue-enable"
@@ -100,6 +158,29 @@ QUOTA_QUEUE_ENABLE: Final = "quota-koord-queue-enable"
 COPIED_ANNOTATIONS: Final = PREFIX + "copied-annotations"
 """Annotation on the queues made for quotas: comma list of the annotations that are the quota's, and
 go when it has them no more. W, R: the scheduler."""
+
+# --- elastic quota trees ----------------------------------------------------------------------
+LEND_LIMIT: Final = "alibabacloud.com/lendlimit"
+"""Attribute of a node: a JSON resource list, how much of its min others may use while it idles."""
+MAX_JOBS: Final = PREFIX + "max-jobs"
+"""Pseudo resource in min and max of a node: how many jobs."""
+MAX_PREEMPTIBLE_JOBS: Final = PREFIX + "max-preempible-jobs"
+"""Label on the tree (spelled so): how many jobs that may be preempted, in all of it."""
+JOB_COUNTS: Final = frozenset({MAX_JOBS, MAX_PREEMPTIBLE_JOBS})
+"""What every unit asks for one of, beside its resources."""
+TREE_ROOT: Final = "root"
+"""Its name, whatever the object says."""
+
+DEFAULT_QUEUE: Final = "default"
+"""Where units wait that have no queue of their own (plugins defaultgroup, ResourceQuota)."""
+
+# --- namespaces -------------------------------------------------------------------------------
+AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
+    PREFIX + "available-quota-in-namespace",
+    PREFIX + "available-quota",
+)
+"""Annotations on namespaces: comma list, or "*", of the quotas that their units may name; counts
+with the gate ElasticQuotaTreeCheckAvailableQuota."""
 
 # --- nodes ------------------------------------------------------------------------------------
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
@@ -151,6 +232,11 @@ def read_quota_name(labels: Mapping[str, str]) -> str:
     return ""
 
 
+def read_tree_quota_name(labels: Mapping[str, str]) -> str:
+    """Return the node of an ElasticQuotaTree that labels of a job or unit name, or ""."""
+    return labels.get(TREE_QUOTA_NAME) or labels.get(QUOTA_NAME) or ""
+
+
 def read_queue_name(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
     """Return the queue that a job or unit names itself, by label or annotation, or ""."""
     return read_annotation(labels, QUEUE_NAME) or read_annotation(annotations, QUEUE_NAME) or ""
@@ -158,7 +244,16 @@ def read_queue_name(labels: Mapping[str, str], annotations: Mapping[str, str]) -
 
 def read_available_quotas(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the quotas that a queue's annotations list, "*" for all; empty where none does."""
-    for key in AVAILABLE_QUOTA:
+    return _read_list(annotations, AVAILABLE_QUOTA)
+
+
+def read_quotas_of_namespace(annotations: Mapping[str, str]) -> frozenset[str]:
+    """Return the quotas that a namespace's annotations list, "*" for all; empty: none does."""
+    return _read_list(annotations, AVAILABLE_QUOTA_IN_NAMESPACE)
+
+
+def _read_list(annotations: Mapping[str, str], keys: tuple[str, ...]) -> frozenset[str]:
+    for key in keys:
         listed = read_annotation(annotations, key)
         if listed is not None:
             return frozenset(name.strip() for name in listed.split(",")) - {""}

@@ -6,13 +6,16 @@ server is down or refuses, and nothing is known. Waiting is the caller's part.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from shared_api.client.errors import ApiFailure, MalformedAnswer, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.process.clock import Clock
+
+T = TypeVar("T")
 
 PROBE_SECONDS: Final = 5.0
 """How long an answer about a kind that may be missing is believed."""
@@ -81,6 +84,24 @@ def is_served(client: RawReader, group: str, version: str, plural: str) -> bool:
         ApiFailure: the server could not be asked.
     """
     return plural in served_kinds(client, group, version)
+
+
+def served_version(
+    client: RawReader, versions: Sequence[ResourceType[T]]
+) -> ResourceType[T] | None:
+    """Return the first of the versions of a kind that the server has; None when it has none.
+
+    Args:
+        client: Asked for discovery, once for each version until one is there.
+        versions: One kind in the versions that can be read, the best first.
+
+    Raises:
+        ApiFailure: the server could not be asked.
+    """
+    for each in versions:
+        if is_served(client, each.group, each.version, each.plural):
+            return each
+    return None
 
 
 def _subresources(plural: str, resources: tuple[_Resource, ...]) -> tuple[str, ...]:

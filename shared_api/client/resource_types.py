@@ -1,11 +1,14 @@
-"""The kinds that both programs read and write, and where the API server has them."""
+"""The kinds that the programs read and write, and where the API server has them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from shared_api.client.resource_client import ResourceType
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.config_map import ConfigMap
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.job import Job
 from shared_api.objects.lease import Lease
 from shared_api.objects.meta import ObjectMeta, WireStruct
@@ -13,8 +16,12 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.priority_class import PriorityClass
+from shared_api.objects.provisioning_request import ProvisioningRequest
+from shared_api.objects.provisioning_request_config import ProvisioningRequestConfig
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.reservation import Reservation
+from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.queue_unit_phases import salvage_unit
 
 
@@ -44,6 +51,17 @@ ELASTIC_QUOTAS: Final = ResourceType(
     namespaced=True,
     object_type=ElasticQuota,
 )
+ELASTIC_QUOTA_TREES: Final = ResourceType(
+    "scheduling.sigs.k8s.io",
+    "v1beta1",
+    "elasticquotatrees",
+    "ElasticQuotaTree",
+    namespaced=True,
+    object_type=ElasticQuotaTree,
+)
+RESOURCE_QUOTAS: Final = ResourceType(
+    "", "v1", "resourcequotas", "ResourceQuota", namespaced=True, object_type=ResourceQuota
+)
 PODS: Final = ResourceType("", "v1", "pods", "Pod", namespaced=True, object_type=Pod)
 NODES: Final = ResourceType("", "v1", "nodes", "Node", namespaced=False, object_type=Node)
 NAMESPACES: Final = ResourceType(
@@ -58,6 +76,17 @@ PRIORITY_CLASSES: Final = ResourceType(
     namespaced=False,
     object_type=PriorityClass,
 )
+RESERVATIONS: Final = ResourceType(
+    "scheduling.koordinator.sh",
+    "v1alpha1",
+    "reservations",
+    "Reservation",
+    namespaced=False,
+    object_type=Reservation,
+)
+CONFIG_MAPS: Final = ResourceType(
+    "", "v1", "configmaps", "ConfigMap", namespaced=True, object_type=ConfigMap
+)
 LEASES: Final = ResourceType(
     "coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, object_type=Lease
 )
@@ -71,4 +100,43 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = ResourceType(
     "CustomResourceDefinition",
     namespaced=False,
     object_type=OnlyMetadata,
+)
+POD_TEMPLATES: Final = ResourceType(
+    "", "v1", "podtemplates", "PodTemplate", namespaced=True, object_type=OnlyMetadata
+)
+
+# Kinds of other projects, in every version that is read, the newest first. Which of them a server
+# has says `discovery.served_version`.
+ADMISSION_CHECK_VERSIONS: Final = tuple(
+    ResourceType(
+        "kueue.x-k8s.io",
+        version,
+        "admissionchecks",
+        "AdmissionCheck",
+        namespaced=False,
+        object_type=AdmissionCheck,
+    )
+    for version in ("v1beta2", "v1beta1")
+)
+PROVISIONING_REQUEST_CONFIG_VERSIONS: Final = tuple(
+    ResourceType(
+        "kueue.x-k8s.io",
+        version,
+        "provisioningrequestconfigs",
+        "ProvisioningRequestConfig",
+        namespaced=False,
+        object_type=ProvisioningRequestConfig,
+    )
+    for version in ("v1beta2", "v1beta1")
+)
+PROVISIONING_REQUEST_VERSIONS: Final = tuple(
+    ResourceType(
+        "autoscaling.x-k8s.io",
+        version,
+        "provisioningrequests",
+        "ProvisioningRequest",
+        namespaced=True,
+        object_type=ProvisioningRequest,
+    )
+    for version in ("v1", "v1beta1")
 )

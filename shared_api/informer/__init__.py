@@ -6,6 +6,7 @@ Read in this order:
 2. ``reflector``: list, then watch; bookmarks, 410 Gone, dropped and stalled watches.
 3. ``fresh_read``: whether a cache holds all that the server held when it was asked.
 4. ``shared_informer``: one reflector and one store, many handlers; each gets ``(old, new)``.
+5. ``kind_watch``: an informer for a kind that may not be there.
 
 Not here: what a change means. Handlers compare states and may be called twice, late, or with a new
 UID under an old name.

@@ -80,7 +80,8 @@ class QueueSpec(WireStruct, frozen=True):
     queue_policy: Annotated[
         str,
         text(
-            "Order in which units are tried: Priority, Block, FIFO, or one that a plugin brings.",
+            "Order in which units are tried: Priority, Block, FIFO, Intelligent, or one that a"
+            " plugin brings.",
             longest=LABEL_LENGTH,
         ),
     ] = ""
@@ -129,6 +130,14 @@ class QueueStatus(WireStruct, frozen=True):
         str,
         text(
             "The policy that orders the units: the last known one that the spec named.",
+            longest=LABEL_LENGTH,
+        ),
+    ] = ""
+    stop_policy_in_force: Annotated[
+        str,
+        text(
+            "Whether the queue is stopped: the last known word of its annotation"
+            " koord-queue/stop-policy.",
             longest=LABEL_LENGTH,
         ),
     ] = ""

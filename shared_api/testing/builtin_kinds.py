@@ -255,6 +255,8 @@ def _with_rules() -> Iterable[ServedResource]:
 _STORED_AS_THEY_COME: Final = (
     # group | version | kind | plural | namespaced | has status | short names
     ("", "v1", "ConfigMap", "configmaps", True, False, ("cm",)),
+    ("", "v1", "PodTemplate", "podtemplates", True, False, ()),
+    ("", "v1", "ResourceQuota", "resourcequotas", True, True, ("quota",)),
     ("", "v1", "Secret", "secrets", True, False, ()),
     ("", "v1", "Service", "services", True, True, ("svc",)),
     ("", "v1", "ServiceAccount", "serviceaccounts", True, False, ("sa",)),

@@ -48,7 +48,7 @@ from shared_api.testing.failure_status import RequestFailed
 from shared_api.testing.faults import ANY_REQUEST, Fault, Faults, Match, RequestInfo
 from shared_api.testing.garbage_collector import GarbageCollector
 from shared_api.testing.http_face import HttpFace
-from shared_api.testing.object_storage import HISTORY_CHANGES, ObjectStorage
+from shared_api.testing.object_storage import HISTORY_CHANGES, ChangeObserver, ObjectStorage
 from shared_api.testing.read_path import ReadPath, error_line
 from shared_api.testing.request_router import AskedRequest, RequestRouter, refusal, take_apart
 from shared_api.testing.served_resources import ResourceRegistry
@@ -194,6 +194,14 @@ class FakeApiServer:
     def serve_http(self, *, host: str = "127.0.0.1", port: int = 0) -> HttpFace:
         """Return a face that serves this over HTTP once it is started (or entered)."""
         return HttpFace(self, host=host, port=port)
+
+    def add_observer(self, observer: ChangeObserver) -> None:
+        """Tell of every change of every kind, in order, before its request is answered.
+
+        Observers must not raise: they are called in the middle of the write.
+        """
+        with self._lock:
+            self._storage.observers.append(observer)
 
     # -------------------------------------------------- what a test does to the server
 

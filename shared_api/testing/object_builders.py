@@ -12,12 +12,13 @@ Keyword arguments beyond the named ones are fields of `spec`, in their wire name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.job import Job
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
@@ -25,6 +26,7 @@ from shared_api.objects.pod import Pod, QuantityText
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.testing.patching import Body, JsonValue
 from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_NAME, QUOTA_PARENT
 
@@ -131,6 +133,53 @@ def elastic_quota_body(
         "kind": "ElasticQuota",
         "metadata": _metadata(name, namespace, labels, metadata),
         "spec": {"min": dict(min or {}), "max": dict(max or {})},
+    }
+
+
+def tree_node(
+    name: str,
+    *children: Body,
+    max: Quantities | None = None,  # noqa: A002 - the name of the field
+    min: Quantities | None = None,  # noqa: A002 - the name of the field
+    namespaces: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
+) -> Body:
+    """A node of an ElasticQuotaTree, with those below it."""
+    return {
+        "name": name,
+        "max": dict(max or {}),
+        "min": dict(min or {}),
+        "namespaces": list(namespaces),
+        "attributes": dict(attributes or {}),
+        "children": list(children),
+    }
+
+
+def elastic_quota_tree_body(
+    root: Body,
+    *,
+    name: str = "elasticquotatree",
+    namespace: str = "kube-system",
+    metadata: Body | None = None,
+) -> Body:
+    """An ElasticQuotaTree."""
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1beta1",
+        "kind": "ElasticQuotaTree",
+        "metadata": _metadata(name, namespace, more=metadata),
+        "spec": {"root": root},
+    }
+
+
+def resource_quota_body(
+    name: str, *, namespace: str = "default", metadata: Body | None = None, **spec: JsonValue
+) -> Body:
+    """A ResourceQuota: `hard={"cpu": 4}`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": _metadata(name, namespace, more=metadata),
+        "spec": spec,
     }
 
 
@@ -257,6 +306,8 @@ def _typed(object_type: type[_T], build: Callable[_P, Body]) -> Callable[_P, _T]
 queue_unit = _typed(QueueUnit, queue_unit_body)
 queue = _typed(Queue, queue_body)
 elastic_quota = _typed(ElasticQuota, elastic_quota_body)
+elastic_quota_tree = _typed(ElasticQuotaTree, elastic_quota_tree_body)
+resource_quota = _typed(ResourceQuota, resource_quota_body)
 node = _typed(Node, node_body)
 pod = _typed(Pod, pod_body)
 job = _typed(Job, job_body)

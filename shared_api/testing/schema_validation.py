@@ -27,6 +27,7 @@ from shared_api.testing.patching import Body, JsonValue
 _TYPE_INVALID: Final = "FieldValueTypeInvalid"
 _INT32: Final = range(-(2**31), 2**31)
 _DATE_TIME: Final = re.compile(r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
+_FLAGS_AFTER_START: Final = re.compile(r"\^\(\?([ims]+)\)(.*)", re.DOTALL)
 _FORMATS: Final[Mapping[str, re.Pattern[str]]] = {
     "date-time": _DATE_TIME,
     "date": re.compile(r"^\d{4}-\d\d-\d\d$"),
@@ -64,6 +65,7 @@ class Schema:
         "_list_type",
         "_needed",
         "_pattern",
+        "_pattern_text",
         "_properties",
         "_required",
         "_type",
@@ -105,8 +107,8 @@ class Schema:
         self._list_keys: list[str] = source.get("x-kubernetes-list-map-keys", [])
         self._enum: list[JsonValue] | None = source.get("enum")
         self._format: str = source.get("format", "")
-        pattern = source.get("pattern")
-        self._pattern = re.compile(pattern) if pattern else None
+        self._pattern_text: str = source.get("pattern", "")
+        self._pattern = _compile_pattern(self._pattern_text)
         self._bounds = {name: source[name] for name in _BOUNDS if name in source}
         self._all_of = [Schema(one, free=frozenset()) for one in source.get("allOf", ())]
         self._any_of = [Schema(one, free=frozenset()) for one in source.get("anyOf", ())]
@@ -302,7 +304,7 @@ class Schema:
             why = f"{path} in body should be at least {shortest} chars long"
             causes.append(invalid_value(path, value, why))
         elif self._pattern is not None and not self._pattern.search(value):
-            why = f"{path} in body should match '{self._pattern.pattern}'"
+            why = f"{path} in body should match '{self._pattern_text}'"
             causes.append(invalid_value(path, value, why))
 
     def _check_number(self, value: float, path: str, causes: list[Cause]) -> None:
@@ -400,6 +402,14 @@ def _compile_child(source: JsonValue) -> Schema | None:
 
 def _free_fields(source: Mapping[str, JsonValue]) -> frozenset[str]:
     return _ROOT_FIELDS if source.get("x-kubernetes-embedded-resource") else frozenset()
+
+
+def _compile_pattern(text: str) -> re.Pattern[str] | None:
+    """Return the pattern, None for none. RE2 takes `^(?i)...`; Python wants flags first."""
+    flagged = _FLAGS_AFTER_START.fullmatch(text)
+    if flagged is not None:
+        return re.compile(f"^(?{flagged[1]}:{flagged[2]})")
+    return re.compile(text) if text else None
 
 
 def _type_name(value: JsonValue) -> str:

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from shared_api.client.discovery import ServedKind, is_served, served_kinds
+from shared_api.client.discovery import ServedKind, is_served, served_kinds, served_version
 from shared_api.client.errors import ApiFailure, Forbidden, MalformedAnswer, ServerError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.client.scripted_transport import (
     Answer,
@@ -69,3 +70,33 @@ def test_a_server_that_could_not_be_asked_is_a_failure(
     client, _ = client_of(given)
     with pytest.raises(want):
         served_kinds(client, "ray.io", "v1")
+
+
+CHECKS = {
+    "kind": "APIResourceList",
+    "resources": [{"name": "admissionchecks", "kind": "AdmissionCheck", "namespaced": False}],
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "want"),
+    [
+        ([answer(200, CHECKS)], "v1beta2"),
+        ([refusal(404, "NotFound"), answer(200, CHECKS)], "v1beta1"),
+        ([answer(200, JOBS), answer(200, CHECKS)], "v1beta1"),
+        ([refusal(404, "NotFound"), refusal(404, "NotFound")], None),
+    ],
+    ids=["the newest", "an older one", "its group without it", "none"],
+)
+def test_the_best_version_that_is_served(answers: list[Answer], want: str | None) -> None:
+    transport, clock = ScriptedTransport(*answers), VirtualClock()
+    flow = FlowControl(0, 0, clock)
+    client = ResourceClient(transport, flow=flow, clock=clock, rng=random.Random(1))
+    got = served_version(client, ADMISSION_CHECK_VERSIONS)
+    assert (None if got is None else got.version) == want
+
+
+def test_which_version_is_served_may_be_unknown() -> None:
+    client, _ = client_of(refusal(403))
+    with pytest.raises(Forbidden):
+        served_version(client, ADMISSION_CHECK_VERSIONS)

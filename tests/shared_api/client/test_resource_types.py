@@ -13,6 +13,7 @@ from shared_api.client.resource_client import ResourceType
     [
         ("PODS", "/api/v1/namespaces/n/pods/x", "v1", "Pod"),
         ("NODES", "/api/v1/nodes/x", "v1", "Node"),
+        ("POD_TEMPLATES", "/api/v1/namespaces/n/podtemplates/x", "v1", "PodTemplate"),
         ("NAMESPACES", "/api/v1/namespaces/x", "v1", "Namespace"),
         ("JOBS", "/apis/batch/v1/namespaces/n/jobs/x", "batch/v1", "Job"),
         (
@@ -55,3 +56,37 @@ def test_a_kind_is_where_the_api_has_it(
     assert isinstance(got, ResourceType)
     assert got.path("n", "x") == want_path
     assert (got.api_version, got.kind) == (want_api_version, want_kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "want_paths", "want_kind"),
+    [
+        (
+            "ADMISSION_CHECK_VERSIONS",
+            [f"/apis/kueue.x-k8s.io/{v}/admissionchecks/x" for v in ("v1beta2", "v1beta1")],
+            "AdmissionCheck",
+        ),
+        (
+            "PROVISIONING_REQUEST_CONFIG_VERSIONS",
+            [
+                f"/apis/kueue.x-k8s.io/{v}/provisioningrequestconfigs/x"
+                for v in ("v1beta2", "v1beta1")
+            ],
+            "ProvisioningRequestConfig",
+        ),
+        (
+            "PROVISIONING_REQUEST_VERSIONS",
+            [
+                f"/apis/autoscaling.x-k8s.io/{v}/namespaces/n/provisioningrequests/x"
+                for v in ("v1", "v1beta1")
+            ],
+            "ProvisioningRequest",
+        ),
+    ],
+)
+def test_the_versions_of_a_kind_stand_newest_first(
+    name: str, want_paths: list[str], want_kind: str
+) -> None:
+    got = getattr(resource_types, name)
+    assert [each.path("n", "x") for each in got] == want_paths
+    assert {each.kind for each in got} == {want_kind}

@@ -45,6 +45,8 @@ def normalised(source: Json, value: Json, old: Json = None) -> Json:
         ),
         pytest.param({"type": "string", "format": "date"}, "2026-11-01", set(), id="a date"),
         pytest.param({"type": "string", "format": "date"}, "tomorrow", {"spec"}, id="no date"),
+        pytest.param({"type": "string", "pattern": "^(?i)ab$"}, "aB", set(), id="Go's flags"),
+        pytest.param({"type": "string", "pattern": "^(?i)ab$"}, "aBc", {"spec"}, id="no match"),
         pytest.param({"type": "string", "nullable": True}, None, set(), id="null where allowed"),
     ],
 )

@@ -1,0 +1,54 @@
+"""ProvisioningRequest (`autoscaling.x-k8s.io`): asks the cluster-autoscaler for nodes for pods.
+
+The autoscaler answers in conditions: Accepted when it takes the request up, Provisioned when the
+nodes are there, Failed when they will not come, BookingExpired when it no longer keeps them for
+these pods, CapacityRevoked when they are taken away. Its spec is immutable.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+
+ACCEPTED: Final = "Accepted"
+PROVISIONED: Final = "Provisioned"
+FAILED: Final = "Failed"
+BOOKING_EXPIRED: Final = "BookingExpired"
+CAPACITY_REVOKED: Final = "CapacityRevoked"
+
+
+class PodTemplateReference(WireStruct, frozen=True):
+    """A PodTemplate in the request's namespace."""
+
+    name: str = ""
+
+
+class RequestedPodSet(WireStruct, frozen=True):
+    """So many pods of one template."""
+
+    pod_template_ref: PodTemplateReference = PodTemplateReference()
+    count: int = 0
+
+
+class ProvisioningRequestSpec(WireStruct, frozen=True):
+    """`spec`."""
+
+    provisioning_class_name: str = ""
+    parameters: dict[str, str] = {}
+    pod_sets: tuple[RequestedPodSet, ...] = ()
+
+
+class ProvisioningRequestStatus(WireStruct, frozen=True):
+    """`status`; written by the autoscaler."""
+
+    conditions: tuple[Condition, ...] = ()
+    provisioning_class_details: dict[str, str] = {}
+
+
+class ProvisioningRequest(WireStruct, frozen=True):
+    """A request for nodes."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ProvisioningRequestSpec = ProvisioningRequestSpec()
+    status: ProvisioningRequestStatus = ProvisioningRequestStatus()

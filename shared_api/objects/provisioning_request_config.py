@@ -1,0 +1,51 @@
+"""ProvisioningRequestConfig (`kueue.x-k8s.io`): how nodes are asked for; a check's parameters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared_api.objects.meta import ObjectMeta, WireStruct
+
+DEFAULT_BACKOFF_LIMIT: Final = 3
+DEFAULT_BACKOFF_BASE_SECONDS: Final = 60
+DEFAULT_BACKOFF_MAX_SECONDS: Final = 1800
+"""The CRD's own defaults, for servers with an older CRD, which has no retryStrategy."""
+
+
+class RetryStrategy(WireStruct, frozen=True):
+    """What follows when the autoscaler can not provide the nodes."""
+
+    backoff_limit_count: int | None = None
+    backoff_base_seconds: int | None = None
+    backoff_max_seconds: int | None = None
+
+
+class NodeSelectorUpdate(WireStruct, frozen=True):
+    """A node label that pods must ask for; its value is one of the request's class details."""
+
+    key: str = ""
+    value_from_provisioning_class_detail: str = ""
+
+
+class ConfigPodSetUpdates(WireStruct, frozen=True):
+    """What the pods get beside the annotations that name their request."""
+
+    node_selector: tuple[NodeSelectorUpdate, ...] = ()
+
+
+class ProvisioningRequestConfigSpec(WireStruct, frozen=True):
+    """`spec`."""
+
+    provisioning_class_name: str = ""
+    parameters: dict[str, str] = {}
+    managed_resources: tuple[str, ...] = ()
+    """Only pod sets that ask for one of them need nodes; empty: all do."""
+    retry_strategy: RetryStrategy = RetryStrategy()
+    pod_set_updates: ConfigPodSetUpdates = ConfigPodSetUpdates()
+
+
+class ProvisioningRequestConfig(WireStruct, frozen=True):
+    """Settings of a provisioning check; cluster-scoped."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ProvisioningRequestConfigSpec = ProvisioningRequestConfigSpec()

@@ -1,0 +1,114 @@
+"""A kind that may not be there."""
+
+from __future__ import annotations
+
+import random
+
+from shared_api.client.errors import ServerError
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
+from shared_api.informer.kind_watch import LOOK_SECONDS, KindWatch
+from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+
+
+class Kind:
+    """A kind that comes and goes, and a watch of it."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.served: bool | None = False
+        self.version = 0
+        self.gone = 0
+        self.made: list[str] = []
+        rng = random.Random(1)
+        server = FakeApiServer(clock=self.clock, rng=rng)
+        client = ResourceClient(
+            server, flow=FlowControl(0, 1, self.clock), clock=self.clock, rng=rng
+        )
+
+        def make(version: ResourceType[AdmissionCheck]) -> SharedInformer[AdmissionCheck]:
+            self.made.append(version.version)
+            settings = InformerSettings(wait_seconds=0.0)
+            return SharedInformer(client, version, clock=self.clock, rng=rng, settings=settings)
+
+        self.watch: KindWatch[AdmissionCheck] = KindWatch(
+            "Thing", find=self.find, make_informer=make, clock=self.clock, on_gone=self.on_gone
+        )
+
+    def find(self) -> ResourceType[AdmissionCheck] | None:
+        if self.served is None:
+            raise ServerError(503)
+        return ADMISSION_CHECK_VERSIONS[self.version] if self.served else None
+
+    def on_gone(self) -> None:
+        self.gone += 1
+
+    def look(self) -> None:
+        self.clock.advance(LOOK_SECONDS)
+        self.watch.step()
+
+
+def test_a_missing_kind_is_waited_for_and_holds_nobody_up() -> None:
+    kind = Kind()
+    assert kind.watch.check() == (False, "Thing: not looked for yet")
+    kind.look()
+    assert not kind.watch.is_served()
+    assert kind.watch.is_ready()
+    assert kind.watch.check() == (True, "Thing is not served, waiting for its CRD")
+
+
+def test_it_is_looked_for_often_enough_to_be_found_within_ten_seconds() -> None:
+    kind = Kind()
+    kind.look()
+    kind.served = True
+    assert kind.watch.step() <= LOOK_SECONDS < 10.0
+    kind.look()
+    assert kind.watch.is_served()
+    assert not kind.watch.is_ready()  # its list has not come
+
+
+def test_a_kind_that_goes_is_missed_at_the_second_look() -> None:
+    kind = Kind()
+    kind.served = True
+    kind.look()
+    kind.served = False
+    kind.look()
+    assert kind.watch.is_served()
+    kind.look()
+    assert not kind.watch.is_served()
+    assert kind.gone == 1
+    kind.served = True
+    kind.look()
+    assert kind.watch.is_served()
+
+
+def test_a_server_that_does_not_answer_says_nothing_about_the_kind() -> None:
+    kind = Kind()
+    kind.served = None
+    kind.look()
+    assert not kind.watch.is_ready()
+    ok, detail = kind.watch.check()
+    assert not ok
+    assert "503" in detail
+    kind.served = True
+    kind.look()
+    kind.served = None
+    for _ in range(5):
+        kind.look()
+    assert kind.watch.is_served()
+
+
+def test_a_better_version_is_followed_in_place_of_the_old_one() -> None:
+    kind = Kind()
+    kind.served, kind.version = True, 1
+    kind.look()
+    kind.look()
+    kind.version = 0
+    kind.look()
+    assert kind.made == ["v1beta1", "v1beta2"]
+    assert kind.watch.resource_type == ADMISSION_CHECK_VERSIONS[0]
+    assert kind.gone == 0, "the kind was there all the time"
