@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from shared_api.objects.meta import Condition, Timestamp, find_condition, is_condition_true
-from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
+from shared_api.objects.queue_unit import Admission, QueueUnit, SalvagedUnit
 from shared_api.well_known_labels import ADOPTED, MANAGED_BY, read_annotation
 
 
@@ -96,7 +96,7 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     (_SUCCESS, _E): _CONTROLLERS,
     (_FAILURE, _E): _EITHER,
     (_E, _BACKOFF): _CONTROLLERS,
-    (_R, _BACKOFF): _SCHEDULER,
+    (_R, _BACKOFF): _EITHER,
     (_D, _BACKOFF): _CONTROLLERS,
     (_RUN, _BACKOFF): _CONTROLLERS,
     (_READY, _BACKOFF): _EITHER,
@@ -126,8 +126,23 @@ PODS_READY: Final = "PodsReady"
 FINISHED: Final = "Finished"
 EVICTED: Final = "Evicted"
 
+PREEMPTED: Final = "Preempted"
+RECLAIMED: Final = "Reclaimed"
+"""Reasons of evictions that the scheduler asks for: for a unit of the queue that comes first, and
+for a quota that wants back what it has lent. The first is upstream's."""
+
+MAKING_ROOM: Final = frozenset({PREEMPTED, RECLAIMED})
+
 BACKOFF_LIMIT_REACHED: Final = "BackoffLimitReached"
-"""Condition: why the controllers have made the unit inactive. False: it is active again."""
+MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
+POD_SET_UPDATES_CONFLICT: Final = "PodSetUpdatesConflict"
+"""Conditions: why the controllers have made the unit inactive. False: it is active again. All but
+the first are the reason of that eviction as well; the second is upstream's."""
+DEACTIVATION_CONDITIONS: Final = (
+    BACKOFF_LIMIT_REACHED,
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    POD_SET_UPDATES_CONFLICT,
+)
 
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
@@ -192,7 +207,7 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 
 def is_being_evicted(unit: QueueUnit) -> bool:
     """Say whether an eviction was asked for that nobody has carried out to its end."""
-    return is_booked(unit) and is_condition_true(unit.status.conditions, EVICTED)
+    return is_condition_true(unit.status.conditions, EVICTED) and is_booked(unit)
 
 
 def is_waited_for(unit: QueueUnit) -> bool:
@@ -347,15 +362,26 @@ def condition_body(condition: Condition) -> dict[str, object]:
     return body
 
 
+def admission_body(admission: Admission) -> dict[str, Any]:
+    """Return an admission as JSON values; the schema requires some zeros to be written."""
+    body: dict[str, Any] = msgspec.to_builtins(admission)
+    required = {
+        "name": admission.name,
+        "replicas": admission.replicas,
+        "running": admission.running,
+    }
+    return {**body, **required}
+
+
 def status_of_move(
     unit: QueueUnit, to: Phase, *, writer: Writer, now: Timestamp, message: str = ""
 ) -> dict[str, object]:
     """Return the `status` part of the merge patch that moves a unit: what every move has.
 
-    Phase, message, time, conditions; admissions and reclaimable pods are emptied when the unit
-    becomes final or free (the next run counts from the job's own numbers again), and the requeue
-    state is cleared when its pods run. The caller adds what is its own
-    (admissions at the dequeue, requeueState at a backoff), and the guard.
+    Phase, message, time, conditions; admissions, reclaimable pods and counts of pods are emptied
+    when the unit becomes final or free (the next run counts from the job's own numbers again), and
+    the requeue state is cleared when its pods run. The caller adds what is its own (admissions at
+    the dequeue, requeueState at a backoff), and the guard.
 
     Raises:
         IllegalMoveError: as `check_move`.
@@ -373,6 +399,8 @@ def status_of_move(
             status["admissions"] = []
         if unit.status.reclaimable_pods:
             status["reclaimablePods"] = []
+        if unit.status.pod_state is not None:
+            status["podState"] = None
     if to is Phase.RUNNING and unit.status.requeue_state is not None:
         status["requeueState"] = None
     return status

@@ -8,6 +8,7 @@ import pytest
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, find_condition
 from shared_api.objects.queue_unit import (
     Admission,
+    PodState,
     QueueUnit,
     QueueUnitSpec,
     QueueUnitStatus,
@@ -295,10 +296,12 @@ def test_a_move_that_frees_empties_what_was_granted() -> None:
         "Running",
         admissions=(Admission(name="main", replicas=2),),
         reclaimable_pods=(ReclaimablePod(name="main", count=1),),
+        pod_state=PodState(running=1),
     )
     for to in (Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF, Phase.SUCCEED):
         status = status_of_move(of, to, writer=CONTROLLERS, now=NOW, message="m")
         assert (status["admissions"], status["reclaimablePods"]) == ([], [])
+        assert status["podState"] is None
 
 
 def test_a_move_to_running_forgets_the_backoffs_and_keeps_the_admissions() -> None:

@@ -1,0 +1,99 @@
+"""Why a booked unit gives its place back, and when it may come again. Pure.
+
+An eviction is a request first: the condition `Evicted=True` with one of these reasons. Whoever has
+the job's side carries it out: the controllers, or the scheduler for units that nobody manages. Both
+must agree on which evictions end in a backoff, and how long that is at least.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared_api.backoff import Backoff
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
+from shared_api.queue_unit_phases import (
+    BOOKED_PHASES,
+    EVICTED,
+    is_managed_by_controllers,
+    phase_of,
+)
+
+DEACTIVATED: Final = "Deactivated"
+BACKOFF_TIMEOUT: Final = "BackoffTimeout"
+"""Upstream's reasons; the second stands for every way back through TimeoutBackoff."""
+ADMISSION_CHECK: Final = "AdmissionCheck"
+"""A check has taken its consent back after the unit was admitted."""
+SCHEDULING_FAILED: Final = "SchedulingFailed"
+"""Koord-scheduler has no nodes for a unit of a strict queue: it is put back at once, no job has to
+be stopped for it. Upstream's, of the condition Admitted then."""
+
+_PUT_BACK: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
+
+BACKOFF: Final = Backoff(base_seconds=10.0, cap_seconds=900.0, jitter=0.1)
+"""How long a unit waits that the scheduler puts back; the controllers have settings for theirs."""
+
+LATE: Final = "Backoff due to running timeout"
+"""What is told of a unit whose pods did not run in time; upstream's words."""
+
+WAITED_FOR_SECONDS: Final = 600.0
+"""The time to run in where none is set and others of the queue wait for the pods: a job without
+pods must not hold up the line for ever."""
+
+REFUSALS: Final = frozenset({"Retry", "Rejected"})
+"""States of a check that give the quota back."""
+
+
+def eviction_reason(unit: QueueUnit) -> str:
+    """Return the reason of the eviction that is asked for; "" where none is."""
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    return evicted.reason if evicted is not None and evicted.status == "True" else ""
+
+
+def ends_in_backoff(unit: QueueUnit) -> bool:
+    """Say whether the eviction that is asked for puts the unit back, and not at once in line."""
+    return eviction_reason(unit) in _PUT_BACK
+
+
+def is_given_back(unit: QueueUnit) -> bool:
+    """Say whether the job side of a unit that nobody manages has given its whole place back.
+
+    It lowers every admission to nothing though the unit still asks for pods. One that is asked to
+    give replicas back has not done so yet.
+    """
+    admissions = unit.status.admissions
+    if not admissions or any(each.replicas > 0 or each.reclaim_state for each in admissions):
+        return False
+    if is_managed_by_controllers(unit) or phase_of(unit) not in BOOKED_PHASES:
+        return False
+    return asks_for_pods(unit)
+
+
+def asks_for_pods(unit: QueueUnit) -> bool:
+    """Say whether a unit asks for anything; one without pod sets asks by its request."""
+    return not unit.spec.pod_set or any(each.count > 0 for each in unit.spec.pod_set)
+
+
+def backoffs_of(unit: QueueUnit) -> int:
+    """Return how often a unit was put back since its pods last ran."""
+    state = unit.status.requeue_state
+    return 0 if state is None else max(0, state.count)
+
+
+def refused_checks(unit: QueueUnit) -> tuple[AdmissionCheckState, ...]:
+    """Return the checks that say Retry or Rejected."""
+    return tuple(each for each in unit.status.admission_checks if each.state in REFUSALS)
+
+
+def least_wait_seconds(unit: QueueUnit) -> int:
+    """Return how long the checks that refuse a unit want it to wait; 0: they do not say."""
+    return max((each.requeue_after_seconds or 0 for each in refused_checks(unit)), default=0)
+
+
+def is_refused_by_checks(unit: QueueUnit) -> bool:
+    """Say whether a unit that waits was put back since a check refused it, or did not answer.
+
+    A unit goes on only when all its checks are Ready, so one that was put back later shows no other
+    state. What they said stays to be read until the unit is admitted again.
+    """
+    return any(each.state != "Ready" for each in unit.status.admission_checks)
