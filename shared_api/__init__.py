@@ -3,7 +3,8 @@
 Read in this order:
 
 1. ``objects``: the Kubernetes objects as frozen values, one file per kind.
-2. ``queue_unit_phases``: the life of a QueueUnit, as one table.
+2. ``queue_unit_phases``: the life of a QueueUnit, as one table; ``evictions``: how one gives its
+   place back.
 3. ``well_known_labels``: every label and annotation, who writes it and who reads it;
    ``quota_names``: which quota and queue they name; ``well_known_kinds``: kinds of jobs by name.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
@@ -16,7 +17,8 @@ Read in this order:
    ``upstream_flags``: those that are taken and mean nothing;
    ``access_review``: who may read their metrics and answers.
 9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
-10. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
+10. ``admission_check_kit``: a controller of admission checks, but for its rule.
+11. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
 
 Not here: any decision about who may start (``queue_scheduler``) and anything that knows more
 of a kind of job than its name (``queue_controllers``). This package imports neither.

@@ -39,7 +39,7 @@ from shared_api.leader_election import (
 )
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
-from shared_api.process.clock import SystemClock
+from shared_api.process.clock import Clock, SystemClock
 from shared_api.process.loop_thread import LoopThread, Step, check_threads
 from shared_api.process.probes import (
     AddressError,
@@ -75,6 +75,51 @@ EXIT_USAGE: Final = 2
 Check = Callable[[], tuple[bool, str]]
 
 log = structlog.get_logger("program")
+
+
+class Host(Protocol):
+    """The process around the work, as the work sees it: a `Program`, or a test."""
+
+    @property
+    def client(self) -> ResourceClient:
+        """The way to the API server."""
+        ...
+
+    @property
+    def flow(self) -> FlowControl:
+        """The limit that the client obeys."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    @property
+    def rng(self) -> random.Random:
+        """Chance."""
+        ...
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who writes."""
+        ...
+
+    @property
+    def metrics(self) -> SharedMetrics:
+        """Counts."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Name of this replica."""
+        ...
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        """Return a thread for a step, not started."""
+        ...
 
 
 class Work(Protocol):

@@ -1,0 +1,156 @@
+"""Says on each AdmissionCheck of this controller whether it can be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import structlog
+
+from shared_api.admission_check_kit.judging import ACTIVE as IS_ACTIVE
+from shared_api.admission_check_kit.judging import Activity, Judge, JudgesChecks
+from shared_api.admission_check_kit.unit_checks import NOT_LEADING_SECONDS, Gate
+from shared_api.client.errors import ApiFailure, Conflict, NotFound
+from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.admission_check import ACTIVE, AdmissionCheck
+from shared_api.objects.field_schema import MESSAGE_LENGTH
+from shared_api.objects.meta import Condition, Timestamp, find_condition
+from shared_api.process.clock import Clock, rfc3339
+from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.work_queue import WorkQueue
+
+log = structlog.get_logger("check_activity")
+
+
+class ActivityObserver(Protocol):
+    """Hears what was written. Called on the step's thread; must be quick."""
+
+    def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
+        """See a check become active or inactive, or inactive for another reason."""
+        ...
+
+    def on_error(self) -> None:
+        """See a look at a check fail, for another reason than a conflict."""
+        ...
+
+
+class CheckActivity:
+    """Looks at AdmissionChecks, one at a time.
+
+    Args:
+        judge: says whether a check is active, if it is one of those that do.
+        checks: the cache of AdmissionChecks.
+        own_check: returns one by name if it is this controller's.
+        served: the version in which they are served now, None: in none.
+        queue: their names.
+        client: for the patches.
+        gate: whether anything is done.
+        clock: the time of conditions.
+        observer: hears of changes.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+        self,
+        judge: Judge,
+        *,
+        checks: IndexedStore[AdmissionCheck],
+        own_check: Callable[[str], AdmissionCheck | None],
+        served: Callable[[], ResourceType[AdmissionCheck] | None],
+        queue: WorkQueue[str],
+        client: ResourceClient,
+        gate: Gate,
+        clock: Clock,
+        observer: ActivityObserver,
+    ) -> None:
+        self._judge = judge
+        self._checks = checks
+        self._own_check = own_check
+        self._served = served
+        self._queue = queue
+        self._client = client
+        self._gate = gate
+        self._clock = clock
+        self._observer = observer
+
+    def step(self) -> float | None:
+        """Look at one check; return how long there is none to look at, None: until woken."""
+        name = self._queue.try_get()
+        if name is None:
+            return self._queue.seconds_until_ready()
+        again = True
+        try:
+            self._look_at(name)
+            again = False
+        finally:
+            if again:
+                self._queue.add_rate_limited(name)
+            self._queue.done(name)
+        return 0.0
+
+    def _look_at(self, name: str) -> None:
+        check, version = self._own_check(name), self._served()
+        if check is None or version is None or not self._gate.is_open():
+            self._queue.forget(name)
+            return
+        activity = self._ask(check)
+        body = activity_patch(check, activity, rfc3339(self._clock.now()))
+        if body is None:
+            self._queue.forget(name)
+        elif not self._gate.may_write():
+            self._queue.add_after(name, NOT_LEADING_SECONDS)
+        else:
+            self._write(version, check, activity, body)
+
+    def _ask(self, check: AdmissionCheck) -> Activity:
+        return (
+            self._judge.judge_check(check) if isinstance(self._judge, JudgesChecks) else IS_ACTIVE
+        )
+
+    def _write(
+        self,
+        version: ResourceType[AdmissionCheck],
+        check: AdmissionCheck,
+        activity: Activity,
+        body: dict[str, Any],
+    ) -> None:
+        name = check.metadata.name
+        try:
+            written = self._client.patch(version, "", name, body, subresource="status")
+        except (Conflict, NotFound) as news:
+            log.debug("the check has changed", check=name, error=str(news))
+            self._queue.add_rate_limited(name)  # the watch brings what it is now
+            return
+        except ApiFailure as failure:
+            log.warning("could not write to a check", check=name, error=str(failure))
+            self._observer.on_error()
+            self._queue.add_rate_limited(name, at_least_seconds=failure.retry_after_seconds)
+            return
+        self._checks.note_written(written)
+        self._queue.forget(name)
+        self._observer.on_activity(check, activity)
+
+
+def activity_patch(
+    check: AdmissionCheck, activity: Activity, now: Timestamp
+) -> dict[str, Any] | None:
+    """Return the merge patch of a check's status that says so; None when it says so already.
+
+    Conditions of others go along as they are, under the version that they were read at.
+    """
+    meta = check.metadata
+    condition = Condition(
+        type=ACTIVE,
+        status="True" if activity.is_active else "False",
+        reason=activity.reason,
+        message=activity.message[:MESSAGE_LENGTH],
+        observed_generation=meta.generation,
+    )
+    before = find_condition(check.status.conditions, ACTIVE)
+    after = with_condition(check.status.conditions, condition, now=now)
+    if before is not None and before == find_condition(after, ACTIVE):
+        return None
+    return {
+        "metadata": {"resourceVersion": meta.resource_version},
+        "status": {"conditions": [condition_body(each) for each in after]},
+    }

@@ -1,0 +1,92 @@
+"""What events and metrics say of the work of a check controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from shared_api.admission_check_kit.judging import Activity
+from shared_api.admission_check_kit.verdicts import CheckState
+from shared_api.client.event_recorder import EventRecorder, EventType, Happening, ObjectReference
+from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS, QUEUE_UNITS
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
+
+MAX_TOLD_CHARS: Final = 500
+"""Of a verdict's message that is told in an event."""
+
+_REASONS: Final = {
+    CheckState.RETRY.value: "AdmissionCheckRetry",
+    CheckState.REJECTED.value: "AdmissionCheckRejected",
+}
+"""Reasons of events, by state. Pending is no news, and Ready shows in what follows from it."""
+
+
+class CheckNotices:
+    """Hears of verdicts and activities (`VerdictObserver`, `ActivityObserver`).
+
+    Args:
+        registry: for the counts.
+        events: for what somebody may have to act on; None: nobody is told.
+    """
+
+    def __init__(self, registry: CollectorRegistry, events: EventRecorder) -> None:
+        self._events = events
+        self.verdicts = Counter(
+            "koord_queue_admission_check_verdicts",
+            "Changes of the state of units' admission checks, by check and state",
+            ("check", "state"),
+            registry=registry,
+        )
+        self.errors = Counter(
+            "koord_queue_admission_check_errors",
+            "Looks at a unit or a check that failed and are repeated; conflicts do not count",
+            registry=registry,
+        )
+        self.served = Gauge(
+            "koord_queue_admission_check_kind_served",
+            "1 while a kind that the check controller reads is served, 0 while its CRD is missing",
+            ("kind",),
+            registry=registry,
+        )
+
+    def show_kind(self, kind: str, is_served: Callable[[], bool]) -> None:
+        """Let a scrape ask whether a kind is there."""
+        self.served.labels(kind).set_function(lambda: float(is_served()))
+
+    def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
+        """Count a change, and tell the unit of one that puts it back."""
+        self.verdicts.labels(state.name, state.state).inc()
+        reason = _REASONS.get(state.state)
+        if reason is None:
+            return
+        meta = unit.metadata
+        unit_reference = ObjectReference(
+            QUEUE_UNITS.api_version, QUEUE_UNITS.kind, meta.name, meta.namespace, meta.uid
+        )
+        self._tell(unit_reference, reason, f"Admission check {state.name}: {state.message}")
+
+    def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
+        """Tell a check of what keeps it from being carried out."""
+        if activity.is_active:
+            return
+        meta, kind = check.metadata, ADMISSION_CHECK_VERSIONS[0]
+        check_reference = ObjectReference(kind.api_version, kind.kind, meta.name, "", meta.uid)
+        self._tell(check_reference, activity.reason, activity.message)
+
+    def on_error(self) -> None:
+        """Count a look that failed."""
+        self.errors.inc()
+
+    def _tell(self, regarding: ObjectReference, reason: str, note: str) -> None:
+        self._events.record(
+            Happening(
+                regarding=regarding,
+                type=EventType.WARNING,
+                reason=reason,
+                action=reason,
+                note=note[:MAX_TOLD_CHARS],
+            )
+        )

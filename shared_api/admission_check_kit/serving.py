@@ -1,0 +1,138 @@
+"""A whole check controller in one call: flags, leader election, probes, metrics, watches, writes.
+
+    def judge(unit: QueueUnit, check: AdmissionCheck) -> Verdict: ...
+
+    if __name__ == "__main__":
+        sys.exit(serve("example.com/my-check", judge))
+
+The program has the flags of Koord-Queue's own (`shared_api.program_flags`). Its account needs:
+`queueunits` get, list, watch, and patch of `queueunits/status` (scheduling.x-k8s.io);
+`admissionchecks` get, list, watch, and patch of `admissionchecks/status` (kueue.x-k8s.io); create
+and patch of `events` (events.k8s.io); get, create and update of `leases` (coordination.k8s.io).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from shared_api.admission_check_kit.check_controller import CheckController
+from shared_api.admission_check_kit.judging import Judge
+from shared_api.admission_check_kit.verdicts import Verdict
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.program import Program, run_program
+from shared_api.program_flags import (
+    FlagError,
+    ProgramFlags,
+    add_program_flags,
+    read_program_flags,
+    with_two_dashes,
+)
+
+Rule = Callable[[QueueUnit, AdmissionCheck], Verdict]
+
+LEASE_NAMESPACE: Final = "koord-queue"
+
+# A domain and a word, as in labels; Kubernetes wants events to be reported under such a name.
+_CONTROLLER_NAME: Final = re.compile(
+    r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+MAX_CONTROLLER_NAME_CHARS: Final = 128
+"""The API allows 253; events are reported under the name, and allow this."""
+
+
+class CheckFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of a check controller, read."""
+
+    program: ProgramFlags
+    controller_name: str
+    workers: int
+
+
+class RuleJudge:
+    """A judge made of a function."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+        """Ask the function."""
+        return self._rule(unit, check)
+
+
+def serve(controller_name: str, judge: Judge | Rule, arguments: Sequence[str] | None = None) -> int:
+    """Run a check controller until a signal; return the process's exit code.
+
+    Args:
+        controller_name: of the AdmissionChecks that it carries out, such as
+            `example.com/opening-hours`. Its last part names program and Lease.
+        judge: the rule, a function or a `judging.Judge`.
+        arguments: the command line; None: this process's own.
+    """
+    program_name = controller_name.rpartition("/")[2]
+
+    def run(given: Sequence[str]) -> int:
+        flags = parse_check_flags(given, program_name, controller_name)
+        program = Program(program_name, flags.program)
+        rule = judge if isinstance(judge, Judge) else RuleJudge(judge)
+        work = CheckController(program, flags.controller_name, rule, workers=flags.workers)
+        return program.run(work)
+
+    return run_program(run, sys.argv[1:] if arguments is None else arguments)
+
+
+def parse_check_flags(
+    arguments: Sequence[str],
+    program_name: str,
+    controller_name: str,
+    *,
+    metrics_address: str = ":8080",
+    health_address: str | None = None,
+) -> CheckFlags:
+    """Read a command line.
+
+    Args:
+        arguments: without the program's name.
+        program_name: for the help, and the name of the Lease when no flag says so.
+        controller_name: when no flag says so.
+        metrics_address: the same.
+        health_address: the same; None: as the other programs.
+
+    Raises:
+        FlagError: A value that makes no sense.
+    """
+    parser = argparse.ArgumentParser(
+        prog=program_name,
+        description="Carries out admission checks of Koord-Queue.",
+        allow_abbrev=False,
+    )
+    add_program_flags(parser, lease_name=program_name, metrics_address=metrics_address)
+    if health_address is not None:
+        parser.set_defaults(health_address=health_address)
+    parser.add_argument(
+        "--controller-name",
+        default=controller_name,
+        help="spec.controllerName of the AdmissionChecks to carry out (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        help="units that are judged at once (default: as --writers)",
+    )
+    got = parser.parse_args(with_two_dashes(arguments))
+    name = got.controller_name
+    if len(name) > MAX_CONTROLLER_NAME_CHARS or _CONTROLLER_NAME.fullmatch(name) is None:
+        msg = f"--controller-name {name!r}: a domain, a slash and a word are needed"
+        raise FlagError(msg)
+    program = read_program_flags(got, namespace=LEASE_NAMESPACE)
+    workers = program.writers if got.workers is None else got.workers
+    if workers < 1:
+        msg = f"--workers {workers}: at least 1 is needed"
+        raise FlagError(msg)
+    return CheckFlags(program=program, controller_name=name, workers=workers)

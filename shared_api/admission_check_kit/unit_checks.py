@@ -1,0 +1,252 @@
+"""Looks at one unit: asks the judge about each of its checks, and writes what is news.
+
+    key --> caches --> judge --> verdicts --> one guarded patch --> (409: read, look again)
+
+All verdicts of a look go out in one patch. Whatever the judge or the server fails at is tried again
+ever more slowly; the state of a check stays as it is meanwhile, and so does the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from shared_api.admission_check_kit.judging import Judge, JudgesAdmitted, LooksAfterUnits
+from shared_api.admission_check_kit.verdicts import (
+    OPEN_STATES,
+    CheckState,
+    Verdict,
+    checks_patch,
+    differs_in_words_only,
+    find_state,
+    is_admitted,
+    is_asked_about,
+    state_after,
+)
+from shared_api.client.errors import ApiFailure, Conflict, NotFound
+from shared_api.client.flow_control import Lane
+from shared_api.client.resource_client import ResourceClient
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
+from shared_api.process.clock import Clock, rfc3339
+from shared_api.work_queue import WorkQueue
+
+MESSAGE_SECONDS: Final = 60.0
+"""Between two writes of one state that change nothing but its message: an estimate of when nodes
+come moves all the time, and a write wakes everybody who watches units."""
+
+NOT_LEADING_SECONDS: Final = 1.0
+"""How long a key rests that could not be written because too little of the lease was left."""
+
+log = structlog.get_logger("unit_checks")
+
+
+class Gate(Protocol):
+    """Whether this process decides, and whether it may write."""
+
+    def is_open(self) -> bool:
+        """Say whether units are judged at all: it leads, and its caches are complete."""
+        ...
+
+    def may_write(self) -> bool:
+        """Say whether a write that begins now ends while this process leads."""
+        ...
+
+
+class VerdictObserver(Protocol):
+    """Hears what was written. Called on the workers' threads; must be quick."""
+
+    def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
+        """See the state of a check change."""
+        ...
+
+    def on_error(self) -> None:
+        """See a look at a unit fail, for another reason than a conflict."""
+        ...
+
+
+class NotLeadingError(Exception):
+    """A write was not sent, because this process may not lead until it would end."""
+
+
+class UnitChecks:
+    """Looks at units. `step` is called by several workers, each with a key of its own.
+
+    Args:
+        judge: the rule.
+        units: the cache of units.
+        own_check: returns an AdmissionCheck by name if it is this controller's.
+        queue: keys of units.
+        client: for the patches.
+        gate: whether anything is done.
+        clock: the time of verdicts.
+        observer: hears of changes.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+        self,
+        judge: Judge,
+        *,
+        units: IndexedStore[QueueUnit],
+        own_check: Callable[[str], AdmissionCheck | None],
+        queue: WorkQueue[str],
+        client: ResourceClient,
+        gate: Gate,
+        clock: Clock,
+        observer: VerdictObserver,
+    ) -> None:
+        self._judge = judge
+        self._units = units
+        self._own_check = own_check
+        self._queue = queue
+        self._client = client
+        self._gate = gate
+        self._clock = clock
+        self._observer = observer
+        # When the message of a check was last written alone; by whoever has the unit's key.
+        self._worded_at: dict[Uid, dict[str, float]] = {}
+
+    def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Take in a change of a unit; those without checks are nobody's business here."""
+        if new is None and old is not None:
+            self._worded_at.pop(old.metadata.uid, None)
+        for unit in (new, old):
+            if unit is not None and unit.status.admission_checks:
+                self._queue.add(unit.metadata.key)
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        key = self._queue.try_get()
+        if key is None:
+            return self._queue.seconds_until_ready()
+        again = True
+        try:
+            self._look_at(key)
+            again = False
+        finally:
+            if again:  # a judge may raise anything; the loop logs and counts it
+                self._queue.add_rate_limited(key)
+            self._queue.done(key)
+        return 0.0
+
+    def _look_at(self, key: str) -> None:
+        if not self._gate.is_open():
+            return  # all keys are queued when it opens
+        try:
+            rest = self._judge_unit(key)
+        except NotLeadingError:
+            self._queue.add_after(key, NOT_LEADING_SECONDS)
+        except Conflict as news:
+            log.debug("the unit has changed", unit=key, error=str(news))
+            self._read_again(key)
+        except ApiFailure as failure:
+            log.warning("could not look at a unit", unit=key, error=str(failure))
+            self._observer.on_error()
+            self._queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
+        else:
+            self._queue.forget(key)
+            if rest is not None:
+                self._queue.add_after(key, rest)
+
+    def _read_again(self, key: str) -> None:
+        """Bring the cache up to date for one unit, then look again, ever more slowly."""
+        asked = 0.0
+        namespace, _, name = key.partition("/")
+        try:
+            self._units.note_written(self._client.get(QUEUE_UNITS, namespace, name))
+        except NotFound:
+            log.debug("the unit is gone", unit=key)
+        except ApiFailure as failure:
+            log.warning("could not read a unit", unit=key, error=str(failure))
+            asked = failure.retry_after_seconds
+        self._queue.add_rate_limited(key, at_least_seconds=asked)
+
+    def _judge_unit(self, key: str) -> float | None:
+        """Do what one look says; return when to look again, None: when something changes."""
+        unit = self._units.get(key)
+        own: dict[str, AdmissionCheck] = {}
+        rest: float | None = None
+        if unit is not None:
+            for state in unit.status.admission_checks:
+                check = self._own_check(state.name)
+                if check is not None:
+                    own[state.name] = check
+            if own:
+                self._queue.hand_over()  # a judge, like a write, may block
+            rest = self._write(unit, self._ask(unit, own))
+        if isinstance(self._judge, LooksAfterUnits):
+            self._judge.look_after(key, unit, own.keys())
+        return rest
+
+    def _ask(self, unit: QueueUnit, own: Mapping[str, AdmissionCheck]) -> dict[str, Verdict]:
+        """Return what the judge says about the checks that are open."""
+        verdicts: dict[str, Verdict] = {}
+        asked, admitted = is_asked_about(unit), is_admitted(unit)
+        for name, check in own.items():
+            state = find_state(unit, name)
+            if state is None or state.state not in OPEN_STATES:
+                continue
+            if asked:
+                verdicts[name] = self._judge.judge(unit, check)
+            elif admitted and state.state == CheckState.READY:
+                taken_back = self._ask_about_admitted(unit, check)
+                if taken_back is not None:
+                    verdicts[name] = taken_back
+        return verdicts
+
+    def _ask_about_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+        if not isinstance(self._judge, JudgesAdmitted):
+            return None
+        verdict = self._judge.judge_admitted(unit, check)
+        evicts = verdict is not None and verdict.state in {CheckState.RETRY, CheckState.REJECTED}
+        return verdict if evicts else None
+
+    def _write(self, unit: QueueUnit, verdicts: Mapping[str, Verdict]) -> float | None:
+        """Write the states that verdicts change; return when to look again."""
+        now = rfc3339(self._clock.now())
+        rests = [
+            v.look_again_seconds for v in verdicts.values() if v.look_again_seconds is not None
+        ]
+        changed: dict[str, AdmissionCheckState] = {}
+        worded: list[str] = []
+        for name, verdict in verdicts.items():
+            before = find_state(unit, name)
+            if before is None or (after := state_after(before, verdict, now)) == before:
+                continue
+            if differs_in_words_only(before, after):
+                pause = self._pause_between_words(unit, name)
+                if pause > 0:
+                    rests.append(pause)
+                    continue
+                worded.append(name)
+            changed[name] = after
+        if changed:
+            self._patch(unit, changed, Lane.LOW if len(worded) == len(changed) else Lane.NORMAL)
+            for name in worded:
+                self._worded_at.setdefault(unit.metadata.uid, {})[name] = self._clock.monotonic()
+        return min(rests, default=None)
+
+    def _pause_between_words(self, unit: QueueUnit, name: str) -> float:
+        last = self._worded_at.get(unit.metadata.uid, {}).get(name)
+        return 0.0 if last is None else last + MESSAGE_SECONDS - self._clock.monotonic()
+
+    def _patch(
+        self, unit: QueueUnit, changed: Mapping[str, AdmissionCheckState], lane: Lane
+    ) -> None:
+        if not self._gate.may_write():
+            raise NotLeadingError
+        meta = unit.metadata
+        body = checks_patch(unit, changed)
+        written = self._client.patch(
+            QUEUE_UNITS, meta.namespace, meta.name, body, subresource="status", lane=lane
+        )
+        self._units.note_written(written)
+        for name, state in changed.items():
+            before = find_state(unit, name)
+            if before is not None and before.state != state.state:
+                self._observer.on_verdict(written, state)

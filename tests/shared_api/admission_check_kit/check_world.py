@@ -1,0 +1,162 @@
+"""A check controller over the fake API server, every step called on one thread."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from shared_api.admission_check_kit.check_controller import CheckController
+from shared_api.admission_check_kit.judging import Judge
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.crds import QUEUE_UNIT
+from shared_api.leader_election import Leadership, SoleLeader
+from shared_api.metrics import SharedMetrics
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.object_builders import queue_unit_body
+from shared_api.testing.virtual_clock import VirtualClock
+
+Json = dict[str, Any]
+
+CRDS: Final = Path(__file__).parents[2] / "data" / "crds"
+CONTROLLER: Final = "example.com/rule"
+TICK_SECONDS: Final = 0.1
+
+
+class Host:
+    """A process around a check controller without a process."""
+
+    def __init__(self, server: FakeApiServer, clock: VirtualClock, leadership: Leadership) -> None:
+        self.clock = clock
+        self.rng = random.Random(1)
+        self.flow = FlowControl(0, 1, clock)
+        self.client = ResourceClient(server, flow=self.flow, clock=clock, rng=self.rng)
+        self.leadership = leadership
+        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
+        self.identity = "test"
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        return LoopThread(name, step, self.clock, unblock=unblock)
+
+
+class CheckWorld:
+    """A cluster, and what a test does in it; AdmissionChecks are there unless said otherwise."""
+
+    def __init__(self, *crds: str, controller_name: str = CONTROLLER) -> None:
+        self.clock = VirtualClock()
+        self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
+        self.direct = self.server.direct
+        self.direct.create(QUEUE_UNIT.body())
+        for name in crds or ("admissionchecks",):
+            self.install(name)
+        self.controller_name = controller_name
+        self.controller: CheckController | None = None
+
+    def install(self, crd: str) -> None:
+        """Let the API server have the kinds of a file."""
+        self.direct.create_from(CRDS / f"{crd}.yaml")
+
+    def start(self, judge: Judge, *, leadership: Leadership | None = None) -> None:
+        """Start a controller, in place of the one before."""
+        self.host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        self.controller = CheckController(
+            self.host, self.controller_name, judge, informer_wait_seconds=0.0
+        )
+        self.settle()
+
+    def settle(self, seconds: float = 3.0) -> None:
+        """Call all steps, again and again, while so much time passes."""
+        assert self.controller is not None
+        until = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            for step in self.controller.steps():
+                exhaust(step)
+            self.clock.advance(TICK_SECONDS)
+
+    # --- what people and other programs do -----------------------------------------------------
+
+    def add_check(self, name: str = "check", **spec: Any) -> Json:
+        """Create an AdmissionCheck of this controller."""
+        return self.direct.create(
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "AdmissionCheck",
+                "metadata": {"name": name},
+                "spec": {"controllerName": self.controller_name, **spec},
+            }
+        )
+
+    def add_unit(self, name: str = "unit", *checks: str, **more: Any) -> Json:
+        """Create a unit that waits for some checks, as the scheduler leaves it."""
+        self.direct.create(queue_unit_body(name, **more))
+        return self.reserve(name, *checks)
+
+    def reserve(self, name: str = "unit", *checks: str) -> Json:
+        """Do what the scheduler does when it reserves a unit's quota: all its checks are open."""
+        fresh = {"state": "Pending", "message": "", "lastTransitionTime": self.now()}
+        states = [{"name": check, **fresh} for check in checks or ("check",)]
+        return self.patch_status(
+            name, phase="Reserved", admissionChecks=states, lastAllocateTime=self.now()
+        )
+
+    def move(self, name: str, phase: str) -> None:
+        """Move a unit to another phase."""
+        self.patch_status(name, phase=phase)
+
+    def patch_status(self, name: str, **status: Any) -> Json:
+        """Merge into the status of a unit."""
+        return self.direct.patch(
+            "queueunits", name, {"status": status}, namespace="default", subresource="status"
+        )
+
+    def set_state(self, name: str, check: str, **fields: Any) -> None:
+        """Let somebody else write the state of a check."""
+        states = [{**s, **fields} if s["name"] == check else s for s in self.states(name)]
+        self.patch_status(name, admissionChecks=states)
+
+    # --- what there is -------------------------------------------------------------------------
+
+    def now(self) -> str:
+        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def states(self, name: str = "unit") -> list[Json]:
+        found: list[Json] = self.unit(name)["status"].get("admissionChecks", [])
+        return found
+
+    def unit(self, name: str = "unit") -> Json:
+        return self.direct.get("queueunits", name, "default")
+
+    def state(self, name: str = "unit", check: str = "check") -> Json:
+        return next(each for each in self.states(name) if each["name"] == check)
+
+    def activity(self, check: str = "check") -> tuple[str, str]:
+        """Return status and reason of Active, empty where nobody has said."""
+        found = self.direct.get("admissionchecks", check).get("status", {}).get("conditions", [])
+        active: Json = next((each for each in found if each["type"] == "Active"), {})
+        return active.get("status", ""), active.get("reason", "")
+
+    def events(self) -> set[tuple[str, str]]:
+        """Return (name, reason) of all events; they go out with the time."""
+        self.settle(2.0)
+        events = self.direct.list("events.events.k8s.io")
+        return {(event["regarding"]["name"], event["reason"]) for event in events}
+
+    def writes(self) -> list[str]:
+        """Return the writes that came in as requests, in order, events left out."""
+        return [
+            f"{entry.info.verb} {entry.info.plural}/{entry.info.subresource}".rstrip("/")
+            for entry in self.server.journal
+            if entry.info.is_write and entry.info.plural != "events"
+        ]
+
+
+def exhaust(step: Step) -> None:
+    """Call a step until it has nothing more to do now."""
+    for _ in range(50):
+        if step() != 0.0:
+            return

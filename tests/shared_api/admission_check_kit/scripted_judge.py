@@ -1,0 +1,48 @@
+"""A judge that says what a test tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from shared_api.admission_check_kit.judging import ACTIVE, Activity, Surroundings
+from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue_unit import QueueUnit
+
+
+class ScriptedJudge:
+    """Has every capability that a judge may have."""
+
+    def __init__(self, verdict: Verdict | Exception | None = None) -> None:
+        self.verdict = Verdict(CheckState.READY, "yes") if verdict is None else verdict
+        self.of_check: dict[str, Verdict] = {}
+        self.of_admitted: Verdict | None = None
+        self.activity: Activity = ACTIVE
+        self.asked: list[tuple[str, str]] = []
+        self.cared_for: list[tuple[str, bool, tuple[str, ...]]] = []
+        self.holds: set[str] = set()
+        self.around: Surroundings | None = None
+        self.on_ask: Callable[[], None] = lambda: None
+
+    def attach(self, around: Surroundings) -> None:
+        self.around = around
+
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+        self.asked.append((unit.metadata.name, check.metadata.name))
+        self.on_ask()
+        verdict = self.of_check.get(check.metadata.name, self.verdict)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
+        return self.of_admitted
+
+    def judge_check(self, check: AdmissionCheck) -> Activity:
+        return self.activity
+
+    def looked_after(self) -> Collection[str]:
+        return self.holds
+
+    def look_after(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
+        self.cared_for.append((key, unit is not None, tuple(checks)))

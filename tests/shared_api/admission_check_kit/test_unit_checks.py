@@ -1,0 +1,191 @@
+"""One look at a unit: asked, written, or neither."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.client.errors import ServerError
+from shared_api.testing.faults import Match
+from tests.shared_api.admission_check_kit.check_world import CheckWorld
+from tests.shared_api.admission_check_kit.scripted_judge import ScriptedJudge
+
+STATUS = Match(plural="queueunits", subresource="status")
+
+
+@pytest.fixture
+def world() -> CheckWorld:
+    world = CheckWorld()
+    world.add_check()
+    return world
+
+
+def test_a_verdict_is_written_once(world: CheckWorld) -> None:
+    world.start(ScriptedJudge())
+    world.add_unit()
+    world.settle()
+    assert world.state() == {
+        "name": "check",
+        "state": "Ready",
+        "message": "yes",
+        "lastTransitionTime": world.state()["lastTransitionTime"],
+    }
+    assert world.controller is not None
+    world.controller.look_at_all()
+    world.settle()
+    assert world.writes().count("patch queueunits/status") == 1
+
+
+def test_all_verdicts_about_a_unit_go_out_together(world: CheckWorld) -> None:
+    world.add_check("second")
+    judge = ScriptedJudge()
+    judge.of_check["second"] = Verdict(CheckState.REJECTED, "never")
+    world.start(judge)
+    world.add_unit("unit", "check", "second", "somebody-elses")
+    world.settle()
+    got = {each["name"]: each["state"] for each in world.states()}
+    assert got == {"check": "Ready", "second": "Rejected", "somebody-elses": "Pending"}
+    assert world.writes().count("patch queueunits/status") == 1
+
+
+@pytest.mark.parametrize("phase", ["Enqueued", "Dequeued", "TimeoutBackoff", "Succeed"])
+def test_units_that_do_not_wait_are_not_asked_about(world: CheckWorld, phase: str) -> None:
+    judge = ScriptedJudge()
+    world.add_unit()
+    world.move("unit", phase)
+    world.start(judge)
+    assert judge.asked == []
+    assert world.state()["state"] == "Pending"
+
+
+@pytest.mark.parametrize("state", ["Retry", "Rejected"])
+def test_what_puts_a_unit_back_is_the_schedulers_from_then_on(
+    world: CheckWorld, state: str
+) -> None:
+    judge = ScriptedJudge()
+    world.add_unit()
+    world.set_state("unit", "check", state=state)
+    world.start(judge)
+    assert judge.asked == []
+    assert world.state()["state"] == state
+
+
+def test_ready_may_be_taken_back_while_the_unit_waits_for_others(world: CheckWorld) -> None:
+    judge = ScriptedJudge()
+    world.start(judge)
+    world.add_unit("unit", "check", "slow")
+    world.settle()
+    judge.verdict = Verdict(CheckState.PENDING, "not any more")
+    assert judge.around is not None
+    judge.around.look_at_unit("default/unit")
+    world.settle()
+    assert world.state()["state"] == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "want"),
+    [
+        (Verdict(CheckState.RETRY, "revoked", requeue_after_seconds=9), "Retry"),
+        (Verdict(CheckState.REJECTED, "revoked"), "Rejected"),
+        (Verdict(CheckState.PENDING, "hm"), "Ready"),
+        (None, "Ready"),
+    ],
+)
+def test_a_started_unit_can_be_put_back_and_nothing_else(
+    world: CheckWorld, verdict: Verdict | None, want: str
+) -> None:
+    judge = ScriptedJudge()
+    world.start(judge)
+    world.add_unit()
+    world.settle()
+    world.move("unit", "Running")
+    judge.of_admitted = verdict
+    assert judge.around is not None
+    judge.around.look_at_unit("default/unit")
+    world.settle()
+    assert world.state()["state"] == want
+
+
+def test_a_conflict_is_decided_again_with_the_fresh_unit(world: CheckWorld) -> None:
+    judge = ScriptedJudge()
+
+    def interfere() -> None:
+        if len(judge.asked) == 1:
+            world.set_state("unit", "other", state="Ready", message="mine")
+
+    judge.on_ask = interfere
+    world.start(judge)
+    world.add_unit("unit", "check", "other")
+    world.settle()
+    got = {each["name"]: (each["state"], each["message"]) for each in world.states()}
+    assert got == {"check": ("Ready", "yes"), "other": ("Ready", "mine")}
+    assert len(judge.asked) >= 2
+
+
+def test_a_refusal_without_a_change_is_tried_again(world: CheckWorld) -> None:
+    world.start(ScriptedJudge())
+    world.server.faults.fail(409, times=2, match=STATUS)
+    world.add_unit()
+    world.settle(5.0)
+    assert world.state()["state"] == "Ready"
+
+
+def test_a_judge_that_knows_nothing_now_is_asked_again(world: CheckWorld) -> None:
+    judge = ScriptedJudge(ServerError(503))
+    world.start(judge)
+    world.add_unit()
+    world.settle()
+    assert world.state()["state"] == "Pending"
+    judge.verdict = Verdict(CheckState.READY)
+    world.settle(10.0)
+    assert world.state()["state"] == "Ready"
+    counts = world.host.metrics.registry.get_sample_value
+    assert (counts("koord_queue_admission_check_errors_total") or 0) > 1
+
+
+def test_a_judge_with_a_bug_is_asked_again(world: CheckWorld) -> None:
+    judge = ScriptedJudge(ValueError("a bug"))
+    world.start(judge)
+    world.add_unit()
+    with pytest.raises(ValueError, match="a bug"):  # the loop logs and counts it
+        world.settle()
+    judge.verdict = Verdict(CheckState.READY)
+    world.settle()
+    assert world.state()["state"] == "Ready"
+
+
+def test_words_alone_are_written_once_a_minute(world: CheckWorld) -> None:
+    judge = ScriptedJudge(Verdict(CheckState.PENDING, "in 10 minutes", look_again_seconds=1.0))
+    world.start(judge)
+    world.add_unit()
+    world.settle()
+    assert world.state()["message"] == "in 10 minutes"
+    judge.verdict = Verdict(CheckState.PENDING, "in 9 minutes", look_again_seconds=1.0)
+    world.settle(30.0)
+    assert world.state()["message"] == "in 10 minutes"
+    world.settle(31.0)
+    assert world.state()["message"] == "in 9 minutes"
+    judge.verdict = Verdict(CheckState.READY, "there")
+    world.settle()
+    assert world.state()["state"] == "Ready", "a verdict does not wait for its minute"
+
+
+def test_a_unit_is_looked_after_until_it_is_gone(world: CheckWorld) -> None:
+    judge = ScriptedJudge()
+    world.start(judge)
+    world.add_unit()
+    world.settle()
+    assert judge.cared_for == [("default/unit", True, ("check",))] * 2, "and after the write"
+    world.direct.delete("queueunits", "unit", "default")
+    world.settle()
+    assert judge.cared_for[2:] == [("default/unit", False, ())]
+
+
+def test_putting_a_unit_back_is_told(world: CheckWorld) -> None:
+    world.start(ScriptedJudge(Verdict(CheckState.RETRY, "no nodes")))
+    world.add_unit()
+    world.settle()
+    assert ("unit", "AdmissionCheckRetry") in world.events()
+    counts = world.host.metrics.registry.get_sample_value
+    labels = {"check": "check", "state": "Retry"}
+    assert counts("koord_queue_admission_check_verdicts_total", labels) == 1.0
