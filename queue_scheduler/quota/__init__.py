@@ -1,4 +1,4 @@
-"""Whether a demand fits the ElasticQuota it is charged to. Exact integers, pure.
+"""Whether a demand fits the quota it is charged to. Exact integers, pure.
 
 Read in this order:
 
@@ -7,6 +7,8 @@ Read in this order:
 2. ``quota_books``: the one door. Facts in, bookings, the question, who to wake.
 3. ``quota_spec``: one ElasticQuota in exact amounts; ``quota_tree``: its parents and children, and
    what is wrong with a broken chain (``quota_rules``); ``capacity``: what the nodes have.
+   Other objects become the same specs: ``tree_specs`` an ElasticQuotaTree (``named_nodes``: which
+   node a unit means; ``node_queues``: where it waits), ``hard_specs`` a ResourceQuota.
 4. ``runtime_quota``: how much of a parent's amount each child gets, as koord-scheduler divides it;
    ``runtime_contract``: what a queue may promise ahead of it; ``scheduler_memory``: what a queue
    can not know about it. All three from scratch: the yardstick.

@@ -16,6 +16,7 @@ from queue_scheduler.quota.quota_decision import (
     QuotaProblem,
     QuotaRefusal,
     RefusalReason,
+    Rule,
 )
 from queue_scheduler.quota.quota_fit import (
     check_max,
@@ -26,7 +27,12 @@ from queue_scheduler.quota.quota_fit import (
     room,
 )
 from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
-from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, SpecialQuotas
+from queue_scheduler.quota.quota_settings import (
+    QuotaKind,
+    QuotaMode,
+    QuotaSettings,
+    SpecialQuotas,
+)
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
 from queue_scheduler.quota.refusal_grounds import find_doubtful
@@ -43,6 +49,7 @@ class BuiltTrees:
 
     __slots__ = (
         "_counts_pending",
+        "_is_quota_tree",
         "_mode",
         "_problems",
         "books",
@@ -62,6 +69,7 @@ class BuiltTrees:
         specs = list(specs)
         self.settings = settings
         self._mode = settings.mode
+        self._is_quota_tree = settings.kind is QuotaKind.TREE
         self._problems: dict[str, list[QuotaProblem]] | None = None
         self._counts_pending = settings.foreign_pending
         specials = _special_specs(settings, specs)
@@ -71,6 +79,7 @@ class BuiltTrees:
         self.forest = build_forest(
             specs,
             multi_quota_tree=settings.multi_quota_tree,
+            are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
             specials=specials if divides_specials else (),
         )
         self.trees = {
@@ -129,7 +138,7 @@ class BuiltTrees:
 
     def charge_pod(self, pod: ForeignPod, sign: int) -> NodeBooks | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
-        if self._mode is QuotaMode.MAX or not (pod.is_bound or self._counts_pending):
+        if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None
         books = self.books_of_pod(pod.quota)
         _charge(books, pod.demand, sign, commits=pod.is_bound)
@@ -137,7 +146,7 @@ class BuiltTrees:
 
     def _charge_account(self, name: str, account: Account) -> None:
         _charge_sums(self.books_of_unit(name), account.units, account.units_np)
-        if self._mode is QuotaMode.MAX:
+        if not self.settings.counts_foreign:
             return
         books = self.books_of_pod(name)
         _charge_sums(books, account.bound, account.bound_np)
@@ -150,7 +159,10 @@ class BuiltTrees:
         """Return why the limits of the mode refuse, or None."""
         match self._mode:
             case QuotaMode.MAX:
-                return check_max(books, items)
+                refusal = check_max(books, items)
+                if refusal is None and demand.non_preemptible and self._is_quota_tree:
+                    return check_non_preemptible(books, items)
+                return refusal
             case QuotaMode.MIN:
                 return check_min(books, items) or check_max(books, items)
             case QuotaMode.RUNTIME:
@@ -194,6 +206,12 @@ class BuiltTrees:
         amount = next((amount for key, amount in items if key == refusal.resource), 0)
         return walk.check_resource(books, refusal.resource, amount)
 
+    def forget_levels(self, tree: TreeBooks) -> None:
+        """Answer the next question from the sums alone: they moved, and no clock says so."""
+        walk = self.walks.get(tree.tree.tree_id)
+        if walk is not None:
+            walk.levels.forget()
+
     def why_unusable(self, quota: str) -> QuotaRefusal:
         """Return the refusal of a quota that is in no tree."""
         culprit = self.forest.broken.get(quota)
@@ -216,14 +234,16 @@ class BuiltTrees:
                 self._problems.setdefault(problem.quota, []).append(problem)
         return tuple(self._problems.get(quota, ()))
 
-    def room(self, tree_id: str, name: str, reason: RefusalReason, key: str) -> int | None:
+    def room(self, tree_id: str, name: str, rule: Rule) -> int | None:
         """Return what is left under a limit; None: there is no such limit."""
+        reason, key, via = rule
         books = self.node(tree_id, name)
-        if books is None:
+        asking = self.books.get(via) if via else None
+        if books is None or (via and asking is None):
             return None
         if reason is RefusalReason.GUARANTEE_OF_OTHERS:
-            return room_beside(books.tree, books, key)
-        return room(books.tree, books, reason, key)
+            return room_beside(books.tree, books, key, asking)
+        return room(books.tree, books, reason, key, asking)
 
     def doubtful(self, tree: TreeBooks, key: str, scopes: Scopes) -> list[Hashable]:
         """Return who of those refused by runtimes may be let in by what was charged."""

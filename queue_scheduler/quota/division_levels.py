@@ -100,6 +100,10 @@ class DivisionLevels:
             self._divide_level(level, key, before, after, memory)
         return level
 
+    def forget(self) -> None:
+        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        self._levels.clear()
+
     def offered(
         self, level: Level, child: NodeBooks, key: str, memory: Memory
     ) -> tuple[int | None, int | None]:

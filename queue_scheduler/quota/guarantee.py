@@ -18,6 +18,11 @@ and these fit everywhere.
 some limit that it shares with protected demands of other quotas (an ancestor's max; in `runtime`
 mode also the total) less would be left than they need, on a resource that it takes.
 
+Of an ElasticQuotaTree, where nobody need be guaranteed anything of what all his limits leave open,
+that does not count; jobs are counted by limits and guaranteed to nobody; and only what fits where
+everybody else is idle is protected: limits on jobs, and mins for what is not preemptible, are not
+what borrowers give back.
+
 Nearest shared limit or all of them? A demand counts at every limit on both chains: the nearest may
 be wide while the one above it is what both wait for. Two borrowers never block each other, since
 neither is protected; owners never block each other, since neither is above its entitlement.
@@ -35,9 +40,10 @@ from typing import Final
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_fit import refuse
-from queue_scheduler.quota.quota_settings import QuotaMode
-from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
+from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
+from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks, taken_by
 from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import JOB_COUNTS
 
 NOTHING: Final[Mapping[str, int]] = {}
 
@@ -138,7 +144,11 @@ class ProtectedDemands:
         # Nobody else could take the room of one that is alone.
         if demand is not None and books is not None and not (books.is_special or books.is_alone):
             wanted = books.counted(demand.amounts)
-            if not _is_within(books, wanted):
+            if books.tree.settings.kind is QuotaKind.TREE:
+                wanted = _limited_ones(books, wanted)
+                if not _fits_idle_tree(books, wanted, demand):
+                    wanted = []
+            if not keeps_within(books, wanted):
                 wanted = []
         had = self._counted.get(quota)
         if had is not None and had[0] is books and had[1] == wanted:
@@ -178,15 +188,41 @@ class ProtectedDemands:
                 return node.name
 
 
-def _is_within(books: NodeBooks, wanted: Items) -> bool:
+def keeps_within(books: NodeBooks, wanted: Items) -> bool:
     """Say whether the demand keeps its quota within its entitlement on every resource."""
     entitled = books.entitled
     maximum = books.spec.max
     asked = dict(wanted)
     for key in {**books.used, **asked}:
+        if key in JOB_COUNTS:
+            continue
         amount = books.used.get(key, 0) + asked.get(key, 0)
         if amount > entitled.get(key, 0) and (key in maximum or key in asked):
             return False
+    return True
+
+
+def _limited_ones(books: NodeBooks, wanted: Items) -> Items:
+    """Return what some quota of the chain limits: of the rest everybody may have what he wants."""
+    return [item for item in wanted if any(item[0] in node.limits for node in books.chain)]
+
+
+def _fits_idle_tree(books: NodeBooks, wanted: Items, demand: Demand) -> bool:
+    """Say whether the demand could start if nothing were charged to any other quota."""
+    for key, amount in wanted:
+        taken = max(books.used.get(key, 0), books.idle[0].get(key, 0))
+        np_taken = books.np_used.get(key, 0) if demand.non_preemptible else None
+        below: NodeBooks | None = None
+        for node in books.chain:
+            if below is not None:
+                taken += node.idle[0].get(key, 0) - below.idle[1].get(key, 0)
+            limit = node.limits.get(key)
+            if limit is not None and taken + amount > limit:
+                return False
+            np_limit = node.np_limits.get(key)
+            if np_taken is not None and np_limit is not None and np_taken + amount > np_limit:
+                return False
+            below = node
     return True
 
 
@@ -199,10 +235,12 @@ def _protect(books: NodeBooks, items: Items, *, sign: int) -> None:
     books.tree.protected_count += sign
 
 
-def room_beside(tree: TreeBooks, node: NodeBooks, key: str) -> int | None:
+def room_beside(
+    tree: TreeBooks, node: NodeBooks, key: str, via: NodeBooks | None = None
+) -> int | None:
     """Return what a borrower without a protected demand of his own may take at a node.
 
-    None: nothing is kept for anybody there.
+    None: nothing is kept for anybody there. `via`: his quota, where that makes a difference.
     """
     others = node.protected.get(key, 0)
     if others <= 0:
@@ -210,7 +248,8 @@ def room_beside(tree: TreeBooks, node: NodeBooks, key: str) -> int | None:
     if node is tree.root:
         return tree.left(key) - _total_used(node, key) - others
     limit = node.limits.get(key)
-    return None if limit is None else limit - node.taken(key) - others
+    taken = node.taken(key) if via is None else taken_by(via, node, key)
+    return None if limit is None else limit - taken - others
 
 
 def check_guarantee(
@@ -242,7 +281,7 @@ def _check_max_kept(
         limit = node.limits.get(key)
         if others <= 0 or limit is None:
             continue
-        used = node.taken(key)
+        used = taken_by(books, node, key)
         if limit - used - amount < others:
             return _refusal(node, books, key, limit - others, used, amount, protected)
     return None
@@ -272,7 +311,11 @@ def _borrows(books: NodeBooks, items: Items) -> bool:
     if books.is_special:
         return True
     used, entitled = books.used, books.entitled
-    return any(used.get(key, 0) + amount > entitled.get(key, 0) for key, amount in items)
+    return any(
+        used.get(key, 0) + amount > entitled.get(key, 0)
+        for key, amount in items
+        if key not in JOB_COUNTS
+    )
 
 
 def _refusal(
@@ -286,6 +329,7 @@ def _refusal(
 ) -> QuotaRefusal:
     refusal = refuse(RefusalReason.GUARANTEE_OF_OTHERS, node.name, key, limit, used, amount)
     other = protected.one_below(node, books, key)
+    via = books.name if books.tree.keeps_mins else ""
     return QuotaRefusal(
         reason=refusal.reason,
         quota=refusal.quota,
@@ -295,4 +339,5 @@ def _refusal(
         requested=amount,
         missing=refusal.missing,
         other=other,
+        via=via,
     )

@@ -16,7 +16,7 @@ A question goes through the rules of the mode, the cheap ones first:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -33,6 +33,7 @@ from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_views import build_view
+from queue_scheduler.quota.supposition import Added, net_changes, supposed
 from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
 from queue_scheduler.quota.waiting_room import (
     AT_ONCE,
@@ -79,7 +80,6 @@ class QuotaBooks:
         key = (spec.namespace, spec.name)
         if self._specs.get(key) != spec:
             self._specs[key] = spec
-            self._lookup = None
             self._outdate()
 
     def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
@@ -90,7 +90,13 @@ class QuotaBooks:
         spec = self._specs.get((namespace, name))
         if spec is not None and (not uid or spec.uid == uid):
             del self._specs[namespace, name]
-            self._lookup = None
+            self._outdate()
+
+    def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
+        """Take all quotas that there are, in place of those known, where no ElasticQuotas are."""
+        found = {(spec.namespace, spec.name): spec for spec in specs}
+        if found != self._specs:
+            self._specs = found
             self._outdate()
 
     def on_capacity(self, total: Mapping[str, int] | None) -> None:
@@ -148,6 +154,26 @@ class QuotaBooks:
             self._fitted, self._fitted_items = fitting, items
         elif refusal.grounds is not None:
             self._refused = (quota, demand, self._changes, refusal)
+        return refusal
+
+    def check_without(
+        self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
+    ) -> QuotaRefusal | None:
+        """Return what `check` would, had these owners nothing booked, and these demands besides.
+
+        Changes nothing, for those who wait neither.
+        """
+        trees = self._trees or self._build()
+        books = trees.books.get(quota)
+        if books is None:
+            return trees.why_unusable(quota)
+        # What the last question foresaw for its booking is lost with this one.
+        self._fitted = None
+        items = books.counted(demand.amounts)
+        with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
+            refusal = trees.check(books, items, demand)
+            if refusal is None and books.tree.protected_count:
+                refusal = check_guarantee(books, items, self._protected)
         return refusal
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
@@ -293,11 +319,8 @@ class QuotaBooks:
             before: Who comes after this rank is returned without being asked again.
         """
         return self._waiting.first(
-            domain, self._room, self._is_enabled, rank_of=rank_of, before=before
+            domain, self.trees.room, self._is_enabled, rank_of=rank_of, before=before
         )
-
-    def _room(self, tree_id: str, name: str, reason: RefusalReason, key: str) -> int | None:
-        return (self._trees or self._build()).room(tree_id, name, reason, key)
 
     def _note_changes(self, trees: BuiltTrees) -> None:
         """Find out whom the changes since the last call may concern."""
@@ -325,8 +348,7 @@ class QuotaBooks:
         refusal = self._refuse_again(waiting)
         if refusal is None:
             return True
-        trees = self._trees or self._build()
-        tree = trees.books_of_unit(waiting.quota).tree
+        tree = self.trees.books_of_unit(waiting.quota).tree
         waiting = msgspec.structs.replace(
             waiting,
             refusal=refusal,
@@ -374,21 +396,19 @@ class QuotaBooks:
             specs = [spec for spec in self._specs.values() if spec.name == name]
             if not specs:
                 return None
-            spec = min(specs, key=_age)
+            spec = min(specs, key=lambda one: one.age)
         problems = trees.problems_of(name)
         account = self._ledger.accounts.get(name, Account())
         return build_view(spec, trees, account, problems)
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
-        trees = self._trees or self._build()
-        books = trees.books.get(name)
+        books = self.trees.books.get(name)
         return () if books is None else tuple(node.name for node in books.chain)
 
     def tree_id(self, name: str) -> str:
         """Return the tree of a quota; "" is the default tree."""
-        trees = self._trees or self._build()
-        return trees.books_of_unit(name).tree.tree.tree_id
+        return self.trees.books_of_unit(name).tree.tree.tree_id
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota koord-scheduler charges a pod to; the default quota when none."""
@@ -413,8 +433,13 @@ class QuotaBooks:
 
     @property
     def trees(self) -> BuiltTrees:
-        """The trees behind the answers, for tests and debugging; another object after an edit."""
+        """The trees behind the answers, for reading; another object after an edit."""
         return self._trees or self._build()
+
+    @property
+    def ledger(self) -> QuotaLedger:
+        """Who has booked what; for reading."""
+        return self._ledger
 
     # --- the whole ------------------------------------------------------------------------------
 
@@ -447,6 +472,7 @@ class QuotaBooks:
         self._changes += 1
 
     def _outdate(self) -> None:
+        self._lookup = None
         self._drop_trees()
         # Whatever they wait and compete for may be another thing now.
         self._waiting.wake_all(domains_differ=True)
@@ -469,7 +495,3 @@ class QuotaBooks:
         for waiting in self._waiting.waiting():
             self._watch(trees.trees[waiting.tree_id], waiting)
         return trees
-
-
-def _age(spec: QuotaSpec) -> tuple[str, str, str]:
-    return spec.age

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 
@@ -67,7 +68,8 @@ class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     `used + requested > limit`, and `missing` is by how much. `quota` is the node whose limit it
     is (the root's name for the total of the nodes); `other` the quota that would be hurt, or
     whose guarantee would be. All 0 where the reason has no numbers. `grounds`: where runtimes
-    decided, unless anything may change the answer.
+    decided, unless anything may change the answer. `via`: the quota asked for, where what is left
+    under the limit is not the same for all who come from below (`tree_books.taken_by`).
     """
 
     reason: RefusalReason
@@ -79,6 +81,11 @@ class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     missing: int = 0
     other: str = ""
     grounds: Grounds | None = None
+    via: str = ""
+
+
+Rule: TypeAlias = tuple[RefusalReason, str, str]
+"""(reason, resource, `via`) of a refusal: with the quota, the one sum that it is about."""
 
 
 class QuotaProblem(msgspec.Struct, frozen=True, gc=False):

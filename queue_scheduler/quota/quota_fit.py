@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from queue_scheduler.quota.quota_decision import QuotaRefusal, RefusalReason
-from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
+from queue_scheduler.quota.quota_settings import QuotaKind
+from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks, taken_by
 
 SUM_REASONS: Final = frozenset(
     (
@@ -28,6 +29,8 @@ SUM_REASONS: Final = frozenset(
 
 def check_max(books: NodeBooks, items: Items) -> QuotaRefusal | None:
     """Compare with max at the quota and at every ancestor; a missing key is unlimited."""
+    if books.tree.keeps_mins:
+        return _check_beside_kept(books, items)
     for node in books.chain:
         limits = node.limits
         used = node.used
@@ -42,6 +45,22 @@ def check_max(books: NodeBooks, items: Items) -> QuotaRefusal | None:
             taken = node.taken(key)
             if taken + amount > limit:
                 return refuse(RefusalReason.OVER_PARENT_MAX, node.name, key, limit, taken, amount)
+    return None
+
+
+def _check_beside_kept(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    """The same where quotas keep part of their min: it is taken for all others (`taken_by`)."""
+    for node in books.chain:
+        limits = node.limits
+        for key, amount in items:
+            limit = limits.get(key)
+            if limit is None:
+                continue
+            taken = taken_by(books, node, key)
+            if taken + amount > limit:
+                own = node is books
+                reason = RefusalReason.OVER_QUOTA_MAX if own else RefusalReason.OVER_PARENT_MAX
+                return refuse(reason, node.name, key, limit, taken, amount, via=books.name)
     return None
 
 
@@ -73,14 +92,19 @@ def check_min(books: NodeBooks, items: Items) -> QuotaRefusal | None:
 
 
 def check_non_preemptible(books: NodeBooks, items: Items) -> QuotaRefusal | None:
-    """Compare the non-preemptible part with min, never scaled; a missing key is unlimited."""
-    minimum = books.spec.min
-    for key, amount in items:
-        limit = minimum.get(key)
-        used = books.np_used.get(key, 0)
-        if limit is not None and used + amount > limit:
-            reason = RefusalReason.NON_PREEMPTIBLE_OVER_MIN
-            return refuse(reason, books.name, key, limit, used, amount)
+    """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
+
+    Of an ElasticQuotaTree, at every ancestor as well.
+    """
+    is_tree = books.tree.settings.kind is QuotaKind.TREE
+    for node in books.chain if is_tree else (books,):
+        limits = node.np_limits
+        for key, amount in items:
+            limit = limits.get(key)
+            used = node.np_used.get(key, 0)
+            if limit is not None and used + amount > limit:
+                reason = RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+                return refuse(reason, node.name, key, limit, used, amount)
     return None
 
 
@@ -99,17 +123,24 @@ def check_total(tree: TreeBooks, items: Items) -> QuotaRefusal | None:
     return None
 
 
-def room(tree: TreeBooks, node: NodeBooks, reason: RefusalReason, key: str) -> int | None:
-    """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now)."""
+def room(
+    tree: TreeBooks, node: NodeBooks, reason: RefusalReason, key: str, via: NodeBooks | None = None
+) -> int | None:
+    """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
+
+    `via`: for who is charged to it, where that makes a difference.
+    """
+    if via is not None:
+        limit = node.limits.get(key)
+        return None if limit is None else limit - taken_by(via, node, key)
     sums: Mapping[str, int] = node.used
-    limit: int | None
     match reason:
         case RefusalReason.NO_CAPACITY:
             sums, limit = tree.committed, tree.left(key)
         case RefusalReason.OVER_MIN:
             limit = node.spec.min.get(key, 0)
         case RefusalReason.NON_PREEMPTIBLE_OVER_MIN:
-            sums, limit = node.np_used, node.spec.min.get(key)
+            sums, limit = node.np_used, node.np_limits.get(key)
         case RefusalReason.OVER_PARENT_MAX:
             limit = node.limits.get(key)
             return None if limit is None else limit - node.taken(key)
@@ -119,7 +150,14 @@ def room(tree: TreeBooks, node: NodeBooks, reason: RefusalReason, key: str) -> i
 
 
 def refuse(
-    reason: RefusalReason, quota: str, key: str, limit: int, used: int, amount: int
+    reason: RefusalReason,
+    quota: str,
+    key: str,
+    limit: int,
+    used: int,
+    amount: int,
+    *,
+    via: str = "",
 ) -> QuotaRefusal:
     """Return a refusal with its numbers."""
     return QuotaRefusal(
@@ -130,4 +168,5 @@ def refuse(
         used=used,
         requested=amount,
         missing=used + amount - limit,
+        via=via,
     )

@@ -1,8 +1,8 @@
 """What can be set about quotas, and what goes together.
 
-The settings describe the koord-scheduler that will judge the pods later on: which rounding its
-release uses, which of its arguments and feature gates are on. None of it can be read from the
-cluster, so it is configuration.
+For ElasticQuotas the settings describe the koord-scheduler that will judge the pods later on:
+which rounding its release uses, which of its arguments and feature gates are on. None of it can be
+read from the cluster, so it is configuration.
 
 Source: koordinator, pkg/scheduler/apis/config/types.go (`ElasticQuotaArgs`) and pkg/features.
 """
@@ -27,6 +27,17 @@ class QuotaMode(StrEnum):
     """max x oversell rate; only units count."""
     MIN = "min"
     """min, where a key that max has and min lacks is 0; pods of no unit count, too."""
+
+
+class QuotaKind(StrEnum):
+    """Which objects say what a quota may have; all but the first are compared in `max` mode."""
+
+    ELASTIC_QUOTA = "ElasticQuota"
+    TREE = "ElasticQuotaTree"
+    """Jobs are counted, what is not preemptible must fit min on every level, and quotas keep part
+    of their min from their siblings (`QuotaSpec.kept`)."""
+    RESOURCE_QUOTA = "ResourceQuota"
+    """No parents; pods of no unit count, too."""
 
 
 class Rounding(StrEnum):
@@ -87,6 +98,7 @@ class QuotaSettings:
     """
 
     mode: QuotaMode = QuotaMode.RUNTIME
+    kind: QuotaKind = QuotaKind.ELASTIC_QUOTA
     koordinator_version: str = "1.8"
     rounding_override: Rounding | None = None
     scale_min: bool = True
@@ -110,6 +122,8 @@ class QuotaSettings:
         rounding_of(self.koordinator_version)
         if self.oversell_denominator <= 0 or self.oversell_numerator <= 0:
             raise QuotaSettingsError("the oversell rate must be greater than 0")
+        if self.kind is not QuotaKind.ELASTIC_QUOTA and self.mode is not QuotaMode.MAX:
+            raise QuotaSettingsError(f"{self.kind.value} has no mode {self.mode.value!r}")
         if self.mode is not QuotaMode.MAX and self.oversell_numerator != self.oversell_denominator:
             raise QuotaSettingsError(
                 f"the oversell rate must be 1 in mode {self.mode.value!r}: koord-scheduler would"
@@ -120,6 +134,11 @@ class QuotaSettings:
     def rounding(self) -> Rounding:
         """The rounding in force: the override, else that of the release."""
         return self.rounding_override or rounding_of(self.koordinator_version)
+
+    @property
+    def counts_foreign(self) -> bool:
+        """Whether pods of no unit count."""
+        return self.mode is not QuotaMode.MAX or self.kind is QuotaKind.RESOURCE_QUOTA
 
     def oversold(self, amount: int) -> int:
         """Return amount x oversell rate, rounded down."""

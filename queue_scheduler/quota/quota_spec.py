@@ -7,6 +7,7 @@ quota, fatal where no amount of it can be trusted; nothing here raises for what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -28,8 +29,19 @@ from shared_api.well_known_labels import (
     QUOTA_SHARED_WEIGHT,
     QUOTA_TOTAL_RESOURCE,
     QUOTA_TREE_ID,
+    RECLAIM_POLICY,
     ROOT_QUOTA,
+    read_annotation,
 )
+
+
+class ReclaimPolicy(StrEnum):
+    """Whom units of a quota may evict to get back what others borrow; words of an annotation."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    ANY = "Any"
+
 
 NO_AMOUNTS: Final[Mapping[str, int]] = {}
 
@@ -38,7 +50,8 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one ElasticQuota says; two equal specs divide alike.
 
     `weight` is the one in force: the annotation's, or `max` where that is absent, unreadable or
-    all zero. `total` is the total of the tree whose root this is.
+    all zero. `total` is the total of the tree whose root this is. `kept` is what of its min its
+    siblings can not use even while it is idle (ElasticQuotaTrees alone).
     """
 
     name: str
@@ -53,9 +66,11 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lends: bool = True
     min: Amounts = {}
     max: Amounts = {}
+    kept: Amounts = {}
     weight: Amounts = {}
     total: Amounts | None = None
     namespaces: tuple[str, ...] = ()
+    reclaims: ReclaimPolicy = ReclaimPolicy.NEVER
     problems: tuple[QuotaProblem, ...] = ()
 
     @property
@@ -92,6 +107,7 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
         weight=effective_weight(reader.annotated_amounts(QUOTA_SHARED_WEIGHT), maximum),
         total=reader.annotated_amounts(QUOTA_TOTAL_RESOURCE),
         namespaces=reader.namespaces(),
+        reclaims=reader.reclaim_policy(),
         problems=tuple(reader.problems),
     )
 
@@ -147,6 +163,18 @@ class _Reader:
                 "UnreadableAnnotation", f"annotation {QUOTA_NAMESPACES}: {error}; it is ignored"
             )
             return ()
+
+    def reclaim_policy(self) -> ReclaimPolicy:
+        text = read_annotation(self._meta.annotations, RECLAIM_POLICY)
+        try:
+            return ReclaimPolicy(text or ReclaimPolicy.NEVER)
+        except ValueError:
+            known = ", ".join(ReclaimPolicy)
+            self._report(
+                "UnknownReclaimPolicy",
+                f"annotation {RECLAIM_POLICY}: {text!r} is none of {known}; nothing is reclaimed",
+            )
+            return ReclaimPolicy.NEVER
 
     def compare(self, minimum: Amounts, maximum: Amounts) -> None:
         for kind, text in min_against_max(minimum, maximum):

@@ -103,12 +103,14 @@ def build_forest(
     specs: Iterable[QuotaSpec],
     *,
     multi_quota_tree: bool = False,
+    are_elastic: bool = True,
     specials: Iterable[QuotaSpec] = (),
 ) -> QuotaForest:
     """Return the trees of these quotas.
 
     `specials` are default and system quota where they take part in the division; objects of their
-    names, and of the root's, among `specs` are left out.
+    names, and of the root's, among `specs` are left out. `are_elastic`: what Koordinator's webhook
+    would have refused is a problem.
     """
     forest = QuotaForest()
     counted = _oldest_of_each_name(specs, forest)
@@ -121,8 +123,9 @@ def build_forest(
     forest.broken = faults
     for tree in forest.trees.values():
         _finish(tree)
-    for node in forest.nodes.values():
-        _warn(node, forest)
+    if are_elastic:
+        for node in forest.nodes.values():
+            _warn(node, forest)
     forest.problems.sort(key=lambda problem: (problem.quota, problem.namespace, problem.kind))
     return forest
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from queue_scheduler.quota.built_trees import BuiltTrees
 from queue_scheduler.quota.quota_decision import QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_ledger import Account
-from queue_scheduler.quota.quota_settings import QuotaMode
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode
 from queue_scheduler.quota.tree_books import NodeBooks, without_zeros
@@ -55,7 +54,7 @@ def build_view(
 def _counted(account: Account, trees: BuiltTrees) -> Amounts:
     """Return what of an account the mode counts."""
     counted = dict(account.units)
-    if trees.settings.mode is QuotaMode.MAX:
+    if not trees.settings.counts_foreign:
         return counted
     counted = add(counted, account.bound)
     return add(counted, account.pending) if trees.settings.foreign_pending else counted

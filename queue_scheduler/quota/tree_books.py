@@ -10,9 +10,10 @@ The life of an amount: it is charged to one quota (`own`), and from there
 
 `used` is what a quota's own max and min are compared with; `taken`, without what is pending, what
 an ancestor's max is: pods that nobody lets in must not block a whole branch. `asked` and `limited`
-are what the division of runtimes is fed with, and are kept in `runtime` mode only. A change walks
-up one chain, and stops where a limit swallows it: nothing is ever summed over a tree but when it is
-built.
+are what the division of runtimes is fed with, and are kept in `runtime` mode only. Where quotas
+keep part of their min (`QuotaSpec.kept`), `asked` is what an ancestor's max is compared with, and
+`limited` is asked, raised to what is kept, and never cut. A change walks up one chain, and stops
+where a limit swallows it: nothing is ever summed over a tree but when it is built.
 
 A unit charged to a quota that is not in any tree (deleted, or its chain is broken) is charged to
 the `orphans`: it holds room on nodes, and no quota.
@@ -26,7 +27,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
 from queue_scheduler.quota.water_level import Pool, WaterLevel
@@ -70,10 +71,10 @@ class NodeBooks:
     """The sums of one quota. Which fields are kept depends on the mode (see the module)."""
 
     __slots__ = (
-        "active", "asked", "chain", "changed_at", "children", "divided", "divides", "entitled",
-        "governed_keys", "is_alone", "is_special", "keys", "limited", "limits", "min_sums", "name",
-        "np_used", "odd_keys", "own", "parent", "pending", "protected", "reserve", "spec", "tree",
-        "used", "watchers", "weak",
+        "active", "asked", "ceiling", "chain", "changed_at", "children", "divided", "divides",
+        "entitled", "governed_keys", "idle", "is_alone", "is_special", "keys", "limited", "limits",
+        "min_sums", "name", "np_limits", "np_used", "odd_keys", "own", "parent", "pending",
+        "protected", "reserve", "spec", "tree", "used", "watchers", "weak",
     )  # fmt: skip
 
     def __init__(self, node: QuotaNode, parent: NodeBooks | None, tree: TreeBooks) -> None:
@@ -100,14 +101,25 @@ class NodeBooks:
             if settings.mode is QuotaMode.MAX
             else node.spec.max
         )
+        # Of what may not be preempted: min is the limit, too.
+        self.np_limits: Amounts = (
+            {key: settings.oversold(amount) for key, amount in node.spec.min.items()}
+            if settings.mode is QuotaMode.MAX
+            else node.spec.min
+        )
         lends = node.spec.lends and not settings.guarantee_usage
         self.reserve: Mapping[str, int] = {} if lends else node.spec.min
+        self.ceiling: Mapping[str, int] = node.spec.max
+        if settings.kind is QuotaKind.TREE:
+            self.reserve, self.ceiling = node.spec.kept, {}
         self.own: Amounts = defaultdict(int)
         self.used: Amounts = defaultdict(int)
         self.np_used: Amounts = defaultdict(int)
         self.pending: Amounts = defaultdict(int)
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
+        # What is asked for, and seen by the parent, while nothing is charged to anybody.
+        self.idle: tuple[Amounts, Amounts] = ({}, {})
         self.active: Amounts = defaultdict(int)
         self.divided: dict[str, Divided] = {}
         self.changed_at = 0
@@ -135,19 +147,21 @@ class NodeBooks:
         reserved = self.reserve.get(key)
         if reserved is not None and reserved > asked:
             asked = reserved
-        limit = self.spec.max.get(key)
+        limit = self.ceiling.get(key)
         return asked if limit is None or asked < limit else limit
 
 
 class TreeBooks:
     """The sums of one tree. `total` is what its nodes have; None: nobody knows.
 
+    `keeps_mins`: some quota keeps part of its min from its siblings.
+
     `ignored_specials` are default and system quota where they take no part in the division.
     """
 
     __slots__ = (
         "changed_keys", "clock", "committed", "divides", "is_entitled_anew", "is_room_freed",
-        "nodes", "orphans",
+        "keeps_mins", "nodes", "orphans",
         "protected_count", "remaining", "root", "settings", "settled_at", "special", "total",
         "touched", "tree",
     )  # fmt: skip
@@ -184,6 +198,16 @@ class TreeBooks:
         else:
             for books in self.nodes.values():
                 books.is_alone = len(books.chain) == 1 and not books.children
+        self.keeps_mins = any(books.spec.kept for books in self.nodes.values())
+        if self.keeps_mins:
+            self._keep_mins()
+
+    def _keep_mins(self) -> None:
+        for books in reversed(self.nodes.values()):
+            for key in books.reserve:
+                ask_for(books, key, 0)
+        for books in self.nodes.values():
+            books.idle = (dict(books.asked), dict(books.limited))
 
     def _beside(self, spec: QuotaSpec) -> NodeBooks:
         """Return books that take no part in the division."""
@@ -243,6 +267,8 @@ class TreeBooks:
                     node.pending[key] += amount
         if self.divides:
             self._charge_division(books, items, frees=frees, commits=commits)
+        elif self.keeps_mins:
+            _ask_for_all(books, items)
 
     def _charge_division(
         self, books: NodeBooks, items: Items, *, frees: bool, commits: bool
@@ -251,13 +277,27 @@ class TreeBooks:
         clock = self.clock
         for node in books.chain:
             node.changed_at = clock
+        for key, _ in items:
+            self.changed_keys[key] = None
+        if books.children:
+            # A parent with pods of its own must be covered for them, on all resources.
+            self.changed_keys.update(dict.fromkeys(self.root.governed_keys))
+        elif books.reserve:
+            self.changed_keys.update(dict.fromkeys(books.reserve))
+        self._add_to_division(books, items, commits=commits)
+        if frees and self.root.watchers:
+            self.touched[ROOT_QUOTA] = self.root
+
+    def _add_to_division(self, books: NodeBooks, items: Items, *, commits: bool) -> None:
         own = books.own
-        changed = self.changed_keys
         for key, amount in items:
             own[key] += amount
-            changed[key] = None
             ask_for(books, key, amount)
-        self._note_side_effects(books)
+        if books.reserve and not books.children:
+            # Whether it has demand at all matters on all its resources: one that does not lend is
+            # unseeded no more (`scheduler_memory`).
+            assert books.parent is not None
+            books.parent.divided.clear()
         if books.is_special:
             for key, amount in items:
                 self.remaining[key] -= amount
@@ -268,21 +308,20 @@ class TreeBooks:
                 root_used[key] += amount
                 if commits:
                     committed[key] += amount
-        if frees and self.root.watchers:
-            self.touched[ROOT_QUOTA] = self.root
 
-    def _note_side_effects(self, books: NodeBooks) -> None:
-        """Whether a quota has demand at all matters on all its resources.
+    def suppose(self, books: NodeBooks, items: Items) -> None:
+        """Add to what units take, negative amounts as well, as if for good.
 
-        One that does not lend is unseeded no more (`scheduler_memory`); a parent with pods of its
-        own must be covered for them.
+        Nobody is told of it: whoever does this takes it back before anybody else asks.
         """
-        if books.children:
-            self.changed_keys.update(dict.fromkeys(self.root.governed_keys))
-        elif books.reserve:
-            self.changed_keys.update(dict.fromkeys(books.reserve))
-            assert books.parent is not None
-            books.parent.divided.clear()
+        for node in books.chain:
+            used = node.used
+            for key, amount in items:
+                used[key] += amount
+        if self.divides:
+            self._add_to_division(books, items, commits=True)
+        elif self.keeps_mins:
+            _ask_for_all(books, items)
 
     def charge_non_preemptible(self, books: NodeBooks, items: Items) -> None:
         """The same for the non-preemptible part, which is limited by min as well."""
@@ -328,6 +367,27 @@ def ask_for(books: NodeBooks, key: str, delta: int) -> None:
             parent.active[key] -= 1
         delta = new - old
         node = parent
+
+
+def _ask_for_all(books: NodeBooks, items: Items) -> None:
+    for key, amount in items:
+        ask_for(books, key, amount)
+
+
+def taken_by(books: NodeBooks, node: NodeBooks, key: str) -> int:
+    """Return what is taken at a quota of the chain of `books`, for who is charged to `books`.
+
+    What quotas keep for themselves counts as taken, but not on his own way: it is kept for him.
+    """
+    if not books.tree.keeps_mins:
+        return node.taken(key)
+    taken = kept = 0
+    for each in books.chain:
+        taken = each.asked.get(key, 0) - kept
+        if each is node:
+            break
+        kept = each.limited.get(key, 0) - taken
+    return taken
 
 
 def has_demand(books: NodeBooks) -> bool:

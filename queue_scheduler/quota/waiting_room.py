@@ -31,7 +31,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from queue_scheduler.quota.contract_waiters import ContractWaiters, Scopes
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason, Rule
 from queue_scheduler.quota.quota_fit import SUM_REASONS
 
 Rank: TypeAlias = tuple[Any, ...]
@@ -41,8 +41,8 @@ Entry: TypeAlias = tuple[Rank, int, Hashable]
 Verify: TypeAlias = Callable[["Waiting"], bool]
 """Says whether somebody is enabled; if not, it has told `keep` what refuses him now."""
 
-Room: TypeAlias = Callable[[str, str, RefusalReason, str], int | None]
-"""(tree, node, rule, resource) -> what is left; None: there is no such limit any more."""
+Room: TypeAlias = Callable[[str, str, Rule], int | None]
+"""(tree, node, rule) -> what is left; None: there is no such limit any more."""
 
 SLACK: Final = 64
 """An order is rebuilt when it has this many entries more than twice those that can count: what is
@@ -95,7 +95,7 @@ class WaitingRoom:
     def __init__(self) -> None:
         self._next = 0
         self._waiting: dict[Hashable, Waiting] = {}
-        self._by_sum: dict[Node, dict[tuple[RefusalReason, str], Needs]] = {}
+        self._by_sum: dict[Node, dict[Rule, Needs]] = {}
         self._by_contract = ContractWaiters()
         # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
         self._borrowers: dict[Node, dict[Hashable, None]] = {}
@@ -168,7 +168,7 @@ class WaitingRoom:
             node = (waiting.tree_id, refusal.quota)
             rules = self._by_sum.setdefault(node, {})
             self._domains[node] = waiting.domain
-            rule = (refusal.reason, refusal.resource)
+            rule = _rule_of(refusal)
             entries = rules.setdefault(rule, {}).setdefault(refusal.requested, [])
             heapq.heappush(entries, (waiting.rank, waiting.number, waiter))
             if len(entries) > 2 * len(self._waiting) + SLACK:
@@ -315,7 +315,7 @@ class WaitingRoom:
         rules = self._by_sum.get(node, {})
         found: list[Entry] = []
         for rule, needs in list(rules.items()):
-            left = room(*node, *rule)
+            left = room(*node, rule)
             for need, entries in list(needs.items()):
                 if left is not None and need > left:
                     continue
@@ -331,15 +331,16 @@ class WaitingRoom:
             del self._domains[node]
         return found
 
-    def _is_current(self, node: Node, rule: tuple[RefusalReason, str], entry: Entry) -> bool:
+    def _is_current(self, node: Node, rule: Rule, entry: Entry) -> bool:
         waiting = self._waiting.get(entry[2])
         if waiting is None or waiting.number != entry[1]:
             return False
         refusal = waiting.refusal
-        return (waiting.tree_id, refusal.quota) == node and (
-            refusal.reason,
-            refusal.resource,
-        ) == rule
+        return (waiting.tree_id, refusal.quota) == node and _rule_of(refusal) == rule
+
+
+def _rule_of(refusal: QuotaRefusal) -> Rule:
+    return (refusal.reason, refusal.resource, refusal.via)
 
 
 def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:

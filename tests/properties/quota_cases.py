@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import (
+    QuotaKind,
     QuotaMode,
     QuotaSettings,
     Rounding,
@@ -91,8 +92,10 @@ def random_settings(rng: random.Random, mode: QuotaMode | None = None) -> QuotaS
     """Return any settings that go together."""
     mode = mode or rng.choice(list(QuotaMode))
     rate = 3 if mode is QuotaMode.MAX and rng.random() < 0.5 else 2
+    pods_count = mode is QuotaMode.MAX and rng.random() < 0.3
     return QuotaSettings(
         mode=mode,
+        kind=QuotaKind.RESOURCE_QUOTA if pods_count else QuotaKind.ELASTIC_QUOTA,
         rounding_override=rng.choice(list(Rounding)),
         scale_min=rng.random() < 0.7,
         check_parent=rng.random() < 0.3,
