@@ -7,35 +7,69 @@ from fractions import Fraction
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from queue_scheduler.configuration import KoordQueueConfiguration
+import msgspec
+
+from queue_scheduler.configuration import (
+    CHECK_AVAILABLE_QUOTA,
+    FEATURE_GATES_FLAG,
+    KoordQueueConfiguration,
+)
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.handle import Handle
+from queue_scheduler.plugins.default_group import NAME as DEFAULT_GROUP
+from queue_scheduler.plugins.default_group import DefaultGroupPlugin
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.elastic_quota_arguments import read_arguments
+from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
+from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
+from queue_scheduler.plugins.elastic_quota_tree_arguments import read_tree_arguments
 from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
+from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from shared_api.program_flags import ConfigurationError
 
 PLUGIN_GROUP: Final = "koord_queue.scheduler_plugins"
 POLICY_GROUP: Final = "koord_queue.queue_policies"
 
-NOT_SERVED: Final = ("ElasticQuota", "ResourceQuota", "defaultgroup")
-"""Plugins of upstream that this version does not have; naming one must not pass in silence."""
+BUILT_IN: Final = (
+    Priority.name,
+    ELASTIC_QUOTA,
+    ELASTIC_QUOTA_TREE,
+    RESOURCE_QUOTA,
+    DEFAULT_GROUP,
+)
 
 Factory = Callable[[Mapping[str, Any], Handle], Plugin]
 
 
+class Switches(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says about quotas.
+
+    Attributes:
+        oversell_rate: `--oversellrate`.
+        checks_available_quota: The gate ElasticQuotaTreeCheckAvailableQuota.
+    """
+
+    oversell_rate: Fraction = Fraction(1)
+    checks_available_quota: bool = False
+
+
 def build_plugins(
-    configuration: KoordQueueConfiguration, oversell_rate: Fraction, handle: Handle
+    configuration: KoordQueueConfiguration, switches: Switches, handle: Handle
 ) -> list[Plugin]:
     """Return the configured plugins, in order.
 
     Raises:
         ConfigurationError: An unknown plugin, one that is listed twice, arguments for one that is
-            not loaded, or arguments that a plugin refuses; the message names the place.
+            not loaded, arguments that a plugin refuses, or a gate of one that is not loaded; the
+            message names the place.
     """
     names = configuration.plugin_names()
+    if switches.checks_available_quota and ELASTIC_QUOTA_TREE not in names:
+        msg = f"{FEATURE_GATES_FLAG}: {CHECK_AVAILABLE_QUOTA} needs plugin {ELASTIC_QUOTA_TREE}"
+        raise ConfigurationError(msg)
     _refuse_twins(names, "plugins: {!r} is listed twice")
     for name in configuration.plugin_configs:
         if name not in names:
@@ -43,7 +77,7 @@ def build_plugins(
             raise ConfigurationError(msg)
     others = _offered(PLUGIN_GROUP)
     return [
-        _build(name, configuration.plugin_configs.get(name, {}), oversell_rate, handle, others)
+        _build(name, configuration.plugin_configs.get(name, {}), switches, handle, others)
         for name in names
     ]
 
@@ -51,29 +85,38 @@ def build_plugins(
 def _build(
     name: str,
     arguments: Mapping[str, Any],
-    oversell_rate: Fraction,
+    switches: Switches,
     handle: Handle,
     others: Mapping[str, EntryPoint],
 ) -> Plugin:
     try:
-        if name == Priority.name:
-            if arguments:
-                msg = f"pluginConfigs.{name}: takes no arguments"
-                raise ConfigurationError(msg)
-            return Priority()
-        if name == ELASTIC_QUOTA:
-            return ElasticQuotaPlugin(*read_arguments(arguments, oversell_rate))
+        if name in BUILT_IN:
+            return _build_built_in(name, arguments, switches)
         if name in others:
             plugin: Plugin = _load(others[name])(arguments, handle)
             return plugin
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-    if name in NOT_SERVED:
-        msg = f"plugins: {name} is not available in this version"
-    else:
-        known = ", ".join(sorted([Priority.name, ELASTIC_QUOTA, *others]))
-        msg = f"plugins: {name!r} is unknown; known: {known}"
+    known = ", ".join(sorted([*BUILT_IN, *others]))
+    msg = f"plugins: {name!r} is unknown; known: {known}"
     raise ConfigurationError(msg)
+
+
+def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches) -> Plugin:
+    if name == ELASTIC_QUOTA:
+        return ElasticQuotaPlugin(*read_arguments(arguments, switches.oversell_rate))
+    if name == ELASTIC_QUOTA_TREE:
+        return ElasticQuotaTreePlugin(
+            switches.oversell_rate,
+            checks_hungry=read_tree_arguments(arguments),
+            checks_available=switches.checks_available_quota,
+        )
+    if arguments:
+        msg = f"pluginConfigs.{name}: takes no arguments"
+        raise ConfigurationError(msg)
+    if name == RESOURCE_QUOTA:
+        return ResourceQuotaPlugin()
+    return DefaultGroupPlugin() if name == DEFAULT_GROUP else Priority()
 
 
 def load_policies() -> tuple[QueuePolicy, ...]:

@@ -25,7 +25,7 @@ plugin's, the object a callable `(arguments: Mapping, handle: Handle) -> plugin`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
@@ -33,10 +33,13 @@ import msgspec
 from queue_scheduler.decision import Notice, Refusal
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
+from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.resource_list import Amounts
 
 Waiter = tuple[str, int]
@@ -61,7 +64,11 @@ class QueueDirectory(Protocol):
 
 
 class Mapped(msgspec.Struct, frozen=True, gc=False):
-    """The unit is charged to `quota` and waits in `queue`."""
+    """The unit is charged to `quota` and waits in `queue`.
+
+    Without a quota: it waits there, and whose quota it is charged to is for the next plugins to say
+    (nobody's, if none does).
+    """
 
     quota: str
     queue: str
@@ -90,8 +97,13 @@ class QueueUnitMapping(Protocol):
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped | None:
         """Place a unit; None leaves it to the next plugin of this point.
 
-        Called when the unit, its quota or its queue changes. If every plugin returns None the
-        unit is held with reason NoQueue.
+        The plugins are asked in the order of the configuration, and the first answer counts. Only
+        "no quota" (an `Unmapped` of that reason) leaves it to the next as well: the unit may be
+        charged to a quota that another plugin keeps. So a Filter gets units of quotas that are not
+        its own; it lets them pass. If no plugin can place the unit it is held with the reason that
+        the first gave, NoQueue where none gave any.
+
+        Called when the unit, its quota or its queue changes.
         """
         ...
 
@@ -132,6 +144,33 @@ class Filter(Protocol):
 
         One unit of a class is asked for all; what your answer depends on, besides quota and
         demand, must be in `class_key` (`ClassKeys`), or every unit is its own class.
+        """
+        ...
+
+
+class Supposed(msgspec.Struct, frozen=True, gc=False):
+    """What might be booked in a quota besides (`WhatIf`); amounts in base units."""
+
+    quota: str
+    amounts: Amounts
+    non_preemptible: bool = False
+
+
+@runtime_checkable
+class WhatIf(Protocol):
+    """Lets a Filter be asked about bookings that are not so: who has to go, who may go first.
+
+    Of a Filter without `WhatIf` the answer of today stands: it can not say what would change it.
+    """
+
+    def check_without(
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
+    ) -> Refusal | None:
+        """Return what `check` would if all that is booked for `released` were not, and `added` was.
+
+        Must not change anything, and wake nobody. It may be asked dozens of times for one decision,
+        so it should cost not much more than `check`, however much is booked. A uid that has nothing
+        booked changes nothing; one that comes twice counts once.
         """
         ...
 
@@ -251,6 +290,38 @@ class Guarantees(Protocol):
         ...
 
 
+class ReclaimTerms(msgspec.Struct, frozen=True, gc=False):
+    """Whom a unit may have evicted to get back what its quota is owed.
+
+    Attributes:
+        quotas: Charged to these, which borrow.
+        only_lower: Only of a lower priority than its own.
+    """
+
+    quotas: tuple[str, ...]
+    only_lower: bool
+
+
+@runtime_checkable
+class Reclaiming(Protocol):
+    """Lets owners take back what others borrow, by evicting their units."""
+
+    def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
+        """Return whom a refused unit may have evicted elsewhere; None: nobody."""
+        ...
+
+    def find_lent(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
+        """Iterate over those of these units that may be taken back, all of them together."""
+        ...
+
+    def find_outranked(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
+        """Iterate over those that a unit of their queue may displace, all of them together.
+
+        Left out is who would be owed the room when he waits again, so that it was for nothing.
+        """
+        ...
+
+
 class ForeignPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A living pod that no unit accounts for."""
 
@@ -289,6 +360,33 @@ class ClusterFacts(Protocol):
         ...
 
 
+QuotaSource = ElasticQuotaTree | ResourceQuota | Namespace
+"""Objects besides ElasticQuotas that say what quotas there are, or who may use them. They are
+watched only for the plugins that come along and need them (`quota_sources`)."""
+
+
+@runtime_checkable
+class QuotaSourceFacts(Protocol):
+    """Takes facts about such objects. Each may come twice, late, or with a new uid."""
+
+    def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a new or changed object; return `waits_for` names that it may answer."""
+        ...
+
+    def on_quota_source_gone(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a deleted object; return `waits_for` names that it may answer."""
+        ...
+
+
+@runtime_checkable
+class KnownQuotas(Protocol):
+    """Says which quotas are its own, where several plugins keep quotas."""
+
+    def knows_quota(self, quota: str) -> bool:
+        """Say whether the plugin keeps books of a quota of that name."""
+        ...
+
+
 @runtime_checkable
 class QuotaProvider(Protocol):
     """Answers questions about quotas for the debug API and for other plugins' handles."""
@@ -312,7 +410,8 @@ class QueueReadiness(Protocol):
     def why_not_ready(self, queue: Queue) -> Refusal | None:
         """Return why no unit of the queue can start, whatever it asks for; None: some might.
 
-        Asked about every queue, about once a second.
+        Asked about every queue, about once a second. "No quota" counts if every plugin of this
+        point says so; of other reasons the first.
         """
         ...
 

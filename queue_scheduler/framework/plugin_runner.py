@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework import extension_points as points
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
@@ -23,6 +25,7 @@ class PluginRunner:
         without_fork: Names of those that a fork had to leave out.
         waking_in_turn: Those whose waiters are offered room in turn.
         has_guarantees: Whether anybody wants to know first waiting units.
+        reclaiming: Those that let owners take back what others borrow.
     """
 
     def __init__(self, plugins: Sequence[points.Plugin]) -> None:
@@ -33,6 +36,7 @@ class PluginRunner:
         self._score = [p for p in plugins if isinstance(p, points.Score)]
         self._queue_sort = [p for p in plugins if isinstance(p, points.QueueSort)]
         self._filter = [p for p in plugins if isinstance(p, points.Filter)]
+        self._what_if = {id(p): p for p in plugins if isinstance(p, points.WhatIf)}
         self._class_keys = [p for p in plugins if isinstance(p, points.ClassKeys)]
         self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
         self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
@@ -47,6 +51,8 @@ class PluginRunner:
         self._contention = [p for p in plugins if isinstance(p, points.Contention)]
         self._guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
         self.has_guarantees = bool(self._guarantees)
+        self.reclaiming = [p for p in plugins if isinstance(p, points.Reclaiming)]
+        self._sources = [p for p in plugins if isinstance(p, points.QuotaSourceFacts)]
         self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
         self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
         self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
@@ -58,11 +64,28 @@ class PluginRunner:
     def map_unit(
         self, unit: QueueUnit, queues: points.QueueDirectory
     ) -> points.Mapped | points.Unmapped:
-        """Ask the mapping plugins; the first answer counts."""
+        """Ask the mapping plugins; the first answer counts (`QueueUnitMapping`)."""
+        queue = ""
+        held: points.Unmapped | None = None
         for plugin in self._mapping:
             answer = plugin.map_unit(unit, queues)
-            if answer is not None:
-                return answer
+            match answer:
+                case None:
+                    pass
+                case points.Mapped(quota=""):
+                    queue = queue or answer.queue
+                case points.Mapped():
+                    return points.Mapped(answer.quota, queue or answer.queue)
+                case points.Unmapped() if answer.refusal.reason is Reason.NO_QUOTA:
+                    held = answer if held is None else _wait_for_both(held, answer)
+                case points.Unmapped() if queue and _is_about_its_queue(answer.refusal):
+                    return points.Mapped(answer.refusal.quota, queue)
+                case points.Unmapped():
+                    return answer
+        if held is not None:
+            return replace(held, queue=queue or held.queue)
+        if queue:
+            return points.Mapped("", queue)
         refusal = Refusal(reason=Reason.NO_QUEUE, detail="no plugin maps this unit to a queue")
         return points.Unmapped(refusal, ())
 
@@ -92,6 +115,26 @@ class PluginRunner:
             refusal = plugin.check(info)
             if refusal is not None:
                 return refusal, plugin
+        return None
+
+    def check_without(
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[points.Supposed] = ()
+    ) -> Refusal | None:
+        """Ask the filters whether a unit would pass if other units were booked.
+
+        Args:
+            info: The unit.
+            released: Units as if nothing were booked for them.
+            added: What would be booked besides.
+        """
+        for plugin in self._filter:
+            what_if = self._what_if.get(id(plugin))
+            if what_if is None:
+                refusal = plugin.check(info)
+            else:
+                refusal = what_if.check_without(info, released, added)
+            if refusal is not None:
+                return refusal
         return None
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
@@ -153,13 +196,17 @@ class PluginRunner:
 
     # --- facts --------------------------------------------------------------------------------
 
-    def on_quota(self, quota: ElasticQuota) -> set[str]:
+    def on_quota(self, quota: ElasticQuota | points.QuotaSource) -> set[str]:
         """Pass on a quota; return the `waits_for` names that it may answer."""
-        return {name for plugin in self._facts for name in plugin.on_quota(quota)}
+        if isinstance(quota, ElasticQuota):
+            return {name for plugin in self._facts for name in plugin.on_quota(quota)}
+        return {name for plugin in self._sources for name in plugin.on_quota_source(quota)}
 
-    def on_quota_gone(self, quota: ElasticQuota) -> set[str]:
+    def on_quota_gone(self, quota: ElasticQuota | points.QuotaSource) -> set[str]:
         """Pass on a deleted quota; return the `waits_for` names that it may answer."""
-        return {name for plugin in self._facts for name in plugin.on_quota_gone(quota)}
+        if isinstance(quota, ElasticQuota):
+            return {name for plugin in self._facts for name in plugin.on_quota_gone(quota)}
+        return {name for plugin in self._sources for name in plugin.on_quota_source_gone(quota)}
 
     def on_node(self, node: Node) -> None:
         """Pass on a node."""
@@ -182,11 +229,15 @@ class PluginRunner:
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the quotas that a unit is charged to, nearest first."""
+        unknown: tuple[str, ...] = ()
         for plugin in self._providers:
             names = plugin.quota_names(unit)
-            if names:
+            if names and (
+                not isinstance(plugin, points.KnownQuotas) or plugin.knows_quota(names[0])
+            ):
                 return names
-        return ()
+            unknown = unknown or names
+        return unknown
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
         """Return the quota that such a pod is charged to, or ""."""
@@ -197,12 +248,12 @@ class PluginRunner:
         return ""
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
-        """Return why no unit of a queue can start; the first answer counts."""
-        for plugin in self._readiness:
-            refusal = plugin.why_not_ready(queue)
-            if refusal is not None:
+        """Return why no unit of a queue can start (`QueueReadiness`)."""
+        refusals = [plugin.why_not_ready(queue) for plugin in self._readiness]
+        for refusal in refusals:
+            if refusal is not None and refusal.reason is not Reason.NO_QUOTA:
                 return refusal
-        return None
+        return refusals[0] if refusals and None not in refusals else None
 
     # --- copies -------------------------------------------------------------------------------
 
@@ -212,6 +263,16 @@ class PluginRunner:
         twin.without_fork = tuple(_names(self.plugins, twin.plugins))
         twin._wait_for_anything = dict(self._wait_for_anything)
         return twin
+
+
+def _wait_for_both(first: points.Unmapped, second: points.Unmapped) -> points.Unmapped:
+    """Return the first, to be asked again when either may be answered."""
+    return replace(first, waits_for=tuple(dict.fromkeys((*first.waits_for, *second.waits_for))))
+
+
+def _is_about_its_queue(refusal: Refusal) -> bool:
+    """Say whether nothing is wrong but the queue that a plugin would have chosen itself."""
+    return refusal.reason in {Reason.NO_QUEUE, Reason.QUOTA_NOT_IN_QUEUE} and bool(refusal.quota)
 
 
 def _names(plugins: Iterable[points.Plugin], forks: Iterable[points.Plugin]) -> Iterable[str]:

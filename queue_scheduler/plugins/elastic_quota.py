@@ -11,15 +11,18 @@ named like the quota. A queue other than that one must list the quota in its ann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final, cast
 
+from queue_scheduler.booked_quotas import translate
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
     Place,
     QueueDirectory,
+    ReclaimTerms,
+    Supposed,
     Unmapped,
     Waiter,
 )
@@ -34,6 +37,8 @@ from queue_scheduler.quota.quota_decision import (
     RefusalReason,
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_spec import ReclaimPolicy
+from queue_scheduler.quota.reclaim import find_borrowing, find_lent, is_owed
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
@@ -51,11 +56,6 @@ from shared_api.well_known_labels import (
 
 NAME: Final = "ElasticQuotaV2"
 """The name under which upstream's configuration lists this plugin."""
-
-_LIMITS: Final = frozenset(
-    (RefusalReason.OVER_QUOTA_MAX, RefusalReason.OVER_PARENT_MAX, RefusalReason.OVER_MIN)
-)
-"""Reasons whose limit does not depend on what others do."""
 
 
 class ElasticQuotaPlugin:
@@ -100,6 +100,10 @@ class ElasticQuotaPlugin:
             return Unmapped(refusal, waits_for, name)
         return Mapped(quota=quota, queue=name)
 
+    def knows_quota(self, quota: str) -> bool:
+        """Say whether there is an ElasticQuota of that name."""
+        return quota in self._known
+
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the unit's quota and its ancestors; the quota alone where it is unknown."""
         meta = unit.metadata
@@ -117,9 +121,21 @@ class ElasticQuotaPlugin:
         return None
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Ask the books whether the unit's demand fits."""
+        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
+        if info.quota not in self._known:
+            return None
         refusal = self.books.check(info.quota, Demand(info.demand.total, info.non_preemptible))
-        return None if refusal is None else _translate(refusal)
+        return None if refusal is None else translate(refusal)
+
+    def check_without(
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
+    ) -> Refusal | None:
+        """Ask the books whether it would fit if others were booked."""
+        if info.quota not in self._known:
+            return None
+        besides = [(one.quota, Demand(one.amounts, one.non_preemptible)) for one in added]
+        refusal = self.books.check_without(info.quota, _demand(info), released, besides)
+        return None if refusal is None else translate(refusal)
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
@@ -170,6 +186,33 @@ class ElasticQuotaPlugin:
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Tell the books the first waiting unit of a quota."""
         self.books.protect(quota, None if info is None else _demand(info))
+
+    def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
+        """Let a unit within its quota's min take back what others borrow, where its quota says so.
+
+        What it is entitled to, that is: mins that do not fit together are scaled down.
+        """
+        trees = self.books.trees
+        books = trees.books.get(info.quota)
+        if books is None or books.spec.reclaims is ReclaimPolicy.NEVER:
+            return None
+        only_lower = books.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
+        return ReclaimTerms(find_borrowing(trees, info.quota, _demand(info)), only_lower)
+
+    def find_lent(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
+        """Iterate over those that may go without taking from their quotas what is theirs."""
+        books = self.books
+        lent = find_lent(books.trees, books.ledger, info.quota, _demand(info), units)
+        return (Uid(owner) for owner in lent)
+
+    def find_outranked(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
+        """Iterate over all of them if the unit is within its quota's min, else over borrowers.
+
+        Who is evicted within his min is protected as soon as he waits again.
+        """
+        if is_owed(self.books.trees, info.quota, _demand(info)):
+            return iter(units)
+        return self.find_lent(info, units)
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -306,24 +349,6 @@ def _takes_quota(queue: Queue, quota: str) -> bool:
 
 def _demand(info: QueueUnitInfo) -> Demand:
     return Demand(info.demand.total, info.non_preemptible)
-
-
-def _translate(refusal: QuotaRefusal) -> Refusal:
-    """The framework's words for the books' no; the reasons carry the same values.
-
-    But for a demand that is larger than a limit: it fits no emptier quota either, and its user must
-    hear that waiting does not help.
-    """
-    exceeds = refusal.reason in _LIMITS and refusal.requested > refusal.limit
-    return Refusal(
-        reason=Reason.EXCEEDS_QUOTA if exceeds else Reason(refusal.reason.value),
-        quota=refusal.quota,
-        resource=refusal.resource,
-        limit=refusal.limit,
-        used=refusal.used,
-        requested=refusal.requested,
-        other=refusal.other,
-    )
 
 
 def _translate_back(refusal: Refusal) -> QuotaRefusal:

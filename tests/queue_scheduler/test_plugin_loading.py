@@ -12,9 +12,9 @@ from queue_scheduler import plugin_loading
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.plugin_loading import (
-    NOT_SERVED,
     PLUGIN_GROUP,
     POLICY_GROUP,
+    Switches,
     build_plugins,
     load_policies,
 )
@@ -25,13 +25,17 @@ from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
 from tests.queue_scheduler.test_plugin_handle import build_caches
 
 
-def build(names: list[str], configs: dict[str, dict[str, Any]] | None = None) -> list[Any]:
+def build(
+    names: list[str],
+    configs: dict[str, dict[str, Any]] | None = None,
+    switches: Switches | None = None,
+) -> list[Any]:
     configuration = KoordQueueConfiguration(
         plugins=tuple(PluginEntry(name) for name in names), plugin_configs=configs or {}
     )
     caches: StoreCaches = build_caches(ShellKit())
     handle = PluginHandle(caches, Fraction(1), SentEvents(), HeldWrites())
-    return list(build_plugins(configuration, Fraction(1), handle))
+    return list(build_plugins(configuration, switches or Switches(), handle))
 
 
 def test_without_a_list_there_are_the_defaults() -> None:
@@ -46,7 +50,12 @@ def test_the_order_is_the_files() -> None:
 @pytest.mark.parametrize(
     ("names", "configs", "says"),
     [
-        pytest.param(["Elastic"], {}, "'Elastic' is unknown; known: ElasticQuotaV2", id="unknown"),
+        pytest.param(
+            ["Elastic"],
+            {},
+            "'Elastic' is unknown; known: ElasticQuota, ElasticQuotaV2",
+            id="unknown",
+        ),
         pytest.param(
             ["Priority", "ElasticQuotaV2", "Priority"], {}, "'Priority' is listed twice", id="twice"
         ),
@@ -62,9 +71,29 @@ def test_the_order_is_the_files() -> None:
             "pluginConfigs.ElasticQuotaV2: .*`mod`",
             id="a typo",
         ),
-        *(
-            pytest.param([name], {}, f"{name} is not available", id=f"later: {name}")
-            for name in NOT_SERVED
+        pytest.param(
+            ["ElasticQuota"],
+            {"ElasticQuota": {"checkHungry": True}},
+            "pluginConfigs.ElasticQuota: .*`checkHungry`",
+            id="a typo about trees",
+        ),
+        pytest.param(
+            ["ElasticQuota"],
+            {"ElasticQuota": {"checkQuotaOversold": True, "checkHungryQuota": False}},
+            "are one setting",
+            id="a contradiction",
+        ),
+        pytest.param(
+            ["ResourceQuota"],
+            {"ResourceQuota": {"a": 1}},
+            "pluginConfigs.ResourceQuota: takes no",
+            id="nothing to set",
+        ),
+        pytest.param(
+            ["defaultgroup"],
+            {"defaultgroup": {"a": 1}},
+            "pluginConfigs.defaultgroup: takes no",
+            id="nothing to set there",
         ),
     ],
 )
@@ -73,6 +102,18 @@ def test_what_can_not_be_loaded_is_named(
 ) -> None:
     with pytest.raises(ConfigurationError, match=says):
         build(names, configs)
+
+
+def test_all_of_upstreams_plugins_are_there() -> None:
+    names = ["Priority", "defaultgroup", "ResourceQuota", "ElasticQuota", "ElasticQuotaV2"]
+    assert [each.name for each in build(names)] == names
+
+
+def test_a_gate_of_a_plugin_that_is_not_loaded_is_refused() -> None:
+    switches = Switches(checks_available_quota=True)
+    with pytest.raises(ConfigurationError, match="CheckAvailableQuota needs plugin ElasticQuota"):
+        build(["ElasticQuotaV2"], switches=switches)
+    build(["ElasticQuota"], switches=switches)
 
 
 def test_the_built_in_policies_are_there() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from queue_scheduler.framework.extension_points import (
     Mapped,
     Place,
     QueueDirectory,
+    Supposed,
     Unmapped,
     Waiter,
 )
@@ -73,6 +74,20 @@ class Gate:
         return self.refusal
 
 
+class Supposer(Gate):
+    """A Filter that refuses until somebody is gone."""
+
+    def __init__(self, name: str, refusal: Refusal) -> None:
+        super().__init__(name, refusal)
+        self.asked: list[tuple[Sequence[Uid], Sequence[Supposed]]] = []
+
+    def check_without(
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
+    ) -> Refusal | None:
+        self.asked.append((released, added))
+        return None if released else self.refusal
+
+
 class KeyedGate(Gate):
     """A Filter whose answers classes share."""
 
@@ -130,6 +145,14 @@ class TestDeciding:
         gates = [Gate("open"), Gate("shut", NO), Gate("never asked", other)]
         assert PluginRunner(gates).check(INFO) == (NO, gates[1])
         assert PluginRunner(gates[:1]).check(INFO) is None
+
+    def test_who_can_not_suppose_answers_as_things_are(self) -> None:
+        able = Supposer("able", NO)
+        released, added = [Uid("uid-x")], [Supposed("a", {"cpu": 1})]
+        assert PluginRunner([able, Gate("open")]).check_without(INFO, released, added) is None
+        assert able.asked == [(released, added)]
+        assert PluginRunner([able, Gate("shut", NO)]).check_without(INFO, released) == NO
+        assert PluginRunner([able]).check_without(INFO, []) == NO
 
     def test_everybody_books_or_nobody_does(self) -> None:
         log: list[str] = []
@@ -214,7 +237,7 @@ class Everything:
         self.log: list[str] = []
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped | None:
-        answer: Mapped | None = self.said.get("mapped")
+        answer: Mapped | Unmapped | None = self.said.get("mapped")
         return answer
 
     def queue_rank(self, queue: Queue) -> int:
@@ -299,6 +322,72 @@ class TestAnswers:
         assert PluginRunner([]).quota_of_pod("ns", {}) == ""
 
 
+def lacks(reason: Reason, *waits_for: str, queue: str = "") -> Unmapped:
+    return Unmapped(Refusal(reason=reason, quota="a"), waits_for, queue)
+
+
+@pytest.mark.parametrize(
+    ("answers", "want"),
+    [
+        pytest.param([None, Mapped("a", "q")], Mapped("a", "q"), id="one has no opinion"),
+        pytest.param(
+            [lacks(Reason.NO_QUOTA, "quota/a"), Mapped("b", "q")],
+            Mapped("b", "q"),
+            id="the next knows the quota",
+        ),
+        pytest.param(
+            [lacks(Reason.NO_QUOTA, "quota/a"), lacks(Reason.NO_QUOTA, "quota/a", "namespace/n")],
+            lacks(Reason.NO_QUOTA, "quota/a", "namespace/n"),
+            id="nobody does: it waits for what either waits for",
+        ),
+        pytest.param(
+            [lacks(Reason.NO_QUEUE, "queue/q"), Mapped("b", "q")],
+            lacks(Reason.NO_QUEUE, "queue/q"),
+            id="what is not about quotas is an answer",
+        ),
+        pytest.param(
+            [Mapped("", "default"), Mapped("a", "q")],
+            Mapped("a", "default"),
+            id="one chooses the queue, the next the quota",
+        ),
+        pytest.param(
+            [Mapped("", "default"), lacks(Reason.NO_QUEUE, "queue/q")],
+            Mapped("a", "default"),
+            id="the queue is chosen, whatever the next lacks",
+        ),
+        pytest.param(
+            [Mapped("", "default"), lacks(Reason.QUOTA_NOT_IN_QUEUE, "queue/q")],
+            Mapped("a", "default"),
+            id="or whom its own takes",
+        ),
+        pytest.param(
+            [Mapped("", "default"), lacks(Reason.NO_QUOTA, "quota/a", queue="q")],
+            lacks(Reason.NO_QUOTA, "quota/a", queue="default"),
+            id="a chosen queue does not make up for the quota",
+        ),
+        pytest.param([Mapped("", "default")], Mapped("", "default"), id="nobody keeps quotas"),
+    ],
+)
+def test_the_order_decides_where_several_plugins_place_units(
+    answers: list[Mapped | Unmapped | None], want: Mapped | Unmapped
+) -> None:
+    runner = PluginRunner([Everything({"mapped": answer}) for answer in answers])
+    assert runner.map_unit(UNIT, QueueSet()) == want
+
+
+class Keeper(Everything):
+    """Keeps one quota."""
+
+    def knows_quota(self, quota: str) -> bool:
+        return quota == "known"
+
+
+def test_who_knows_a_quota_is_believed_first() -> None:
+    guess, knowing = Keeper({"quotas": ("a",)}), Keeper({"quotas": ("known", "root")})
+    assert PluginRunner([guess, knowing]).quota_names(UNIT) == ("known", "root")
+    assert PluginRunner([guess, guess]).quota_names(UNIT) == ("a",)
+
+
 def test_facts_reach_everybody() -> None:
     runner, plugins = both({"facts": ["namespace/x"]}, {})
     assert runner.on_quota(build_quota("a")) == {"quota/a", "namespace/x"}
@@ -325,12 +414,23 @@ class Readiness:
         return self.refusal
 
 
-def test_the_first_answer_counts_on_why_a_queue_does_not_work() -> None:
-    no_quota = Refusal(reason=Reason.NO_QUOTA)
-    plugins = [Readiness("1", None), Readiness("2", no_quota), Readiness("3", NO)]
+NO_QUOTA = Refusal(reason=Reason.NO_QUOTA, quota="a")
+
+
+@pytest.mark.parametrize(
+    ("answers", "want"),
+    [
+        pytest.param([], None, id="nobody has an opinion"),
+        pytest.param([None, NO], NO, id="one reason is enough"),
+        pytest.param([None, NO_QUOTA, NO], NO, id="a reason beside a quota that one has not"),
+        pytest.param([NO_QUOTA, None], None, id="another has quotas for it"),
+        pytest.param([NO_QUOTA, Refusal(reason=Reason.NO_QUOTA)], NO_QUOTA, id="nobody has"),
+    ],
+)
+def test_why_a_queue_does_not_work(answers: list[Refusal | None], want: Refusal | None) -> None:
+    plugins = [Readiness(str(number), answer) for number, answer in enumerate(answers)]
     gate = Gate("has no opinion", None)
-    assert PluginRunner([gate, *plugins]).why_not_ready(build_queue("q")) is no_quota
-    assert PluginRunner([gate, *plugins[:1]]).why_not_ready(build_queue("q")) is None
+    assert PluginRunner([gate, *plugins]).why_not_ready(build_queue("q")) is want
 
 
 class Forking(Waker):

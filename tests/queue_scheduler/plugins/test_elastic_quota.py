@@ -8,7 +8,13 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refused, Rest
 from queue_scheduler.engine import Engine
-from queue_scheduler.framework.extension_points import ForeignPod, Mapped, QueueDirectory, Unmapped
+from queue_scheduler.framework.extension_points import (
+    ForeignPod,
+    Mapped,
+    QueueDirectory,
+    Supposed,
+    Unmapped,
+)
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
@@ -376,3 +382,21 @@ def test_a_demand_that_no_emptier_quota_takes_is_told_and_waits_until_that_is_ra
     assert isinstance(engine.decide_next("team", 0.0), Rest)
     set_quotas(40, 40)
     assert isinstance(engine.decide_next("team", 0.0), Dequeue)
+
+
+def test_it_says_what_it_would_answer_if_others_were_booked() -> None:
+    engine = Engine(PluginRunner([new_plugin(quota("team"))]), BUILT_IN_POLICIES)
+    engine.on_queue(queue("team"))
+    engine.on_queue_unit(build_unit("one", "team", cpu=3))
+    assert isinstance(engine.decide_next("team", 0.0), Dequeue)
+    engine.on_queue_unit(build_unit("two", "team", cpu=3))
+    one, two = engine.record("ns/one"), engine.record("ns/two")
+    assert one is not None
+    assert two is not None
+    assert two.info is not None
+    ask = engine.plugins.check_without
+    assert ask(two.info, [one.uid]) is None
+    got = ask(two.info, [one.uid], [Supposed("team", {"cpu": 2000})])
+    assert got is not None
+    assert (got.reason, got.used, got.missing) == (Reason.OVER_QUOTA_MAX, 2000, 1000)
+    assert isinstance(engine.decide_next("team", 0.0), Refused)

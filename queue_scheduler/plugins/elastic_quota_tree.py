@@ -1,0 +1,369 @@
+"""ElasticQuota: units are mapped to, filtered by, and booked against an ElasticQuotaTree.
+
+(Upstream's name for the plugin; that of ElasticQuota objects is ElasticQuotaV2.)
+
+Which quota: a label of the unit names a node, by its path or, where no other node has it, by its
+own name; else it is the node that lists the unit's namespace, else the one that lists `*`. Which
+queue: `koord-queue/queue-name`, if that queue takes the quota; else the queue of the node
+(`quota.node_queues`). Of several trees the oldest counts.
+
+A unit is one job beside its amounts, which limits of `koord-queue/max-jobs` count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+from queue_scheduler.booked_quotas import BookedQuotas, read_chosen_queue
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.framework.extension_points import (
+    ForeignPod,
+    Mapped,
+    Place,
+    QueueDirectory,
+    QuotaSource,
+    Supposed,
+    Unmapped,
+    Waiter,
+)
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.quota.named_nodes import NamedNodes, short_name
+from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
+from queue_scheduler.quota.tree_specs import parse_tree
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
+from shared_api.objects.meta import Uid
+from shared_api.objects.namespace import Namespace
+from shared_api.objects.node import Node
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_booked
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import (
+    ALL_QUOTAS,
+    MAX_JOBS,
+    MAX_PREEMPTIBLE_JOBS,
+    QUOTA_FULLNAME,
+    TREE_PREEMPTIBLE,
+    read_annotation,
+    read_available_quotas,
+    read_tree_quota_name,
+)
+
+NAME: Final = "ElasticQuota"
+"""The name under which upstream's configuration lists this plugin."""
+
+_KIND: Final = "ElasticQuotaTree"
+_DOMAIN: Final = "elastic-quota-tree"
+"""All quotas have an ancestor in common, the root."""
+
+_ONE_JOB: Final = {MAX_JOBS: 1}
+_ONE_PREEMPTIBLE_JOB: Final = {MAX_JOBS: 1, MAX_PREEMPTIBLE_JOBS: 1}
+
+
+class ElasticQuotaTreePlugin:
+    """Quota and queue of units, and the books of the tree.
+
+    Args:
+        oversell_rate: Multiplies every max, and the min of what is not preemptible.
+        checks_hungry: Whether who is above his min is refused while somebody waits within his own
+            and needs that room.
+        checks_available: Whether a namespace must list the quotas that its units name.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        oversell_rate: Fraction,
+        *,
+        checks_hungry: bool = False,
+        checks_available: bool = False,
+    ) -> None:
+        self._settings = QuotaSettings(
+            mode=QuotaMode.MAX,
+            kind=QuotaKind.TREE,
+            oversell_numerator=oversell_rate.numerator,
+            oversell_denominator=oversell_rate.denominator,
+        )
+        self._oversell_rate = oversell_rate
+        self._checks_hungry = checks_hungry
+        self._checks_available = checks_available
+        self._quotas = BookedQuotas(self._settings, _demand_of, self._domain_of)
+        self._trees: dict[str, ElasticQuotaTree] = {}
+        self._nodes = NamedNodes(checks_available=checks_available)
+        # Booked units whose pods may not be preempted by the label of trees alone: who tells of a
+        # booking knows the other label.
+        self._firm: set[Uid] = set()
+        self._told_problems: frozenset[QuotaProblem] = frozenset()
+        self._told_younger: frozenset[Uid] = frozenset()
+
+    @property
+    def books(self) -> QuotaBooks:
+        """What is booked."""
+        return self._quotas.books
+
+    # --- mapping ------------------------------------------------------------------------------
+
+    def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
+        """Place a unit in quota and queue, or say what is missing."""
+        meta = unit.metadata
+        if is_booked(unit) and _is_firm(unit):
+            self._firm.add(meta.uid)
+        label = read_tree_quota_name(meta.labels)
+        found = self._nodes.look_up(label, meta.namespace)
+        waits_for: tuple[str, ...] = (f"namespace/{meta.namespace}",)
+        chosen = read_chosen_queue(unit)
+        if len(found.paths) != 1:
+            return Unmapped(_why_none(label, meta.namespace, found.paths), waits_for, chosen)
+        quota = found.paths[0]
+        name = chosen or found.queue
+        waits_for = (*waits_for, f"quota/{quota}", f"queue/{name}")
+        if not found.is_available:
+            reason = Reason.QUOTA_NOT_IN_NAMESPACE
+            refusal = Refusal(reason=reason, quota=quota, other=meta.namespace)
+            return Unmapped(refusal, waits_for, name)
+        queue = queues.queue(name)
+        if queue is None:
+            refusal = Refusal(reason=Reason.NO_QUEUE, quota=quota, other=name)
+            return Unmapped(refusal, waits_for, name)
+        if name != found.queue and not _takes_quota(queue, quota):
+            refusal = Refusal(reason=Reason.QUOTA_NOT_IN_QUEUE, quota=quota, other=name)
+            return Unmapped(refusal, waits_for, name)
+        return Mapped(quota=quota, queue=name)
+
+    def knows_quota(self, quota: str) -> bool:
+        """Say whether the tree has a node of that path."""
+        return quota in self._nodes
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Return the unit's quota and its ancestors; () where it is unknown.
+
+        A name that no node has is no path, so nothing could be booked under it.
+        """
+        return self._chain(read_tree_quota_name(unit.metadata.labels), unit.metadata.namespace)
+
+    def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
+        """Return the quota that units with such labels are charged to, or ""."""
+        return next(iter(self._chain(read_tree_quota_name(labels), namespace)), "")
+
+    def _chain(self, label: str, namespace: str) -> tuple[str, ...]:
+        paths = self._nodes.look_up(label, namespace).paths
+        if len(paths) != 1:
+            return ()
+        return self.books.chain(paths[0]) or paths
+
+    # --- deciding -----------------------------------------------------------------------------
+
+    def class_key(self, unit: QueueUnit) -> Hashable:
+        """Return whether it may be preempted, by the label that is read here alone."""
+        return _is_firm(unit)
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
+        return self._quotas.check(info) if self.knows_quota(info.quota) else None
+
+    def check_without(
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
+    ) -> Refusal | None:
+        """Ask the books whether it would fit if others were booked."""
+        if not self.knows_quota(info.quota):
+            return None
+        besides = [
+            (one.quota, _job(one.amounts, non_preemptible=one.non_preemptible)) for one in added
+        ]
+        return self._quotas.check_without(info, released, besides)
+
+    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
+        """Book the unit whole."""
+        if _is_firm(info.unit):
+            self._firm.add(info.uid)
+        self._quotas.reserve(info)
+        return None
+
+    def unreserve(self, uid: Uid) -> None:
+        """Take back what is booked for the uid."""
+        self._firm.discard(uid)
+        self.books.release(uid)
+
+    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+        """Book exactly this for the uid, fitting or not."""
+        firm = non_preemptible or uid in self._firm
+        self.books.book(uid, quota, _job(amounts, non_preemptible=firm))
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        """Leave a refused class with the books."""
+        self._quotas.wait(waiter, info)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """Forget a class."""
+        self.books.stop_waiting(waiter)
+
+    def stirred_domains(self) -> list[str]:
+        """Return the domains in which changes may have enabled somebody."""
+        return self.books.stirred_domains()
+
+    def first_woken(
+        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
+    ) -> tuple[Place, Waiter] | None:
+        """Return the first class that changes may have enabled, with its place."""
+        return self._quotas.first_woken(domain, place_of, before)
+
+    def domains(self, quota: str) -> frozenset[str]:
+        """Return what units of the quota compete for: all of a tree for the same."""
+        domain = self._domain_of(quota)
+        return frozenset({domain}) if domain else frozenset()
+
+    def _domain_of(self, quota: str) -> str:
+        return _DOMAIN if self.books.chain(quota) else ""
+
+    def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
+        """Tell the books the first waiting unit of a quota, where that makes a difference."""
+        if self._checks_hungry and (info is None or self.knows_quota(quota)):
+            self._quotas.protect(quota, info)
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a tree or a namespace; say which units may find their place by it."""
+        if isinstance(source, Namespace):
+            return self._nodes.put_namespace(source.metadata.name, source.metadata.annotations)
+        if not isinstance(source, ElasticQuotaTree):
+            return ()
+        self._trees[source.metadata.key] = source
+        return self._grow()
+
+    def on_quota_source_gone(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a deleted tree or namespace; the units of its quotas have to be placed again."""
+        if isinstance(source, Namespace):
+            return self._nodes.put_namespace(source.metadata.name, {})
+        key = source.metadata.key
+        known = self._trees.get(key)
+        if not isinstance(source, ElasticQuotaTree) or known is None:
+            return ()
+        if known.metadata.uid != source.metadata.uid:
+            return ()
+        del self._trees[key]
+        return self._grow()
+
+    def _grow(self) -> tuple[str, ...]:
+        tree = self._tree()
+        specs = [] if tree is None else parse_tree(tree)
+        self.books.put_specs(specs)
+        return self._nodes.put({spec.name: spec.namespaces for spec in specs})
+
+    def _tree(self) -> ElasticQuotaTree | None:
+        return min(self._trees.values(), key=_age, default=None)
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Nothing: these are other quotas."""
+        return ()
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Nothing: these are other quotas."""
+        return ()
+
+    def on_node(self, node: Node) -> None:
+        """Nothing: the tree says what there is."""
+
+    def on_node_gone(self, name: str) -> None:
+        """Nothing: the tree says what there is."""
+
+    def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
+        """Nothing: only units count."""
+
+    def take_notices(self) -> list[Notice]:
+        """Return what is newly wrong with the tree, as events on it."""
+        tree = self._tree()
+        problems = self.books.problems() if tree is not None else ()
+        known, self._told_problems = self._told_problems, frozenset(problems)
+        found = [
+            _notice(tree, problem.kind, f"{problem.quota}: {problem.text}")
+            for problem in problems
+            if problem not in known and tree is not None
+        ]
+        younger = [each for each in self._trees.values() if each is not tree]
+        told, uids = self._told_younger, (each.metadata.uid for each in younger)
+        self._told_younger = frozenset(uids)
+        for each in younger:
+            if each.metadata.uid not in told and tree is not None:
+                note = f"one tree counts, and {tree.metadata.key} is older"
+                found.append(_notice(each, "SecondTree", note))
+        return found
+
+    def why_not_ready(self, queue: Queue) -> Refusal | None:
+        """Return why none of the quotas that the queue takes can admit anything."""
+        quotas = [path for path in self._nodes.paths() if _takes_quota(queue, path)]
+        if not quotas:
+            name = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
+            return Refusal(reason=Reason.NO_QUOTA, quota=name or queue.metadata.name)
+        if any(self.books.chain(quota) for quota in quotas):
+            return None
+        return self._quotas.why_broken(min(quotas))
+
+    def views(self) -> list[QuotaView]:
+        """Return all quotas with their numbers, by name."""
+        return self._quotas.views()
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self) -> ElasticQuotaTreePlugin:
+        """Return an independent plugin with the same books."""
+        twin = ElasticQuotaTreePlugin(
+            self._oversell_rate,
+            checks_hungry=self._checks_hungry,
+            checks_available=self._checks_available,
+        )
+        twin._quotas.books = self.books.fork()
+        twin._trees = dict(self._trees)
+        twin._nodes = self._nodes.fork()
+        twin._firm = set(self._firm)
+        twin._told_problems = self._told_problems
+        twin._told_younger = self._told_younger
+        return twin
+
+
+def _why_none(label: str, namespace: str, paths: tuple[str, ...]) -> Refusal:
+    if paths:
+        detail = " and ".join((", ".join(paths[:-1]), paths[-1]))
+        return Refusal(reason=Reason.AMBIGUOUS_QUOTA, quota=label, detail=detail)
+    if label:
+        return Refusal(reason=Reason.NO_QUOTA, quota=label, other=namespace)
+    return Refusal(reason=Reason.NO_QUOTA, other=namespace)
+
+
+def _takes_quota(queue: Queue, quota: str) -> bool:
+    annotations: Mapping[str, str] = queue.metadata.annotations
+    if read_annotation(annotations, QUOTA_FULLNAME) == quota:
+        return True
+    listed = read_available_quotas(annotations)
+    return not listed.isdisjoint((ALL_QUOTAS, quota, short_name(quota)))
+
+
+def _is_firm(unit: QueueUnit) -> bool:
+    return unit.metadata.labels.get(TREE_PREEMPTIBLE) == "false"
+
+
+def _demand_of(info: QueueUnitInfo) -> Demand:
+    firm = info.non_preemptible or _is_firm(info.unit)
+    return _job(info.demand.total, non_preemptible=firm)
+
+
+def _job(amounts: Amounts, *, non_preemptible: bool) -> Demand:
+    counts = _ONE_JOB if non_preemptible else _ONE_PREEMPTIBLE_JOB
+    return Demand({**amounts, **counts}, non_preemptible)
+
+
+def _age(tree: ElasticQuotaTree) -> tuple[str, str]:
+    return (tree.metadata.creation_timestamp, tree.metadata.key)
+
+
+def _notice(tree: ElasticQuotaTree, reason: str, note: str) -> Notice:
+    meta = tree.metadata
+    return Notice(kind=_KIND, key=meta.key, uid=meta.uid, reason=reason, note=note)

@@ -1,0 +1,302 @@
+"""ResourceQuota: units are filtered by, and booked against, the ResourceQuota of their namespace.
+
+The namespace is that of the unit's job (`spec.consumerRef`), or its own; the quota the only one
+there, or the one that is named like the namespace. Booked are the units that were started; besides,
+pods that no unit accounts for count, as they are. `status.used` of the object is not looked at: the
+pods of units are in there, too.
+
+Which queue: `koord-queue/queue-name`, else `spec.queue`; else the queue named like the namespace,
+else `default`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+from queue_scheduler.booked_quotas import BookedQuotas, read_chosen_queue
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.framework.extension_points import (
+    ForeignPod,
+    Mapped,
+    Place,
+    QueueDirectory,
+    QuotaSource,
+    Supposed,
+    Unmapped,
+    Waiter,
+)
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.quota.hard_specs import PODS, governs_all_pods, parse_hard, quota_name
+from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_spec import QuotaSpec
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import NO_UID, Uid
+from shared_api.objects.node import Node
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.resource_quota import ResourceQuota
+from shared_api.queue_unit_phases import is_booked
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import DEFAULT_QUEUE
+
+NAME: Final = "ResourceQuota"
+"""The name under which upstream's configuration lists this plugin."""
+
+_SETTINGS: Final = QuotaSettings(mode=QuotaMode.MAX, kind=QuotaKind.RESOURCE_QUOTA)
+
+
+class ResourceQuotaPlugin:
+    """Quota and queue of units, and the books of the namespaces."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        self._quotas = BookedQuotas(_SETTINGS, self._demand_of, _domain_of)
+        self._specs: dict[str, dict[str, QuotaSpec]] = {}
+        self._foreign: dict[str, ForeignPod] = {}
+        # Of booked units: a booking is told in amounts, and pods are none.
+        self._pods: dict[Uid, int] = {}
+        self._told_problems: frozenset[QuotaProblem] = frozenset()
+
+    @property
+    def books(self) -> QuotaBooks:
+        """What is booked."""
+        return self._quotas.books
+
+    # --- mapping ------------------------------------------------------------------------------
+
+    def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
+        """Place a unit in quota and queue, or say what is missing."""
+        if is_booked(unit):
+            self._pods[unit.metadata.uid] = _count_pods(unit)
+        namespace = _namespace_of(unit)
+        chosen = read_chosen_queue(unit)
+        names = (chosen,) if chosen else (namespace, DEFAULT_QUEUE)
+        waits_for: tuple[str, ...] = tuple(
+            f"namespace/{name}" for name in sorted({unit.metadata.namespace, namespace})
+        )
+        quota = self._quota_of(namespace)
+        if not quota:
+            detail = self._why_none(namespace)
+            refusal = Refusal(reason=Reason.NO_QUOTA, other=namespace, detail=detail)
+            return Unmapped(refusal, waits_for, names[-1])
+        for name in names:
+            if queues.queue(name) is not None:
+                return Mapped(quota, name)
+        waits_for = (*waits_for, f"quota/{quota}", *(f"queue/{name}" for name in names))
+        refusal = Refusal(reason=Reason.NO_QUEUE, quota=quota, other=names[-1])
+        return Unmapped(refusal, waits_for, names[-1])
+
+    def _quota_of(self, namespace: str) -> str:
+        """Return the one quota of a namespace, or ""."""
+        names = self._specs.get(namespace, {})
+        if len(names) == 1:
+            return quota_name(namespace, next(iter(names)))
+        return quota_name(namespace, namespace) if namespace in names else ""
+
+    def _why_none(self, namespace: str) -> str:
+        names = ", ".join(sorted(self._specs.get(namespace, {})))
+        if not names:
+            return f"namespace {namespace} has no ResourceQuota without scopes"
+        return f"namespace {namespace} has several ({names}), and none is named {namespace}"
+
+    def knows_quota(self, quota: str) -> bool:
+        """Say whether there is a ResourceQuota of that name."""
+        namespace, _, name = quota.rpartition("/")
+        return name in self._specs.get(namespace, {})
+
+    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Return the one quota that the unit is charged to."""
+        quota = self._quota_of(_namespace_of(unit))
+        return (quota,) if quota else ()
+
+    def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
+        """Return the quota of the pod's namespace, or ""."""
+        return self._quota_of(namespace)
+
+    # --- deciding -----------------------------------------------------------------------------
+
+    def class_key(self, unit: QueueUnit) -> Hashable:
+        """Return how many pods it has: besides quota and demand, they enter the answer."""
+        return _count_pods(unit)
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
+        return self._quotas.check(info) if self.knows_quota(info.quota) else None
+
+    def check_without(
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
+    ) -> Refusal | None:
+        """Ask the books whether it would fit if others were booked."""
+        if not self.knows_quota(info.quota):
+            return None
+        besides = [(one.quota, Demand({**one.amounts, PODS: 1})) for one in added]
+        return self._quotas.check_without(info, released, besides)
+
+    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
+        """Book the unit whole."""
+        self._pods[info.uid] = _count_pods(info.unit)
+        self._quotas.reserve(info)
+        return None
+
+    def unreserve(self, uid: Uid) -> None:
+        """Take back what is booked for the uid."""
+        self._pods.pop(uid, None)
+        self.books.release(uid)
+
+    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+        """Book exactly this for the uid, fitting or not."""
+        self.books.book(uid, quota, Demand({**amounts, PODS: self._pods.get(uid, 1)}))
+
+    def _demand_of(self, info: QueueUnitInfo) -> Demand:
+        return Demand({**info.demand.total, PODS: _count_pods(info.unit)})
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        """Leave a refused class with the books."""
+        self._quotas.wait(waiter, info)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """Forget a class."""
+        self.books.stop_waiting(waiter)
+
+    def stirred_domains(self) -> list[str]:
+        """Return the domains in which changes may have enabled somebody."""
+        return self.books.stirred_domains()
+
+    def first_woken(
+        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
+    ) -> tuple[Place, Waiter] | None:
+        """Return the first class that changes may have enabled, with its place."""
+        return self._quotas.first_woken(domain, place_of, before)
+
+    def domains(self, quota: str) -> frozenset[str]:
+        """Return what units of the quota compete for: it alone."""
+        return frozenset({_domain_of(quota)}) if self.knows_quota(quota) else frozenset()
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a quota; say which units may find their place by it."""
+        if not isinstance(source, ResourceQuota):
+            return ()
+        meta = source.metadata
+        if not governs_all_pods(source):
+            return self.on_quota_source_gone(source)
+        known, spec = self._specs.get(meta.namespace, {}), parse_hard(source)
+        # What is used is written into the object with every pod.
+        if known.get(meta.name) == spec:
+            return ()
+        return self._put(meta.namespace, {**known, meta.name: spec})
+
+    def on_quota_source_gone(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a deleted quota; its waiting units have to be placed again."""
+        if not isinstance(source, ResourceQuota):
+            return ()
+        meta = source.metadata
+        known = self._specs.get(meta.namespace, {})
+        if meta.name not in known or known[meta.name].uid != meta.uid:
+            return ()
+        return self._put(meta.namespace, {n: q for n, q in known.items() if n != meta.name})
+
+    def _put(self, namespace: str, specs: dict[str, QuotaSpec]) -> tuple[str, ...]:
+        before = self._quota_of(namespace)
+        self._specs[namespace] = specs
+        if not specs:
+            del self._specs[namespace]
+        self.books.put_specs(spec for each in self._specs.values() for spec in each.values())
+        after = self._quota_of(namespace)
+        if before == after:
+            return ()
+        for key, pod in self._foreign.items():
+            if pod.namespace == namespace:
+                self._tell_foreign(key, pod)
+        names = tuple(f"quota/{quota}" for quota in sorted({before, after} - {""}))
+        return (f"namespace/{namespace}", *names)
+
+    def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
+        """Take a pod that no unit accounts for."""
+        if pod is None:
+            if self._foreign.pop(key, None) is not None:
+                self.books.on_foreign(key, "", None)
+            return
+        self._foreign[key] = pod
+        self._tell_foreign(key, pod)
+
+    def _tell_foreign(self, key: str, pod: ForeignPod) -> None:
+        quota = self._quota_of(pod.namespace)
+        request = {**pod.request, PODS: 1} if quota else None
+        self.books.on_foreign(key, quota, request, bound=pod.bound)
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Nothing: these are other quotas."""
+        return ()
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Nothing: these are other quotas."""
+        return ()
+
+    def on_node(self, node: Node) -> None:
+        """Nothing: a ResourceQuota is not about what there is."""
+
+    def on_node_gone(self, name: str) -> None:
+        """Nothing: a ResourceQuota is not about what there is."""
+
+    def take_notices(self) -> list[Notice]:
+        """Return what is newly wrong with quotas, as events on them."""
+        problems = self.books.problems()
+        known, self._told_problems = self._told_problems, frozenset(problems)
+        return [self._notice(problem) for problem in problems if problem not in known]
+
+    def _notice(self, problem: QuotaProblem) -> Notice:
+        namespace, _, name = problem.quota.rpartition("/")
+        found = self._specs.get(namespace, {}).get(name)
+        return Notice(
+            kind=NAME,
+            key=problem.quota,
+            uid=NO_UID if found is None else found.uid,
+            reason=problem.kind,
+            note=problem.text,
+        )
+
+    def why_not_ready(self, queue: Queue) -> Refusal | None:
+        """Return None: units of every namespace may name any queue."""
+        return None
+
+    def views(self) -> list[QuotaView]:
+        """Return all quotas with their numbers, by name."""
+        return self._quotas.views()
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self) -> ResourceQuotaPlugin:
+        """Return an independent plugin with the same books."""
+        twin = ResourceQuotaPlugin()
+        twin._quotas.books = self.books.fork()
+        twin._specs = dict(self._specs)  # what is in it is replaced, never changed
+        twin._foreign = dict(self._foreign)
+        twin._pods = dict(self._pods)
+        twin._told_problems = self._told_problems
+        return twin
+
+
+def _namespace_of(unit: QueueUnit) -> str:
+    reference = unit.spec.consumer_ref
+    return (reference.namespace if reference is not None else "") or unit.metadata.namespace
+
+
+def _count_pods(unit: QueueUnit) -> int:
+    """Return how many pods a unit stands for: those it was granted, else those it asks for.
+
+    At least one: a unit that names only a total has pods, too.
+    """
+    granted = sum(admission.replicas for admission in unit.status.admissions)
+    return granted or sum(pod_set.count for pod_set in unit.spec.pod_set) or 1
+
+
+def _domain_of(quota: str) -> str:
+    return f"resource-quota/{quota}"

@@ -1,0 +1,28 @@
+"""Arguments of the plugin ElasticQuota."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.plugins.elastic_quota_tree_arguments import read_tree_arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ({}, False),
+        ({"checkQuotaOversold": True}, True),
+        ({"checkHungryQuota": True}, True),
+        ({"checkQuotaOversold": False}, False),
+        ({"checkQuotaOversold": True, "checkHungryQuota": True}, True),
+    ],
+)
+def test_hungry_quotas_are_checked_under_both_names(arguments: dict[str, Any], want: bool) -> None:
+    assert read_tree_arguments(arguments) is want
+
+
+def test_a_value_that_is_none_names_its_key() -> None:
+    with pytest.raises(ValueError, match=r"pluginConfigs.ElasticQuota: .*checkQuotaOversold"):
+        read_tree_arguments({"checkQuotaOversold": "often"})

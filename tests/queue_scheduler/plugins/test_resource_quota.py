@@ -1,0 +1,229 @@
+"""ResourceQuota: which quota and queue a unit has, and what counts against `hard`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.decision import Reason
+from queue_scheduler.framework.extension_points import Supposed
+from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
+from shared_api.objects.meta import Uid
+from shared_api.objects.resource_quota import ResourceQuota
+from shared_api.testing.object_builders import resource_quota
+from tests.properties.engine_kit import build_pod, build_queue
+from tests.queue_scheduler.quota_source_kit import SourceEngine
+
+
+def hard(name: str = "rq", namespace: str = "ns", **limits: Any) -> ResourceQuota:
+    limits = {key.replace("requests_", "requests."): value for key, value in limits.items()}
+    return resource_quota(name, namespace=namespace, hard=limits, metadata={"uid": f"uid-{name}"})
+
+
+def world(*quotas: ResourceQuota, queues: tuple[str, ...] = ("default",)) -> SourceEngine:
+    room = SourceEngine(ResourceQuotaPlugin())
+    for quota in quotas:
+        room.tell(quota)
+    room.add_queues(*queues)
+    return room
+
+
+@pytest.mark.parametrize(
+    ("queues", "unit", "want"),
+    [
+        pytest.param(("ns", "default"), {}, "ns", id="named like the namespace"),
+        pytest.param(("default",), {}, "default", id="else default"),
+        pytest.param(("mine", "ns"), {"queue": "mine"}, "mine", id="spec.queue"),
+        pytest.param(
+            ("mine", "ns"),
+            {"annotations": {"koord-queue/queue-name": "mine"}},
+            "mine",
+            id="annotation",
+        ),
+        pytest.param(("ns",), {"quota": "gold", "queue": "gold"}, "ns", id="as controllers do"),
+    ],
+)
+def test_where_a_unit_waits(queues: tuple[str, ...], unit: dict[str, Any], want: str) -> None:
+    room = world(hard(cpu=4), queues=queues)
+    room.add("u", **unit)
+    assert room.place("u") == ("ns/rq", want)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "says"),
+    [
+        pytest.param([], "namespace ns has no ResourceQuota", id="none"),
+        pytest.param([hard("a"), hard("b")], "several (a, b), and none is named ns", id="two"),
+        pytest.param(
+            [resource_quota("a", namespace="ns", scopes=["BestEffort"])],
+            "namespace ns has no ResourceQuota without scopes",
+            id="one about some pods",
+        ),
+    ],
+)
+def test_without_one_quota_a_unit_is_held_and_told_what_is_there(
+    quotas: list[ResourceQuota], says: str
+) -> None:
+    room = world(*quotas)
+    room.add("u")
+    assert room.reason("u") is Reason.NO_QUOTA
+    assert says in stable_message(room.refusal("u"))
+    room.tell(hard("ns", cpu=4))
+    assert room.place("u") == ("ns/ns", "default")
+
+
+def test_the_namespace_is_that_of_the_job() -> None:
+    room = world(hard(namespace="jobs", cpu=4))
+    room.add("u", job="j")
+    assert room.reason("u") is Reason.NO_QUOTA, "its job's namespace is not said: its own counts"
+
+
+def test_a_unit_waits_for_a_queue() -> None:
+    room = world(hard(cpu=4), queues=())
+    room.add("u")
+    assert (room.reason("u"), room.refusal("u").other) == (Reason.NO_QUEUE, "default")
+    room.engine.on_queue(build_queue("ns"))
+    assert room.start("ns") == ["u"]
+
+
+@pytest.mark.parametrize("key", ["cpu", "requests_cpu"])
+def test_several_at_once_are_never_over(key: str) -> None:
+    limits: dict[str, Any] = {key: 4}
+    room = world(hard(**limits))
+    for name in "abc":
+        room.add(name, cpu=2)
+    assert room.start("default") == ["a", "b"]
+    refusal = room.refusal("c")
+    assert (refusal.reason, refusal.quota, refusal.limit, refusal.used) == (
+        Reason.OVER_QUOTA_MAX,
+        "ns/rq",
+        4000,
+        4000,
+    )
+    room.finish("a")
+    assert room.start("default") == ["c"]
+
+
+def test_pods_are_counted_of_units_and_of_nobody() -> None:
+    room = world(hard(pods=5, cpu=100))
+    room.add("two", pods=(("main", 2, 1),))
+    assert room.start("default") == ["two"]
+    room.write("two")
+    room.engine.on_pod(build_pod("foreign"))
+    room.add("three", pods=(("main", 3, 1),))
+    assert room.start("default") == []
+    refusal = room.refusal("three")
+    assert (refusal.resource, refusal.used, refusal.requested) == ("pods", 3, 3)
+    again = room.restarted(ResourceQuotaPlugin())
+    again.tell(hard(pods=5, cpu=100))
+    again.engine.on_pod(build_pod("foreign"))
+    assert again.start("default") == []
+    assert again.refusal("three").used == 3, "a restart counts the same pods"
+    room.finish("two")
+    assert room.start("default") == ["three"]
+
+
+def test_pods_of_nobody_count_as_long_as_they_are_there_and_pods_of_units_once() -> None:
+    room = world(hard(cpu=4))
+    room.engine.on_pod(build_pod("foreign", cpu=2, node=""))
+    room.add("a", cpu=2)
+    assert room.start("default") == ["a"]
+    room.write("a")
+    room.engine.on_pod(build_pod("of-a", cpu=2, unit="ns/a"))
+    room.add("b", cpu=1)
+    assert room.start("default") == []
+    assert room.refusal("b").used == 4000
+    room.engine.on_pod_gone(build_pod("foreign", cpu=2, node=""))
+    assert room.start("default") == ["b"]
+
+
+def test_pods_of_other_namespaces_do_not_count() -> None:
+    room = world(hard(cpu=2), hard("other", namespace="other", cpu=9))
+    room.engine.on_pod(build_pod("foreign", cpu=2, namespace="other"))
+    room.add("a", cpu=2)
+    assert room.start("default") == ["a"]
+
+
+def test_pods_that_were_there_before_their_quota_count() -> None:
+    room = world()
+    room.engine.on_pod(build_pod("foreign", cpu=3))
+    room.add("a", cpu=2)
+    room.tell(hard(cpu=4))
+    assert room.start("default") == []
+    assert room.refusal("a").used == 3000
+
+
+def test_a_raised_limit_wakes() -> None:
+    room = world(hard(cpu=1))
+    room.add("a", cpu=2)
+    assert room.start("default") == []
+    assert room.reason("a") is Reason.EXCEEDS_QUOTA
+    room.tell(hard(cpu=2))
+    assert room.start("default") == ["a"]
+
+
+def test_a_deleted_quota_holds_who_waits_and_keeps_what_is_booked() -> None:
+    room = world(hard(cpu=4))
+    room.add("runs", cpu=3)
+    room.start("default")
+    room.write("runs")
+    room.add("waits", cpu=2)
+    room.start("default")
+    room.tell_gone(hard(cpu=4))
+    assert room.reason("waits") is Reason.NO_QUOTA
+    room.tell(hard(cpu=4))
+    assert room.start("default") == []
+    assert room.refusal("waits").used == 3000
+
+
+def test_news_of_a_quota_that_was_made_again_is_not_of_the_old_one() -> None:
+    room = world(hard(cpu=4))
+    old = resource_quota("rq", namespace="ns", metadata={"uid": "before"})
+    room.tell_gone(old)
+    room.add("u")
+    assert room.place("u") == ("ns/rq", "default")
+
+
+def test_what_can_not_be_read_is_told_on_the_quota() -> None:
+    room = world(hard(cpu="lots"))
+    (notice,) = room.engine.take_notices()
+    assert (notice.kind, notice.key, notice.uid, notice.reason) == (
+        "ResourceQuota",
+        "ns/rq",
+        "uid-rq",
+        "UnreadableAmount",
+    )
+    assert room.engine.take_notices() == []
+    room.add("u")
+    assert room.start("default") == []
+    assert room.reason("u") is Reason.BROKEN_CHAIN
+
+
+def test_a_fork_is_independent() -> None:
+    room = world(hard(cpu=4))
+    plugin = room.engine.plugins.plugins[0]
+    assert isinstance(plugin, ResourceQuotaPlugin)
+    fork = plugin.fork()
+    fork.on_quota_source_gone(hard(cpu=4))
+    assert [view.name for view in plugin.views()] == ["ns/rq"]
+    assert fork.views() == []
+
+
+def test_what_would_be_without_others() -> None:
+    room = world(hard(cpu=4, pods=3))
+    room.add("runs", cpu=3)
+    room.start("default")
+    room.add("waits", cpu=2)
+    room.start("default")
+    record = room.engine.record("ns/waits")
+    assert record is not None
+    assert record.info is not None
+    ask = room.engine.plugins.check_without
+    assert ask(record.info, [Uid("uid-other")]) is not None
+    assert ask(record.info, [Uid("uid-runs")]) is None
+    besides = [Supposed("ns/rq", {"cpu": 1000})] * 3
+    refusal = ask(record.info, [Uid("uid-runs")], besides)
+    assert refusal is not None
+    assert room.start("default") == [], "nothing has changed"

@@ -1,0 +1,246 @@
+"""Trees and ResourceQuotas in the whole scheduler: what is watched, made and told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.debug_api.snapshots import Snapshots
+from queue_scheduler.engine import Engine
+from queue_scheduler.event_handlers import EventHandlers
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.metrics import SchedulerMetrics, StateCollector
+from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
+from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota_sources import (
+    QUOTA_READERS,
+    find_quotas,
+    read_quota_names,
+    read_quota_views,
+)
+from queue_scheduler.shared_engine import SharedEngine
+from shared_api.testing.object_builders import (
+    elastic_quota_tree,
+    elastic_quota_tree_body,
+    queue,
+    queue_body,
+    queue_unit_body,
+    resource_quota,
+    resource_quota_body,
+    tree_node,
+)
+from tests.queue_scheduler.quota_source_kit import FULLNAME
+from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+
+TREE_CRD = Path(__file__).parents[1] / "data" / "crds" / "elasticquotatrees.yaml"
+TREE = tree_node(
+    "any",
+    tree_node("a", namespaces=["default"], max={"cpu": 2}),
+    tree_node("b", max={"cpu": 2, "koord-queue/max-jobs": 1}),
+)
+
+
+def plugins(*names: str, **arguments: dict[str, Any]) -> KoordQueueConfiguration:
+    listed = tuple(PluginEntry(name) for name in ("Priority", *names))
+    return KoordQueueConfiguration(plugins=listed, plugin_configs=arguments)
+
+
+@pytest.fixture
+def world() -> Iterator[SchedulerWorld]:
+    with running_world() as found:
+        yield found
+
+
+@pytest.fixture
+def tree_world(world: SchedulerWorld) -> SchedulerWorld:
+    world.direct.create_from(TREE_CRD)
+    world.direct.create(elastic_quota_tree_body(TREE))
+    world.start(configuration=plugins("ElasticQuota"))
+    return world
+
+
+def queues(world: SchedulerWorld) -> set[str]:
+    return {each["metadata"]["name"] for each in world.direct.list("queues")}
+
+
+def add_unit(world: SchedulerWorld, name: str, node: str = "", **more: Any) -> None:
+    labels = {"quota.scheduling.alibabacloud.com/name": node} if node else {}
+    body = queue_unit_body(name, metadata={"labels": labels}, **more)
+    world.direct.create(body)
+
+
+def test_nodes_get_queues_and_units_start_within_them(tree_world: SchedulerWorld) -> None:
+    world = tree_world
+    assert queues(world) == {"root", "root-a", "root-b"}
+    add_unit(world, "one", count=2)
+    add_unit(world, "two", "a")
+    add_unit(world, "named", "b")
+    add_unit(world, "next", "b")
+    world.settle(4.0)
+    assert [world.phase(name) for name in ("one", "named")] == ["Dequeued", "Dequeued"]
+    assert world.reason("two") == "OverQuotaMax"
+    assert world.reason("next") == "OverMaxJobs"
+    world.finish("named")
+    world.settle()
+    assert world.phase("next") == "Dequeued"
+
+
+def test_queues_follow_the_tree(tree_world: SchedulerWorld) -> None:
+    world = tree_world
+    world.direct.create(queue_body("root-mine"))
+    edited = tree_node("any", tree_node("a"), tree_node("c"), tree_node("mine"))
+    patch = {"spec": {"root": edited}}
+    world.direct.patch("elasticquotatrees", "elasticquotatree", patch, namespace="kube-system")
+    world.settle()
+    assert queues(world) == {"root", "root-a", "root-c", "root-mine"}
+    world.direct.delete("elasticquotatrees", "elasticquotatree", "kube-system")
+    world.settle()
+    assert queues(world) == {"root-mine"}, "who made it keeps it"
+
+
+def test_a_deleted_queue_is_made_again(tree_world: SchedulerWorld) -> None:
+    world = tree_world
+    world.direct.delete("queues", "root-a", QUEUE_NAMESPACE)
+    world.settle()
+    assert "root-a" in queues(world)
+
+
+def test_elastic_quotas_get_no_queue_where_their_plugin_is_not_listed(
+    tree_world: SchedulerWorld,
+) -> None:
+    world = tree_world
+    world.add_quota("team")
+    world.settle()
+    assert "team" not in queues(world)
+
+
+def test_both_kinds_of_quotas_beside_each_other(world: SchedulerWorld) -> None:
+    world.direct.create_from(TREE_CRD)
+    world.direct.create(elastic_quota_tree_body(TREE))
+    world.add_quota("team", cpu=1)
+    arguments = {"ElasticQuotaV2": {"mode": "max"}}
+    world.start(configuration=plugins("ElasticQuota", "ElasticQuotaV2", **arguments))
+    assert queues(world) == {"root", "root-a", "root-b", "team"}
+    add_unit(world, "of-tree", "b")
+    world.add_unit("of-team", "team")
+    world.add_unit("second-of-team", "team")
+    world.settle(4.0)
+    assert world.phase("of-tree") == world.phase("of-team") == "Dequeued"
+    assert world.reason("second-of-team") == "OverQuotaMax"
+    world.direct.delete("elasticquotas", "team", "default")
+    world.settle(8.0)
+    assert queues(world) == {"root", "root-a", "root-b"}
+    for name in ("root-a", "root-b"):
+        assert condition_of(world.queue(name), "Ready")["status"] == "True"
+
+
+def test_without_the_crd_of_trees_units_wait_until_it_comes(world: SchedulerWorld) -> None:
+    world.start(configuration=plugins("ElasticQuota"))
+    assert world.scheduler is not None
+    checks = world.scheduler.ready_checks()
+    ok, detail = checks["elasticquotatrees-synced"]()
+    assert ok
+    assert "ElasticQuotaTree is not served here; every unit waits with reason NoQuota" in detail
+    add_unit(world, "u", "b")
+    world.settle(4.0)
+    assert world.reason("u") == "NoQuota"
+    world.direct.create_from(TREE_CRD)
+    world.direct.create(elastic_quota_tree_body(TREE))
+    world.settle(10.0)
+    assert world.phase("u") == "Dequeued"
+
+
+def test_only_what_a_plugin_needs_is_watched(world: SchedulerWorld) -> None:
+    world.start()
+    assert world.scheduler is not None
+    names = {"queues", "queueunits", "elasticquotas", "pods", "nodes"}
+    assert set(world.scheduler.ready_checks()) == {f"{name}-synced" for name in names}
+    gate = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
+    configuration = plugins("ElasticQuota", "ResourceQuota")
+    world.start(gate, configuration=configuration)
+    assert world.scheduler is not None
+    more = {"elasticquotatrees", "namespaces", "resourcequotas"}
+    assert set(world.scheduler.ready_checks()) == {f"{name}-synced" for name in names | more}
+
+
+def test_the_gate_is_honoured(world: SchedulerWorld) -> None:
+    world.direct.create_from(TREE_CRD)
+    world.direct.create(elastic_quota_tree_body(TREE))
+    gate = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
+    world.start(gate, configuration=plugins("ElasticQuota"))
+    add_unit(world, "u", "b")
+    world.settle(4.0)
+    assert world.reason("u") == "QuotaNotInNamespace"
+    lists = {"metadata": {"annotations": {"koord-queue/available-quota-in-namespace": "b"}}}
+    world.direct.patch("namespaces", "default", lists)
+    world.settle()
+    assert world.phase("u") == "Dequeued"
+
+
+def test_what_is_wrong_with_a_tree_is_an_event_on_it(world: SchedulerWorld) -> None:
+    world.direct.create_from(TREE_CRD)
+    broken = tree_node("any", tree_node("a", max={"cpu": "lots"}))
+    world.direct.create(elastic_quota_tree_body(broken))
+    world.start(configuration=plugins("ElasticQuota"), settle_seconds=8.0)
+    assert ("elasticquotatree", "UnreadableAmount") in world.events()
+    assert condition_of(world.queue("root-a"), "Ready")["reason"] == "BrokenChain"
+
+
+def test_units_of_a_namespace_share_its_resource_quota(world: SchedulerWorld) -> None:
+    world.direct.create(resource_quota_body("rq", hard={"requests.cpu": 2, "pods": 10}))
+    world.start(configuration=plugins("defaultgroup", "ResourceQuota"))
+    assert queues(world) == {"default"}
+    for name in ("one", "two"):
+        add_unit(world, name, count=2)
+    world.settle(4.0)
+    assert (world.phase("one"), world.reason("two")) == ("Dequeued", "OverQuotaMax")
+    world.finish("one")
+    world.settle()
+    assert world.phase("two") == "Dequeued"
+
+
+def test_a_default_queue_that_is_there_is_taken(world: SchedulerWorld) -> None:
+    world.direct.create(queue_body("default", policy="Block"))
+    world.start(configuration=plugins("defaultgroup"))
+    add_unit(world, "u")
+    world.settle()
+    assert world.phase("u") == "Dequeued"
+    assert world.queue("default")["spec"]["queuePolicy"] == "Block"
+
+
+def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
+    keepers = PluginRunner([ElasticQuotaTreePlugin(Fraction(1)), ResourceQuotaPlugin()])
+    engine = Engine(keepers, BUILT_IN_POLICIES)
+    shared = SharedEngine(engine, lambda _: None)
+    handlers = EventHandlers(shared, NoWorkers(), lambda _: None, lambda: False)
+    handlers.on_quota_source(None, elastic_quota_tree(TREE))
+    quota = resource_quota("rq", hard={"cpu": 4})
+    handlers.on_quota_source(None, quota)
+    assert shared.ask(read_quota_names) == ("root", "root/a", "root/b", "default/rq")
+    assert [view.name for view in shared.ask(read_quota_views)] == [*shared.ask(read_quota_names)]
+    registry = CollectorRegistry()
+    registry.register(StateCollector(shared, SchedulerMetrics(registry), find_quotas))
+    for name, cpu in (("root/a", 2000), ("default/rq", 4000)):
+        labels = {"quota": name, "resource": "cpu"}
+        assert registry.get_sample_value("koord_queue_quota_max", labels) == cpu
+    handlers.on_queue(None, queue("q", metadata={"annotations": {FULLNAME: "root/a"}}))
+    (facts,) = Snapshots(shared, QUOTA_READERS).queues(["q"])
+    assert facts.quotas == ["root/a"]
+    handlers.on_quota_source(quota, None)
+    assert "default/rq" not in shared.ask(read_quota_names)
+
+
+class NoWorkers:
+    """Nobody decides."""
+
+    def run_for(self, queue: str) -> None: ...
+
+    def end_for(self, queue: str) -> None: ...
