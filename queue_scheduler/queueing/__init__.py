@@ -3,8 +3,9 @@
 Read in this order:
 
 1. ``pending_order``: who comes first, as one total order.
-2. ``queue_policies``: Priority, Block and FIFO: what a refused unit does to those behind it.
-3. ``scheduling_queue``: one queue: its waiting units and its settings.
+2. ``queue_policies``: Priority, Block, FIFO, Intelligent: what a refused unit does to those behind.
+3. ``scheduling_queue``: one queue: its waiting units (``quota_line``), and what its object asks for
+   (``queue_options``); ``strict_mode``: queues that ask for nodes before a unit may start.
 4. ``turn_order``, ``queue_set``: all queues, and which of them has its turn.
 
 Not here: whether a unit fits (``queue_scheduler.quota``), and Queue objects in the API server

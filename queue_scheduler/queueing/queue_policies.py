@@ -5,8 +5,12 @@
 | Priority | priority, creation, name | nobody |
 | Block | priority, creation, name | those behind it that are charged to the same quota |
 | FIFO | creation, name | those behind it that are charged to the same quota |
+| Intelligent | high before low, priority, non-preemptible first, creation, name | see below |
 
-A policy is two pure answers, so other people's load through the entry point
+Intelligent takes a unit for a high one if its priority is at least the queue's threshold. A refused
+high unit holds back those behind it of its quota, and while any high unit stands in line no low one
+is tried; a refused low one holds back nobody. A policy is two pure answers, three
+where it has *bands* as Intelligent has, so other people's load through the entry point
 `koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
 job's, where the controllers wrote it on the unit: a job that was evicted comes back to its old
 place. Of a unit made by hand it is the unit's own, so nobody dates himself to the front.
@@ -16,12 +20,14 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.queueing.queue_options import QueueOptions
+from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import is_managed_by_controllers
-from shared_api.well_known_labels import JOB_CREATED_AT
+from shared_api.well_known_labels import JOB_CREATED_AT, PREEMPTIBLE
 
 _TIME: Final = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
@@ -52,6 +58,35 @@ class QueuePolicy(Protocol):
     def order_key(self, unit: QueueUnit) -> OrderKey:
         """Return the unit's place; ends in namespace and name, so that no two are equal."""
         ...
+
+
+@runtime_checkable
+class BandedPolicy(QueuePolicy, Protocol):
+    """A policy that divides its line into bands, which are tried one after the other.
+
+    What a band is, is the policy's; units of a band that comes before stand before all of the next.
+    While a unit of a band stands in line, refused or not, none of a later band is tried, whatever
+    its quota. Units that are held (inactive, in backoff) stand in no line and hold up nobody.
+    `bands` counts in place of `holds_back`.
+    """
+
+    @property
+    def bands(self) -> tuple[HoldsBack, ...]:
+        """What a refused unit of each band does to those behind it in the band."""
+        ...
+
+    def band(self, unit: QueueUnit, queue: Queue, options: QueueOptions) -> int:
+        """Return the unit's band, an index of `bands`; asked when the unit or the queue changes.
+
+        What `options` has is what is in force, which an annotation of the queue need not say.
+        """
+        ...
+
+
+def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
+    """Return what a refused unit of each band holds back; one band where there are none."""
+    bands = policy.bands if isinstance(policy, BandedPolicy) else ()
+    return bands or (policy.holds_back,)
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
@@ -85,11 +120,29 @@ class _BuiltIn:
         return (-priority, *creation_order(unit))
 
 
+class _Intelligent:
+    """Those of high priority one after the other, and the others when none of them waits."""
+
+    __slots__ = ()
+
+    name: Final = "Intelligent"
+    holds_back: Final = HoldsBack.SAME_QUOTA
+    bands: Final = (HoldsBack.SAME_QUOTA, HoldsBack.NOBODY)
+
+    def band(self, unit: QueueUnit, _queue: Queue, options: QueueOptions) -> int:
+        """Return 0 for a unit of high priority, 1 for any other."""
+        return 0 if (unit.spec.priority or 0) >= options.priority_threshold else 1
+
+    def order_key(self, unit: QueueUnit) -> OrderKey:
+        """Return (-priority, whether it is preemptible, creation, namespace, name)."""
+        is_preemptible = unit.metadata.labels.get(PREEMPTIBLE) != "false"
+        return (-(unit.spec.priority or 0), int(is_preemptible), *creation_order(unit))
+
+
 PRIORITY: Final = _BuiltIn("Priority", HoldsBack.NOBODY, by_priority=True)
 BLOCK: Final = _BuiltIn("Block", HoldsBack.SAME_QUOTA, by_priority=True)
 FIFO: Final = _BuiltIn("FIFO", HoldsBack.SAME_QUOTA, by_priority=False)
 
-BUILT_IN_POLICIES: Final[tuple[QueuePolicy, ...]] = (PRIORITY, BLOCK, FIFO)
+INTELLIGENT: Final = _Intelligent()
 
-NOT_SERVED_POLICIES: Final = frozenset({"Intelligent"})
-"""Policies that upstream has and this version does not carry out: their units are held."""
+BUILT_IN_POLICIES: Final[tuple[QueuePolicy, ...]] = (PRIORITY, BLOCK, FIFO, INTELLIGENT)

@@ -12,9 +12,10 @@ there (the other was served, stopped, or left the domain) touches that domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.turn_order import Rank, TurnOrder
@@ -83,11 +84,27 @@ class QueueSet:
             line.generation = self._next_generation
             self._next_generation += 1
         line.queue = queue
-        line.policy = policy
+        if line.policy is not policy:
+            line.policy = policy
         if self._ranks.get(name) != rank:
             self._ranks[name] = rank
             self.changed_heads.update(dict.fromkeys(line.quotas()))
         return line
+
+    def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
+        """Let a queue behave like this; one that is stopped has no unit that could start."""
+        was_stopped, line.options = line.options.is_stopped, options
+        if was_stopped != options.is_stopped:
+            line.reasons_version += 1
+            self.changed_heads.update(dict.fromkeys(line.quotas()))
+
+    def may_start(self, name: str) -> bool:
+        """Say whether the units of a queue may start, those too that hold quota already.
+
+        A queue that does not exist stops nobody.
+        """
+        line = self._queues.get(name)
+        return line is None or not line.options.is_stopped
 
     def remove(self, name: str) -> None:
         """Forget a queue whose line is empty."""
@@ -101,7 +118,12 @@ class QueueSet:
 
     def enqueue(self, info: QueueUnitInfo) -> int | None:
         """Put a unit in its queue's line; return the number of its class if that wakes by it."""
-        woken = self._queues[info.queue].add(info)
+        line = self._queues[info.queue]
+        band = line.first_band
+        woken = line.add(info)
+        if line.first_band != band:
+            # Who stands in a later band than the first could not start even if it fitted.
+            self.changed_heads.update(dict.fromkeys(line.quotas()))
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
             queues[info.queue] = None
@@ -112,8 +134,11 @@ class QueueSet:
     def withdraw(self, info: QueueUnitInfo) -> int | None:
         """Take a unit out of line; return the number of its class if that is empty now."""
         line = self._queues[info.queue]
+        band = line.first_band
         emptied = line.remove(info)
         self.changed_heads[info.quota] = None
+        if line.first_band != band:
+            self.changed_heads.update(dict.fromkeys(line.quotas()))
         if emptied is not None and line.first_of(info.quota) is None:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
@@ -127,15 +152,18 @@ class QueueSet:
         return tuple(sorted(self._queues_of_quota.get(quota, ())))
 
     def first_waiting(self, quota: str) -> OrderKey | None:
-        """Return the place of the quota's first waiting unit.
+        """Return the place of the quota's first waiting unit that could start if it fitted.
 
         Where several queues have units of it, the queue of the higher rank comes first.
         """
-        queues = self._queues_of_quota.get(quota)
-        if not queues:
-            return None
-        name = min(queues, key=self._rank_and_name) if len(queues) > 1 else next(iter(queues))
-        return self._queues[name].first_of(quota)
+        names: Collection[str] = self._queues_of_quota.get(quota, {})
+        if len(names) > 1:
+            names = sorted(names, key=self._rank_and_name)
+        for name in names:
+            first = self._queues[name].first_eligible(quota)
+            if first is not None:
+                return first
+        return None
 
     # --- turns --------------------------------------------------------------------------------
 

@@ -11,13 +11,16 @@ units that may be offered. All three are heaps whose entries are never removed w
 stale (the head left, the class fell asleep) but dropped when they surface. Every operation is
 O(log n), whatever the number of classes.
 
+Policies may divide the line into *bands*. The order keys then begin with the band, and the line
+counts its units by band: what stands in a later band than the first unit is not offered.
+
 Assumptions: order keys are unique within the queue; a class key fixes the quota.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, merge
+from heapq import heappop, heappush, merge
 from itertools import islice
 
 from queue_scheduler.decision import Reason, Refusal
@@ -27,123 +30,20 @@ from queue_scheduler.framework.queue_unit_info import (
     QueueUnitInfo,
     UnitDemand,
 )
-from queue_scheduler.queueing.pending_order import PendingOrder
-from queue_scheduler.queueing.queue_policies import HoldsBack, QueuePolicy
+from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, DEFAULT_OPTIONS, QueueOptions
+from queue_scheduler.queueing.queue_policies import (
+    BLOCK,
+    PRIORITY,
+    BandedPolicy,
+    HoldsBack,
+    QueuePolicy,
+    bands_of,
+)
+from queue_scheduler.queueing.quota_line import SLACK, QuotaLine, UnitClass
+from queue_scheduler.queueing.strict_mode import NodeRequests
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
-
-SLACK = 64
-"""A heap is rebuilt when it has this many entries more than twice the living ones: rebuilding
-then costs a constant per push, and what is stale can not pile up below a head that stays."""
-
-
-class UnitClass:
-    """The waiting units of one class, in order.
-
-    Attributes:
-        number: Its name in this queue; never used again.
-        key: What makes a unit one of this class.
-        quota: What they are charged to.
-        demand: What each asks for.
-        order: Their places.
-        head: The first of them; None while there is none.
-        refusal: Why the class sleeps; None: it is awake.
-        last_reason: Why it was refused last.
-    """
-
-    __slots__ = ("demand", "head", "key", "last_reason", "number", "order", "quota", "refusal")
-
-    def __init__(self, number: int, info: QueueUnitInfo) -> None:
-        self.number = number
-        self.key = info.class_key
-        self.quota = info.quota
-        self.demand = info.demand
-        self.order = PendingOrder()
-        self.head: OrderKey | None = None
-        self.refusal: Refusal | None = None
-        self.last_reason = Reason.WAITING
-
-    def copy(self) -> UnitClass:
-        """Return an independent copy."""
-        twin = UnitClass.__new__(UnitClass)
-        twin.number = self.number
-        twin.key = self.key
-        twin.quota = self.quota
-        twin.demand = self.demand
-        twin.order = self.order.copy()
-        twin.head = self.head
-        twin.refusal = self.refusal
-        twin.last_reason = self.last_reason
-        return twin
-
-
-class QuotaLine:
-    """The classes of one quota in one queue; knows its first awake and first asleep unit."""
-
-    __slots__ = ("_asleep", "_awake", "classes")
-
-    def __init__(self) -> None:
-        self.classes: dict[int, UnitClass] = {}
-        self._awake: list[tuple[OrderKey, int]] = []
-        self._asleep: list[tuple[OrderKey, int]] = []
-
-    def note(self, unit_class: UnitClass) -> None:
-        """The head of a class, or its sleep, changed."""
-        head = unit_class.head
-        if head is None:
-            return
-        heap = self._awake if unit_class.refusal is None else self._asleep
-        heappush(heap, (head, unit_class.number))
-        if len(heap) > 2 * len(self.classes) + SLACK:
-            self._rebuild()
-
-    def first_awake(self) -> OrderKey | None:
-        """Return the place of the first unit that is not refused, or None."""
-        heap = self._awake
-        while heap:
-            head, number = heap[0]
-            found = self.classes.get(number)
-            if found is not None and found.refusal is None and found.head == head:
-                return head
-            heappop(heap)
-        return None
-
-    def first_asleep(self) -> OrderKey | None:
-        """Return the place of the first refused unit, or None."""
-        heap = self._asleep
-        while heap:
-            head, number = heap[0]
-            found = self.classes.get(number)
-            if found is not None and found.refusal is not None and found.head == head:
-                return head
-            heappop(heap)
-        return None
-
-    def first(self) -> OrderKey | None:
-        """Return the place of the first unit, refused or not, or None."""
-        awake = self.first_awake()
-        asleep = self.first_asleep() if self._asleep else None
-        if awake is None or asleep is None:
-            return awake if asleep is None else asleep
-        return min(awake, asleep)
-
-    def copy(self, numbered: dict[int, UnitClass]) -> QuotaLine:
-        """Return an independent copy over copied classes."""
-        twin = QuotaLine()
-        twin.classes = {number: numbered[number] for number in self.classes}
-        twin._awake = self._awake[:]
-        twin._asleep = self._asleep[:]
-        return twin
-
-    def _rebuild(self) -> None:
-        self._awake, self._asleep = [], []
-        for unit_class in self.classes.values():
-            head = unit_class.head
-            if head is not None:
-                heap = self._awake if unit_class.refusal is None else self._asleep
-                heap.append((head, unit_class.number))
-        heapify(self._awake)
-        heapify(self._asleep)
+from shared_api.objects.queue_unit import QueueUnit
 
 
 class SchedulingQueue:
@@ -152,24 +52,27 @@ class SchedulingQueue:
     Attributes:
         name: Name of the queue; it is its identity.
         queue: The object as last seen.
-        policy: How it orders and blocks; changed only while nobody waits.
-        max_depth: Only this many positions are considered; None: all.
-        waits_for_pods: Whether one unit at a time may be between Dequeued and Running.
-        in_flight: Uids of the units that are, where `waits_for_pods`.
+        is_backfilling: Whether `backfill` judges who passes a refused unit; not under policies with
+            bands.
+        depth: Only so many positions are looked at; None: all.
+        in_flight: The units that are admitted and do not run yet, where the queue waits for pods:
+            the priority above which others may displace them, None where nobody may.
+        requests: The units whose nodes are asked for, where the queue is strict.
         not_before: The worker is backing off until then, in its clock's seconds.
         reasons_version: Goes up when the reason why some class waits changes.
         generation: Another one after a change of the policy: then places are of another kind.
         turn: When it was last served, counted in decisions of the engine; fair turns go by it.
         length: How many units wait.
+        first_band: The band of the first unit in line; 0 where nobody waits.
     """
 
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
         self.name = queue.metadata.name
         self.queue = queue
+        self._options = DEFAULT_OPTIONS
         self.policy = policy
-        self.max_depth: int | None = None
-        self.waits_for_pods = False
-        self.in_flight: set[Uid] = set()
+        self.in_flight: dict[Uid, int | None] = {}
+        self.requests = NodeRequests()
         self.not_before = 0.0
         self.generation = 0
         self.turn = 0
@@ -183,6 +86,60 @@ class SchedulingQueue:
         self._changed: dict[str, None] = {}
         self._next_number = 0
 
+    @property
+    def policy(self) -> QueuePolicy:
+        """How it orders and blocks; changed only while nobody waits."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: QueuePolicy) -> None:
+        self._policy = policy
+        self._banded = policy if isinstance(policy, BandedPolicy) else None
+        self._bands = bands_of(policy)
+        self._in_band = [0] * len(self._bands)
+        self.first_band = 0
+        self._derive()
+
+    @property
+    def options(self) -> QueueOptions:
+        """What the queue asks for besides."""
+        return self._options
+
+    @options.setter
+    def options(self, options: QueueOptions) -> None:
+        self._options = options
+        self._derive()
+
+    def _derive(self) -> None:
+        """Find what follows from policy and options: every decision asks for it several times."""
+        options = self._options
+        self._is_stopped = options.is_stopped
+        self.is_backfilling = options.backfill and self._banded is None
+        self._blocks = HoldsBack.SAME_QUOTA in self._bands and not self.is_backfilling
+        most = options.max_depth
+        if self.is_backfilling:
+            most = BACKFILL_DEPTH if most is None else min(most, BACKFILL_DEPTH)
+        self.depth = most
+
+    def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
+        """Return a unit's place: its band, where the policy has any, and its order in there."""
+        key = sorted_by_plugin or self.policy.order_key(unit)
+        if self._banded is None:
+            return key
+        band = self._banded.band(unit, self.queue, self.options)
+        return (min(max(band, 0), len(self._bands) - 1), *key)
+
+    def holds_back(self, key: OrderKey) -> HoldsBack:
+        """Return what the unit of that place does to those behind it while it is refused.
+
+        In a queue that backfills that is not for the line to say.
+        """
+        return HoldsBack.NOBODY if self.is_backfilling else self._bands[self.band_of(key)]
+
+    def band_of(self, key: OrderKey) -> int:
+        """Return the band of a place."""
+        return key[0] if self._banded is not None else 0
+
     # --- who waits ----------------------------------------------------------------------------
 
     def add(self, info: QueueUnitInfo) -> int | None:
@@ -192,7 +149,7 @@ class SchedulingQueue:
         """
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
-        self.length += 1
+        self._count(info.order_key, 1)
         head = unit_class.order.first()
         if head is unit_class.head:
             return None
@@ -206,7 +163,7 @@ class SchedulingQueue:
         """Take a unit out; return the number of its class if that is empty now."""
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
-        self.length -= 1
+        self._count(info.order_key, -1)
         if head is unit_class.head:
             return None
         unit_class.head = head
@@ -241,16 +198,32 @@ class SchedulingQueue:
 
     def next_key(self) -> OrderKey | None:
         """Return the place of the unit to decide next, or None."""
-        if self.waits_for_pods and self.in_flight:
+        if self._is_stopped or (self.in_flight and not self.may_overtake):
             return None
         if self._changed:
             self._renew_offers()
         if not self._offers:
             return None
-        key = self._offers[0][0]
-        if self.max_depth is not None and self._is_beyond(key, self.max_depth):
+        key, quota = self._offers[0]
+        if self._banded is not None and self.band_of(key) > self.first_band:
+            return None
+        if self.in_flight and not self._overtakes(key):
+            return None
+        if self.requests.highest is not None and self._is_held_back(quota):
+            return None
+        if self.depth is not None and self._is_beyond(key, self.depth):
             return None
         return key
+
+    @property
+    def may_overtake(self) -> bool:
+        """Whether a unit may be decided while others are under way: it may displace them."""
+        is_by_priority = self.policy is PRIORITY or self.policy is BLOCK
+        return self.options.preempts and is_by_priority and None not in self.in_flight.values()
+
+    def _overtakes(self, key: OrderKey) -> bool:
+        """Say whether a place is that of a higher priority than all have that are under way."""
+        return all(key < (-(lowest or 0),) for lowest in self.in_flight.values())
 
     def refuse(self, info: QueueUnitInfo, refusal: Refusal) -> int:
         """Put the unit's class to sleep; return the class's number."""
@@ -280,16 +253,24 @@ class SchedulingQueue:
     def refusal_of(self, info: QueueUnitInfo) -> Refusal:
         """Return why a waiting unit waits."""
         unit_class = self._classes[info.class_key]
+        if self._is_stopped:
+            return Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=self.name)
         if unit_class.refusal is not None:
             return unit_class.refusal
-        if self.waits_for_pods and self.in_flight:
+        if self.in_flight:
             return Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=info.quota)
+        if self.requests.hold_back(unit_class.priority):
+            return Refusal(reason=Reason.WAITING_FOR_NODES_OF_OTHERS, quota=info.quota)
+        if self.band_of(info.order_key) > self.first_band:
+            first = min(filter(None, map(self.first_of, self._by_quota)))
+            ahead = f"{first[-2]}/{first[-1]}"
+            return Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=info.quota, other=ahead)
         barrier = self._barrier(info.quota)
         if barrier is not None and barrier < info.order_key:
             ahead = f"{barrier[-2]}/{barrier[-1]}"
             return Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota=info.quota, other=ahead)
-        if self.max_depth is not None and self._is_beyond(info.order_key, self.max_depth):
-            return Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.max_depth, other=self.name)
+        if self.depth is not None and self._is_beyond(info.order_key, self.depth):
+            return Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.depth, other=self.name)
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
     def count_by_reason(self) -> dict[Reason, int]:
@@ -297,10 +278,12 @@ class SchedulingQueue:
 
         Costs the classes, not the units; where units stand beyond `max_depth`, that as well.
         """
+        if self._is_stopped:
+            return {Reason.STOPPED_QUEUE: self.length} if self.length else {}
         counts: dict[Reason, int] = {}
         beyond = None
-        if self.max_depth is not None and self.length > self.max_depth:
-            beyond = next(islice(self.in_order(), self.max_depth, None))
+        if self.depth is not None and self.length > self.depth:
+            beyond = next(islice(self.in_order(), self.depth, None))
         for unit_class in self._classes.values():
             for reason, count in self._reasons_of(unit_class, beyond):
                 if count:
@@ -327,6 +310,11 @@ class SchedulingQueue:
         """Iterate over the quotas that units in line are charged to."""
         return iter(self._by_quota)
 
+    def first_eligible(self, quota: str) -> OrderKey | None:
+        """Return the place of the quota's first unit that could start if it fitted, or None."""
+        first = None if self._is_stopped else self.first_of(quota)
+        return first if first is not None and self.band_of(first) == self.first_band else None
+
     def first_of(self, quota: str) -> OrderKey | None:
         """Return the place of the quota's first unit, or None."""
         of_quota = self._by_quota.get(quota)
@@ -335,13 +323,15 @@ class SchedulingQueue:
     def copy(self) -> SchedulingQueue:
         """Return an independent copy; costs the classes and one pointer per unit."""
         twin = SchedulingQueue(self.queue, self.policy)
-        twin.max_depth = self.max_depth
-        twin.waits_for_pods = self.waits_for_pods
-        twin.in_flight = set(self.in_flight)
+        twin.options = self.options
+        twin.in_flight = dict(self.in_flight)
+        twin.requests = self.requests.copy()
         twin.not_before = self.not_before
         twin.generation = self.generation
         twin.turn = self.turn
         twin.length = self.length
+        twin.first_band = self.first_band
+        twin._in_band = self._in_band[:]
         twin.reasons_version = self.reasons_version
         twin._next_number = self._next_number
         twin._numbered = {number: found.copy() for number, found in self._numbered.items()}
@@ -355,7 +345,11 @@ class SchedulingQueue:
 
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
-        assert self.length == sum(len(c.order) for c in self._classes.values()), self.name
+        keys = [key for c in self._classes.values() for key in c.order]
+        assert self.length == len(keys), self.name
+        bands = [self.band_of(key) for key in keys]
+        assert self._in_band == [bands.count(band) for band in range(len(self._bands))], self.name
+        assert self.first_band == min(bands, default=0), self.name
         assert sorted(self._numbered) == sorted(c.number for c in self._classes.values())
         places: list[OrderKey] = []
         for quota, of_quota in self._by_quota.items():
@@ -368,24 +362,39 @@ class SchedulingQueue:
             asleep = min((c.head or () for c in classes if c.refusal), default=None)
             assert of_quota.first_awake() == awake, f"{story}: first awake is {awake}"
             assert of_quota.first_asleep() == asleep, f"{story}: first asleep is {asleep}"
-            blocked = self._blocks and asleep is not None and awake is not None and asleep < awake
-            if awake is not None and not blocked:
+            if awake is None or self.band_of(awake) > self.first_band:
+                continue
+            is_barred = asleep is not None and asleep < awake
+            if not (is_barred and self.holds_back(asleep or ()) is HoldsBack.SAME_QUOTA):
                 places.append(awake)
-        stopped = bool(self.waits_for_pods and self.in_flight)
-        first = None if stopped else min(places, default=None)
-        if first is not None and self.max_depth is not None:
-            first = first if self.count_before(first) < self.max_depth else None
+        first = None if self.options.is_stopped else min(places, default=None)
+        if first is not None and self.in_flight:
+            first = first if self.may_overtake and self._overtakes(first) else None
+        heads = {c.head: c.priority for c in self._classes.values() if not c.refusal}
+        if first is not None and self.requests.hold_back(heads[first]):
+            first = None
+        if first is not None and self.depth is not None:
+            first = first if self.count_before(first) < self.depth else None
         assert self.next_key() == first, f"queue {self.name}: {first} should be next"
 
     # --- inside -------------------------------------------------------------------------------
 
-    @property
-    def _blocks(self) -> bool:
-        return self.policy.holds_back is HoldsBack.SAME_QUOTA
+    def _count(self, key: OrderKey, one: int) -> None:
+        """A unit came (1) or left (-1)."""
+        self.length += one
+        self._in_band[self.band_of(key)] += one
+        if self._banded is not None:
+            counts = enumerate(self._in_band)
+            self.first_band = next((band for band, count in counts if count), 0)
 
     def _classes_of(self, quota: str) -> dict[int, UnitClass]:
         of_quota = self._by_quota.get(quota)
         return of_quota.classes if of_quota is not None else {}
+
+    def _is_held_back(self, quota: str) -> bool:
+        """Say whether nodes are asked for by a unit of more priority than the quota's next."""
+        unit_class = self._by_quota[quota].first_awake_class()
+        return unit_class is not None and self.requests.hold_back(unit_class.priority)
 
     def _new_class(self, info: QueueUnitInfo) -> UnitClass:
         unit_class = UnitClass(self._next_number, info)
@@ -443,9 +452,9 @@ class SchedulingQueue:
         if of_quota is None:
             return None
         key = of_quota.first_awake()
-        if key is None or self.policy.holds_back is HoldsBack.NOBODY:
+        if key is None or not self._blocks:
             return key
-        barrier = of_quota.first_asleep()
+        barrier = self._barrier(quota)
         return None if barrier is not None and barrier < key else key
 
     def _reasons_of(
@@ -456,20 +465,30 @@ class SchedulingQueue:
         if unit_class.refusal is not None:
             yield unit_class.refusal.reason, count
             return
-        if self.waits_for_pods and self.in_flight:
+        if self.in_flight:
             yield Reason.WAITING_FOR_PODS_RUNNING, count
             return
+        if self.requests.hold_back(unit_class.priority):
+            yield Reason.WAITING_FOR_NODES_OF_OTHERS, count
+            return
+        tried = count
+        if self._banded is not None:
+            tried = unit_class.order.count_before((self.first_band + 1,))
         barrier = self._barrier(unit_class.quota)
-        free = count if barrier is None else unit_class.order.count_before(barrier)
+        free = tried if barrier is None else min(tried, unit_class.order.count_before(barrier))
         near = free if beyond is None else min(free, unit_class.order.count_before(beyond))
-        yield Reason.BEHIND_REFUSED_UNIT, count - free
+        yield Reason.BEHIND_HIGHER_BAND, count - tried
+        yield Reason.BEHIND_REFUSED_UNIT, tried - free
         yield Reason.BEYOND_MAX_DEPTH, free - near
         yield Reason.WAITING, near
 
     def _barrier(self, quota: str) -> OrderKey | None:
         """Return the place of the first refused unit of the quota, where refusals block."""
-        of_quota = self._by_quota.get(quota)
-        return of_quota.first_asleep() if of_quota is not None and self._blocks else None
+        of_quota = self._by_quota.get(quota) if self._blocks else None
+        first = of_quota.first_asleep() if of_quota is not None else None
+        if first is None or self.holds_back(first) is HoldsBack.NOBODY:
+            return None
+        return first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
         """Say whether at least `depth` units stand before that place."""

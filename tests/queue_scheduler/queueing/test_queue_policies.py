@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import (
     BLOCK,
     BUILT_IN_POLICIES,
     FIFO,
+    INTELLIGENT,
     PRIORITY,
+    BandedPolicy,
     HoldsBack,
     QueuePolicy,
+    bands_of,
 )
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY
-from tests.properties.engine_kit import build_unit, moment
+from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY, PREEMPTIBLE
+from tests.properties.engine_kit import build_queue, build_unit, moment
 
 MANAGED = {MANAGED_BY: "koord-queue-controllers"}
 OLD_LOW = build_unit("old-low", created=1, priority=1)
@@ -28,6 +32,9 @@ NEGATIVE = build_unit("negative", created=0, priority=-1)
     [
         pytest.param(PRIORITY, ["new-high", "old-low", "none", "negative"], id="Priority"),
         pytest.param(BLOCK, ["new-high", "old-low", "none", "negative"], id="Block"),
+        pytest.param(
+            INTELLIGENT, ["new-high", "old-low", "none", "negative"], id="Intelligent, in a band"
+        ),
         pytest.param(FIFO, ["negative", "old-low", "none", "new-high"], id="FIFO: by age alone"),
     ],
 )
@@ -88,4 +95,26 @@ def test_what_a_refusal_holds_back() -> None:
         "Priority": HoldsBack.NOBODY,
         "Block": HoldsBack.SAME_QUOTA,
         "FIFO": HoldsBack.SAME_QUOTA,
+        "Intelligent": HoldsBack.SAME_QUOTA,
     }
+
+
+@pytest.mark.parametrize(("priority", "want"), [(5, 0), (4, 0), (3, 1), (None, 1), (-1, 1)])
+def test_the_threshold_belongs_to_the_high_ones(priority: int | None, want: int) -> None:
+    unit = build_unit("u", priority=priority)
+    assert INTELLIGENT.band(unit, build_queue("q"), QueueOptions()) == want
+    assert INTELLIGENT.band(unit, build_queue("q"), QueueOptions(priority_threshold=-9)) == 0
+
+
+def test_the_non_preemptible_comes_first_among_equals() -> None:
+    firm = build_unit("z", created=9, labels={PREEMPTIBLE: "false"})
+    assert INTELLIGENT.order_key(firm) < INTELLIGENT.order_key(build_unit("a", created=1))
+    assert INTELLIGENT.order_key(firm) > INTELLIGENT.order_key(build_unit("a", priority=1))
+
+
+def test_a_policy_without_bands_has_one() -> None:
+    assert {policy.name for policy in BUILT_IN_POLICIES if isinstance(policy, BandedPolicy)} == {
+        "Intelligent"
+    }
+    assert bands_of(FIFO) == (HoldsBack.SAME_QUOTA,)
+    assert bands_of(INTELLIGENT) == (HoldsBack.SAME_QUOTA, HoldsBack.NOBODY)

@@ -12,8 +12,15 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
-from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, HoldsBack, QueuePolicy
-from queue_scheduler.queueing.scheduling_queue import SLACK, SchedulingQueue
+from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, QueueOptions, StopPolicy
+from queue_scheduler.queueing.queue_policies import (
+    BUILT_IN_POLICIES,
+    HoldsBack,
+    QueuePolicy,
+    bands_of,
+)
+from queue_scheduler.queueing.quota_line import SLACK
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
 from tests.properties.engine_kit import build_queue, build_unit
 
@@ -26,8 +33,11 @@ def line_of(policy: str = "Priority") -> SchedulingQueue:
     return SchedulingQueue(build_queue("q", policy), POLICIES[policy])
 
 
-def info(place: int, quota: str = "a", shape: str = "") -> QueueUnitInfo:
+def info(
+    place: int, quota: str = "a", shape: str = "", *, band: int | None = None
+) -> QueueUnitInfo:
     """A unit at that place; each shape is its own class."""
+    bands = () if band is None else (band,)
     unit = build_unit(f"u{place:02}", quota)
     return QueueUnitInfo(
         key=f"ns/u{place:02}",
@@ -37,7 +47,7 @@ def info(place: int, quota: str = "a", shape: str = "") -> QueueUnitInfo:
         quota=quota,
         demand=UnitDemand((), {}),
         non_preemptible=False,
-        order_key=(place, "ns", f"u{place:02}"),
+        order_key=(*bands, place, "ns", f"u{place:02}"),
         class_key=(quota, shape),
     )
 
@@ -45,7 +55,7 @@ def info(place: int, quota: str = "a", shape: str = "") -> QueueUnitInfo:
 def next_place(line: SchedulingQueue) -> int | None:
     line.validate()
     key = line.next_key()
-    return key[0] if key is not None else None
+    return key[-3] if key is not None else None
 
 
 def filled(policy: str, *infos: QueueUnitInfo) -> SchedulingQueue:
@@ -55,7 +65,7 @@ def filled(policy: str, *infos: QueueUnitInfo) -> SchedulingQueue:
     return line
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
 def test_the_first_comes_first_whenever_it_came(policy: str) -> None:
     line = filled(policy, info(5), info(2, shape="big"), info(9), info(1, "b"))
     assert next_place(line) == 1
@@ -157,18 +167,82 @@ def test_a_quota_whose_last_unit_leaves_offers_nothing() -> None:
 
 def test_one_unit_at_a_time_where_pods_are_waited_for() -> None:
     line = filled("Priority", info(1))
-    line.in_flight.add(Uid("other"))
-    assert next_place(line) == 1, "the queue does not wait for pods"
-    line.waits_for_pods = True
+    assert next_place(line) == 1
+    line.in_flight[Uid("other")] = None
     assert next_place(line) is None
     assert line.refusal_of(info(1)).reason is Reason.WAITING_FOR_PODS_RUNNING
     line.in_flight.clear()
     assert next_place(line) == 1
 
 
+class TestBands:
+    """Of policy Intelligent: band 0 is high, band 1 low."""
+
+    def test_low_ones_are_tried_when_no_high_one_waits(self) -> None:
+        line = filled("Intelligent", info(1, band=1), info(5, "b", band=0), info(7, "a", band=1))
+        assert next_place(line) == 5
+        line.refuse(info(5, "b", band=0), NO)
+        assert next_place(line) is None, "whatever their quota"
+        behind = line.refusal_of(info(1, band=1))
+        assert (behind.reason, behind.other) == (Reason.BEHIND_HIGHER_BAND, "ns/u05")
+        assert line.first_eligible("a") is None
+        assert line.count_by_reason() == {Reason.BEHIND_HIGHER_BAND: 2, NO.reason: 1}
+        line.remove(info(5, "b", band=0))
+        assert next_place(line) == 1
+        assert line.first_eligible("a") == (1, 1, "ns", "u01")
+
+    def test_high_ones_hold_back_their_quota(self) -> None:
+        units = (info(1, band=0), info(2, shape="x", band=0), info(3, "b", band=0))
+        line = filled("Intelligent", *units)
+        line.refuse(units[0], NO)
+        assert next_place(line) == 3
+        line.remove(units[2])
+        assert next_place(line) is None
+
+    def test_low_ones_hold_back_nobody(self) -> None:
+        units = (info(1, band=1), info(2, shape="x", band=1))
+        line = filled("Intelligent", *units)
+        line.refuse(units[0], NO)
+        assert next_place(line) == 2
+        line.refuse(units[1], NO)
+        high = info(9, shape="y", band=0)
+        line.add(high)
+        assert next_place(line) == 9, "what low ones failed at blocks no high one"
+
+    def test_a_class_of_both_bands_is_asked_again_for_its_high_unit(self) -> None:
+        line = filled("Intelligent", info(1, band=1))
+        line.refuse(info(1, band=1), NO)
+        assert line.add(info(9, band=0)) is not None
+        assert next_place(line) == 9
+
+    def test_the_depth_counts_both(self) -> None:
+        line = filled("Intelligent", info(1, band=1), info(2, band=1, shape="x"))
+        line.options = QueueOptions(max_depth=1)
+        line.refuse(info(1, band=1), NO)
+        assert next_place(line) is None
+        line.options = QueueOptions(max_depth=2)
+        assert next_place(line) == 2
+
+
+def test_nobody_starts_while_the_queue_is_stopped() -> None:
+    line = filled("Priority", info(1), info(2, shape="big"))
+    line.refuse(info(2, shape="big"), NO)
+    line.options = QueueOptions(stop=StopPolicy.HOLD)
+    assert next_place(line) is None
+    assert line.first_eligible("a") is None
+    for unit in (info(1), info(2, shape="big")):
+        assert line.refusal_of(unit) == Refusal(
+            reason=Reason.STOPPED_QUEUE, quota="a", other="q"
+        ), "whatever else it would wait for"
+    assert line.count_by_reason() == {Reason.STOPPED_QUEUE: 2}
+    line.options = QueueOptions()
+    assert next_place(line) == 1
+    assert line.first_eligible("a") == info(1).order_key
+
+
 def test_only_the_first_positions_are_looked_at() -> None:
     line = filled("Priority", info(1), info(2, shape="x"), info(3, shape="y"))
-    line.max_depth = 2
+    line.options = QueueOptions(max_depth=2)
     line.refuse(info(1), NO)
     assert next_place(line) == 2
     line.refuse(info(2, shape="x"), NO)
@@ -177,8 +251,26 @@ def test_only_the_first_positions_are_looked_at() -> None:
     assert (got.reason, got.limit, got.other) == (Reason.BEYOND_MAX_DEPTH, 2, "q")
     line.remove(info(1))
     assert next_place(line) == 3
-    line.max_depth = 0
+    line.options = QueueOptions(max_depth=0)
     assert next_place(line) is None
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None:
+    band = 0 if policy == "Intelligent" else None
+    units = [info(n, shape=str(n), band=band) for n in range(BACKFILL_DEPTH + 2)]
+    line = filled(policy, *units)
+    line.options = QueueOptions(backfill=True)
+    line.refuse(units[0], NO)
+    assert line.is_backfilling == (policy != "Intelligent")
+    assert next_place(line) == (1 if line.is_backfilling else None)
+    for unit in units[1:BACKFILL_DEPTH]:
+        line.refuse(unit, NO)
+    assert next_place(line) is None
+    if line.is_backfilling:
+        assert line.refusal_of(units[-1]).limit == BACKFILL_DEPTH
+        line.options = QueueOptions(backfill=True, max_depth=3)
+        assert line.depth == 3
 
 
 def test_why_a_unit_waits() -> None:
@@ -251,15 +343,17 @@ def test_what_is_stale_does_not_pile_up(quotas: int) -> None:
 def test_a_copy_is_independent() -> None:
     line = filled("Block", info(1), info(2, shape="x"), info(3, "b"))
     line.refuse(info(1), NO)
-    line.in_flight.add(Uid("u"))
+    line.in_flight[Uid("u")] = None
     twin = line.copy()
     twin.validate()
     twin.wake(twin.class_number(info(1)))
     twin.remove(info(3, "b"))
     twin.in_flight.clear()
     assert next_place(twin) == 1
+    assert next_place(line) is None
+    assert line.in_flight == {"u": None}
+    line.in_flight.clear()
     assert next_place(line) == 3
-    assert line.in_flight == {"u"}
     line.remove(info(2, shape="x"))
     assert [key[0] for key in twin.in_order()] == [1, 2]
 
@@ -277,13 +371,18 @@ class Model:
 
     def next_place(self, depth: int | None) -> int | None:
         refused: set[str] = set()
-        for place, unit in enumerate(sorted(self.units, key=lambda u: u.order_key)):
+        bands = bands_of(self.policy)
+        in_order = sorted(self.units, key=lambda u: u.order_key)
+        for place, unit in enumerate(in_order):
+            band = unit.order_key[0] if len(bands) > 1 else 0
             if depth is not None and place >= depth:
+                return None
+            if len(bands) > 1 and band != in_order[0].order_key[0]:
                 return None
             if unit.class_key in self.asleep:
                 refused.add(unit.quota)
-            elif self.policy.holds_back is HoldsBack.NOBODY or unit.quota not in refused:
-                return int(unit.order_key[0])
+            elif bands[band] is HoldsBack.NOBODY or unit.quota not in refused:
+                return int(unit.order_key[-3])
         return None
 
 
@@ -302,7 +401,7 @@ def test_it_follows_the_rules(
     policy: QueuePolicy, acts: list[tuple[str, int]], depth: int | None
 ) -> None:
     line, model = SchedulingQueue(build_queue("q"), policy), Model(policy)
-    line.max_depth = depth
+    line.options = QueueOptions(max_depth=depth)
     for act, n in acts:
         play(line, model, act, n)
         line = line.copy() if act == "copy" else line
@@ -316,8 +415,7 @@ def test_it_follows_the_rules(
 def test_all_wait_for_the_pods_of_the_one_that_is_under_way() -> None:
     line = filled("Priority", info(1), info(2), info(3, shape="big"))
     line.refuse(info(3, shape="big"), NO)
-    line.waits_for_pods = True
-    line.in_flight.add(Uid("other"))
+    line.in_flight[Uid("other")] = None
     assert line.count_by_reason() == {
         Reason.WAITING_FOR_PODS_RUNNING: 2,
         Reason.OVER_QUOTA_MAX: 1,
@@ -325,7 +423,8 @@ def test_all_wait_for_the_pods_of_the_one_that_is_under_way() -> None:
 
 
 def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
-    unit = info(n, f"q{n % 3}", f"shape{n % 4}")
+    band = n // 20 if len(bands_of(model.policy)) > 1 else None
+    unit = info(n, f"q{n % 3}", f"shape{n % 4}", band=band)
     is_there = any(u.order_key == unit.order_key for u in model.units)
     if act == "add" and not is_there:
         same = [u.order_key for u in model.units if u.class_key == unit.class_key]

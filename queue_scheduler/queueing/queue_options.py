@@ -1,0 +1,188 @@
+"""What a Queue object asks for besides its order: how deep it looks, what it waits for. Pure.
+
+One place reads a queue's annotations, so that one table of the README can list them. What can not
+be read changes nothing: what was in force goes on, and a sentence about it is kept for the users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from shared_api.durations import DurationError, parse_duration
+from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import (
+    BACKFILL,
+    ENABLE_PREEMPTION,
+    MAX_DEPTH,
+    PREEMPT_RUNNING,
+    STATUS_REFRESH_INTERVAL,
+    STOP_POLICY,
+    WAIT_FOR_PODS_RUNNING,
+    read_annotation,
+    read_int32,
+)
+from shared_api.well_known_labels import PRIORITY_THRESHOLD as THRESHOLD
+
+STATUS_INTERVAL_SECONDS: Final = 5.0
+"""Between two writes of one queue's status, unless its annotation says otherwise. It is the largest
+thing that is written: under load one write a second took a fifth of what admissions took."""
+
+PRIORITY_THRESHOLD: Final = 4
+"""Upstream's."""
+
+BACKFILL_DEPTH: Final = 100
+"""Positions that a queue looks at which backfills: every release has each of them asked again."""
+
+MAX_SHOWN: Final = 64
+"""Characters of a value that a sentence repeats; an annotation may have 256 KiB."""
+
+
+class StopPolicy(StrEnum):
+    """Whether a queue is stopped; the words are Kueue's."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    """Nothing starts; what has started goes on."""
+    HOLD_AND_DRAIN = "HoldAndDrain"
+    """Besides, what has started is asked back."""
+
+
+class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """How one queue behaves.
+
+    Attributes:
+        max_depth: Only this many positions are considered; None: all.
+        waits_for_pods: Whether one unit at a time may be admitted and not running yet.
+        backfill: Whether who stands behind a refused unit may pass it only if that delays nobody.
+        stop: Whether it is stopped.
+        priority_threshold: From this priority on a unit is high (policy Intelligent).
+        status_interval_seconds: Between two writes of its status.
+        problems: What of its annotations can not be read, in words.
+        is_strict: Whether nodes are asked for before a unit may start. Not the object's to say: the
+            program's flags name these queues.
+        preempts: Whether a unit may evict others of the queue that have a lower priority; those
+            whose pods do not all run yet.
+        preempts_running: Whether those whose pods run as well.
+    """
+
+    max_depth: int | None = None
+    waits_for_pods: bool = False
+    preempts: bool = False
+    preempts_running: bool = False
+    backfill: bool = False
+    stop: StopPolicy = StopPolicy.NONE
+    priority_threshold: int = PRIORITY_THRESHOLD
+    status_interval_seconds: float = STATUS_INTERVAL_SECONDS
+    problems: tuple[str, ...] = ()
+    is_strict: bool = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether none of its units may start."""
+        return self.stop is not StopPolicy.NONE
+
+
+DEFAULT_OPTIONS: Final = QueueOptions()
+
+
+def recorded_options(queue: Queue) -> QueueOptions:
+    """Return what a scheduler before this one had in force, as far as it must outlive a restart.
+
+    A queue that was stopped must not start to admit because a word is misspelt.
+    """
+    stop = _as_stop_policy(queue.status.stop_policy_in_force)
+    return QueueOptions(stop=stop or StopPolicy.NONE)
+
+
+def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueOptions:
+    """Return what a queue asks for; `before`: what was in force."""
+    reader = _AnnotationReader(queue.metadata.annotations)
+    return QueueOptions(
+        max_depth=reader.depth(before.max_depth),
+        waits_for_pods=read_annotation(queue.metadata.annotations, WAIT_FOR_PODS_RUNNING) == "true",
+        preempts=read_annotation(queue.metadata.annotations, ENABLE_PREEMPTION) == "true",
+        preempts_running=read_annotation(queue.metadata.annotations, PREEMPT_RUNNING) == "true",
+        backfill=read_annotation(queue.metadata.annotations, BACKFILL) == "true",
+        stop=reader.stop(before.stop),
+        priority_threshold=reader.threshold(before.priority_threshold),
+        status_interval_seconds=reader.status_interval(before.status_interval_seconds),
+        problems=tuple(reader.problems),
+    )
+
+
+def places_differently(before: Queue, after: Queue) -> bool:
+    """Say whether units of a queue must be placed again: order, checks or quotas changed."""
+    return (
+        before.spec.queue_policy != after.spec.queue_policy
+        or before.spec.admission_checks != after.spec.admission_checks
+        or before.metadata.annotations != after.metadata.annotations
+        or before.metadata.labels != after.metadata.labels
+    )
+
+
+class _AnnotationReader:
+    """Reads the annotations of one queue, and notes what it can not read."""
+
+    def __init__(self, annotations: Mapping[str, str]) -> None:
+        self._annotations = annotations
+        self.problems: list[str] = []
+
+    def depth(self, before: int | None) -> int | None:
+        """Return `koord-queue/max-depth`; absent or negative: None."""
+        text = read_annotation(self._annotations, MAX_DEPTH)
+        if text is None:
+            return None
+        depth = read_int32(text, None)
+        if depth is None:
+            stays = "no limit" if before is None else str(before)
+            self._note(MAX_DEPTH, text, "a whole number", stays)
+            return before
+        return depth if depth >= 0 else None
+
+    def stop(self, before: StopPolicy) -> StopPolicy:
+        """Return `koord-queue/stop-policy`; absent: None, the word."""
+        text = read_annotation(self._annotations, STOP_POLICY)
+        if text is None:
+            return StopPolicy.NONE
+        policy = _as_stop_policy(text)
+        if policy is None:
+            self._note(STOP_POLICY, text, "None, Hold or HoldAndDrain", before.value)
+            return before
+        return policy
+
+    def threshold(self, before: int) -> int:
+        """Return `koord-queue/priority-threshold`."""
+        text = read_annotation(self._annotations, THRESHOLD)
+        if text is None:
+            return PRIORITY_THRESHOLD
+        threshold = read_int32(text, None)
+        if threshold is None:
+            self._note(THRESHOLD, text, "a whole number", str(before))
+            return before
+        return threshold
+
+    def status_interval(self, before: float) -> float:
+        """Return `koord-queue/queue-items-refresh-interval` in seconds."""
+        text = read_annotation(self._annotations, STATUS_REFRESH_INTERVAL)
+        if text is None:
+            return STATUS_INTERVAL_SECONDS
+        try:
+            return float(parse_duration(text))
+        except DurationError:
+            what = "a duration such as 30s, 5m or 1h30m"
+            self._note(STATUS_REFRESH_INTERVAL, text, what, f"{before:g}s")
+            return before
+
+    def _note(self, key: str, text: str, what: str, stays: str) -> None:
+        shown = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
+        self.problems.append(
+            f"annotation {key}: {shown!r} is not {what}; what was in force stays: {stays}"
+        )
+
+
+def _as_stop_policy(text: str) -> StopPolicy | None:
+    return next((policy for policy in StopPolicy if policy.value == text), None)

@@ -1,0 +1,136 @@
+"""The classes of one queue's line, and the first awake and asleep one of each quota. Pure.
+
+Units wait in classes (`scheduling_queue` tells the story); the heaps are lazy: an entry counts only
+while it is its class's head and the class still sleeps, or is awake, as it says.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.queueing.pending_order import PendingOrder
+
+SLACK = 64
+"""A heap is rebuilt when it has this many entries more than twice the living ones: rebuilding
+then costs a constant per push, and what is stale can not pile up below a head that stays."""
+
+
+class UnitClass:
+    """The waiting units of one class, in order.
+
+    Attributes:
+        number: Its name in this queue; never used again.
+        key: What makes a unit one of this class.
+        quota: What they are charged to.
+        demand: What each asks for.
+        priority: That of all of them in a strict queue; elsewhere that of whoever came first.
+        order: Their places.
+        head: The first of them; None while there is none.
+        refusal: Why the class sleeps; None: it is awake.
+        last_reason: Why it was refused last.
+    """
+
+    __slots__ = (
+        *("demand", "head", "key", "last_reason", "number", "order", "priority", "quota"),
+        "refusal",
+    )
+
+    def __init__(self, number: int, info: QueueUnitInfo) -> None:
+        self.number = number
+        self.key = info.class_key
+        self.quota = info.quota
+        self.demand = info.demand
+        self.priority = info.unit.spec.priority or 0
+        self.order = PendingOrder()
+        self.head: OrderKey | None = None
+        self.refusal: Refusal | None = None
+        self.last_reason = Reason.WAITING
+
+    def copy(self) -> UnitClass:
+        """Return an independent copy."""
+        twin = UnitClass.__new__(UnitClass)
+        twin.number = self.number
+        twin.key = self.key
+        twin.quota = self.quota
+        twin.demand = self.demand
+        twin.priority = self.priority
+        twin.order = self.order.copy()
+        twin.head = self.head
+        twin.refusal = self.refusal
+        twin.last_reason = self.last_reason
+        return twin
+
+
+class QuotaLine:
+    """The classes of one quota in one queue; knows its first awake and first asleep unit."""
+
+    __slots__ = ("_asleep", "_awake", "classes")
+
+    def __init__(self) -> None:
+        self.classes: dict[int, UnitClass] = {}
+        self._awake: list[tuple[OrderKey, int]] = []
+        self._asleep: list[tuple[OrderKey, int]] = []
+
+    def note(self, unit_class: UnitClass) -> None:
+        """The head of a class, or its sleep, changed."""
+        head = unit_class.head
+        if head is None:
+            return
+        heap = self._awake if unit_class.refusal is None else self._asleep
+        heappush(heap, (head, unit_class.number))
+        if len(heap) > 2 * len(self.classes) + SLACK:
+            self._rebuild()
+
+    def first_awake(self) -> OrderKey | None:
+        """Return the place of the first unit that is not refused, or None."""
+        heap = self._awake
+        while heap:
+            head, number = heap[0]
+            found = self.classes.get(number)
+            if found is not None and found.refusal is None and found.head == head:
+                return head
+            heappop(heap)
+        return None
+
+    def first_awake_class(self) -> UnitClass | None:
+        """Return the class whose first unit is the first that is not refused, or None."""
+        return None if self.first_awake() is None else self.classes[self._awake[0][1]]
+
+    def first_asleep(self) -> OrderKey | None:
+        """Return the place of the first refused unit, or None."""
+        heap = self._asleep
+        while heap:
+            head, number = heap[0]
+            found = self.classes.get(number)
+            if found is not None and found.refusal is not None and found.head == head:
+                return head
+            heappop(heap)
+        return None
+
+    def first(self) -> OrderKey | None:
+        """Return the place of the first unit, refused or not, or None."""
+        awake = self.first_awake()
+        asleep = self.first_asleep() if self._asleep else None
+        if awake is None or asleep is None:
+            return awake if asleep is None else asleep
+        return min(awake, asleep)
+
+    def copy(self, numbered: dict[int, UnitClass]) -> QuotaLine:
+        """Return an independent copy over copied classes."""
+        twin = QuotaLine()
+        twin.classes = {number: numbered[number] for number in self.classes}
+        twin._awake = self._awake[:]
+        twin._asleep = self._asleep[:]
+        return twin
+
+    def _rebuild(self) -> None:
+        self._awake, self._asleep = [], []
+        for unit_class in self.classes.values():
+            head = unit_class.head
+            if head is not None:
+                heap = self._awake if unit_class.refusal is None else self._asleep
+                heap.append((head, unit_class.number))
+        heapify(self._awake)
+        heapify(self._asleep)

@@ -1,0 +1,82 @@
+"""Which queues are strict, whose nodes are asked for, and whom that holds back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.queueing.strict_mode import (
+    NOT_STRICT,
+    SMALL_UNIT,
+    NodeRequests,
+    StrictMode,
+)
+from shared_api.objects.meta import Uid
+from shared_api.queue_unit_phases import Phase
+
+A, B, C = map(Uid, "abc")
+
+
+@pytest.mark.parametrize(
+    ("settings", "want"),
+    [
+        pytest.param({}, "ab", id="no list: all"),
+        pytest.param({"included": frozenset("a")}, "a", id="those that are listed"),
+        pytest.param({"excluded": frozenset("a")}, "b", id="all but one"),
+        pytest.param({"included": frozenset("ab"), "excluded": frozenset("a")}, "b", id="both"),
+        pytest.param({"is_on": False, "included": frozenset("a")}, "", id="switched off"),
+    ],
+)
+def test_which_queues_are_strict(settings: dict[str, Any], want: str) -> None:
+    strict = StrictMode(**{"is_on": True, **settings})
+    assert "".join(name for name in "ab" if strict.covers(name)) == want
+
+
+@pytest.mark.parametrize(
+    ("demand", "want"),
+    [
+        pytest.param({"cpu": 128_000, "nvidia.com/gpu": 8}, Phase.DEQUEUED, id="as much"),
+        pytest.param({}, Phase.DEQUEUED, id="nothing"),
+        pytest.param({"cpu": 128_001}, Phase.SCHED_READY, id="more cpu"),
+        pytest.param({"cpu": 1, "nvidia.com/gpu": 9}, Phase.SCHED_READY, id="more gpus"),
+        pytest.param({"memory": 2**60}, Phase.DEQUEUED, id="much of what is not looked at"),
+    ],
+)
+def test_small_units_need_not_ask(demand: dict[str, int], want: Phase) -> None:
+    strict = StrictMode(is_on=True, small=dict(SMALL_UNIT))
+    assert strict.next_phase("a", demand) is want
+
+
+def test_without_the_shortcut_all_must_ask() -> None:
+    assert StrictMode(is_on=True).next_phase("a", {}) is Phase.SCHED_READY
+    assert NOT_STRICT.next_phase("a", {}) is Phase.DEQUEUED
+
+
+def test_less_priority_waits_and_as_much_or_more_goes_on() -> None:
+    requests = NodeRequests()
+    assert not requests.hold_back(-5)
+    requests.add(A, 3)
+    assert [requests.hold_back(each) for each in (2, 3, 4)] == [True, False, False]
+
+
+def test_the_highest_counts_until_it_has_its_answer() -> None:
+    requests = NodeRequests()
+    requests.add(A, 3)
+    requests.add(B, 7)
+    requests.add(C, 7)
+    assert requests.discard(B)
+    assert requests.highest == 7
+    assert requests.discard(C)
+    assert requests.highest == 3
+    assert requests.discard(A)
+    assert not requests.discard(A)
+    assert requests.highest is None
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    requests = NodeRequests()
+    requests.add(A, 3)
+    twin = requests.copy()
+    requests.discard(A)
+    assert (twin.highest, twin.as_dict()) == (3, {A: 3})
