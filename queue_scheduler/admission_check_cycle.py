@@ -1,0 +1,243 @@
+"""Carries out what the states of admission checks add up to (`admission_checks`).
+
+Looked at are units in Reserved, and those that were admitted with checks: when news of one come,
+when its queue or an AdmissionCheck changes, and when its time is over. The job of a reserved unit
+is suspended, so nothing has to be stopped, and the unit is put back by one write. A unit that is
+admitted gets the request to leave; who has the job's side carries it out.
+
+What a check has said of a unit stays to be read until the unit is reserved again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from queue_scheduler.admission_checks import (
+    AddEntries,
+    AskBack,
+    GoOn,
+    PutBack,
+    Shortfall,
+    WaitForChecks,
+    Withdraw,
+    entries_of,
+    judge_checks,
+    read_timeout,
+)
+from queue_scheduler.decision import Notice
+from queue_scheduler.dequeue_cycle import waited_seconds
+from queue_scheduler.engine import Engine
+from queue_scheduler.eviction_writes import build_put_back, build_request, granted_at
+from queue_scheduler.queueing.strict_mode import request_nodes
+from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
+from queue_scheduler.unit_record import Standing, UnitRecord
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.evictions import ADMISSION_CHECK
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock, rfc3339
+from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT, STOP_POLICY, read_annotation
+
+ALL_READY: Final = "all admission checks success"
+"""Upstream's message."""
+
+LONGEST_REST_SECONDS: Final = 60.0
+"""The time is over by the wall clock, which somebody may set; rests are measured by the other."""
+
+EVENTS: Final[Mapping[Shortfall, str]] = {
+    Shortfall.RETRY: "AdmissionCheckRetry",
+    Shortfall.REJECTED: "AdmissionCheckRejected",
+    Shortfall.TIMEOUT: "AdmissionCheckTimeout",
+}
+"""Reasons of the events on units."""
+
+
+class CheckObserver(Protocol):
+    """Counts what becomes of units with checks."""
+
+    def on_admitted(self, queue: str, waited_seconds: float) -> None:
+        """Take an admission that the server has confirmed."""
+        ...
+
+    def on_check_failed(self, check: str, why: Shortfall) -> None:
+        """Take a check that a unit has lost its place by."""
+        ...
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """What is known of a booked unit and its checks."""
+
+    unit: QueueUnit
+    queue_name: str
+    queue: Queue | None
+    inactive: Mapping[str, str]
+    when_admitted: Phase | None
+    """None: the queue is stopped."""
+
+
+class AdmissionCheckCycle:
+    """Looks at units whose checks may have changed something.
+
+    Args:
+        access: The ways in and out.
+        clock: The time.
+        rng: Chance, for the length of a backoff.
+        timeout_seconds: How long checks may take where the queue does not say; 0: for ever.
+        tell: Takes the notices that become events.
+        observer: Counts.
+    """
+
+    def __init__(
+        self,
+        access: UnitAccess,
+        clock: Clock,
+        rng: random.Random,
+        timeout_seconds: float,
+        tell: Callable[[Notice], None],
+        observer: CheckObserver,
+    ) -> None:
+        self._shared = access.shared
+        self._clock = clock
+        self._rng = rng
+        self._timeout = timeout_seconds
+        self._tell = tell
+        self._observer = observer
+        self._looks = UnitLooks(access, self._look_at, _find_with_checks)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Look at a unit that came or changed; the engine must have been told before."""
+        if new is not None and has_checks(new):
+            self._looks.add(new.metadata.key)
+
+    def on_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """Look at all units when a queue asks for other checks; after the engine was told."""
+        if _asked_of(old) != _asked_of(new):
+            self._looks.add_all()
+
+    def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        """Look at all units when a check is another; after the engine was told."""
+        if old is None or new is None or old.status != new.status:
+            self._looks.add_all()
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        return self._looks.step()
+
+    def _look_at(self, key: str) -> Look:
+        facts = self._shared.ask(_read_facts, key)
+        if facts is None:
+            return None
+        now = self._clock.now()
+        unit = facts.unit
+        verdict = judge_checks(
+            unit,
+            facts.queue,
+            facts.inactive,
+            waited_seconds=(now - granted_at(unit, now)).total_seconds(),
+            timeout_seconds=read_timeout(facts.queue, self._timeout),
+            when_admitted=facts.when_admitted,
+        )
+        match verdict:
+            case None:
+                return None
+            case WaitForChecks(seconds=seconds):
+                rest = LONGEST_REST_SECONDS if seconds is None else seconds
+                return LookAgain(min(rest, LONGEST_REST_SECONDS))
+            case GoOn():
+                return SendStatus(
+                    unit,
+                    build_admission(unit, verdict, now),
+                    lambda written: self._on_admitted(facts.queue_name, written),
+                )
+            case AddEntries(checks=checks):
+                entries = entries_of(unit, checks, rfc3339(now))
+                return SendStatus(unit, {"admissionChecks": entries})
+            case Withdraw():
+                return SendStatus(unit, build_withdrawal(unit, facts.queue_name, now))
+            case PutBack():
+                status = build_put_back(unit, verdict.message, now, self._rng)
+                return SendStatus(unit, status, lambda _: self._on_failed(unit, verdict))
+            case AskBack():
+                status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
+                return SendStatus(unit, status, lambda _: self._on_failed(unit, verdict))
+
+    def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
+        self._observer.on_admitted(queue, waited_seconds(unit, self._clock))
+
+    def _on_failed(self, unit: QueueUnit, verdict: PutBack | AskBack) -> None:
+        for check in verdict.checks:
+            self._observer.on_check_failed(check, verdict.why)
+        self._tell(
+            Notice(
+                kind=QUEUE_UNITS.kind,
+                key=unit.metadata.key,
+                uid=unit.metadata.uid,
+                reason=EVENTS[verdict.why],
+                note=verdict.message,
+            )
+        )
+
+
+def has_checks(unit: QueueUnit) -> bool:
+    """Say whether checks may change something about a unit now, as far as its object says."""
+    return unit.status.phase == Phase.RESERVED or bool(unit.status.admission_checks)
+
+
+def _find_with_checks(engine: Engine) -> list[str]:
+    return [key for key, record in engine.units.records.items() if _is_concerned(record)]
+
+
+def _is_concerned(record: UnitRecord) -> bool:
+    return record.standing is Standing.BOOKED and has_checks(record.unit)
+
+
+def _asked_of(queue: Queue | None) -> tuple[object, ...]:
+    """Return what a queue asks of checks."""
+    if queue is None:
+        return ((), None, None)
+    annotations = queue.metadata.annotations
+    keys = (ADMISSION_CHECK_TIMEOUT, STOP_POLICY)
+    return (queue.spec.admission_checks, *(read_annotation(annotations, key) for key in keys))
+
+
+def _read_facts(engine: Engine, key: str) -> _Facts | None:
+    record = engine.record(key)
+    if record is None or record.info is None or not _is_concerned(record):
+        return None
+    queue = record.info.queue
+    inactive = dict(engine.units.checks.inactive)
+    line = engine.queues.line(queue)
+    is_stopped = line is not None and line.options.is_stopped
+    to = None if is_stopped else engine.phase_when_admitted(record.info)
+    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to)
+
+
+def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
+    """Return the status of a reserved unit that is in line again, to be merged."""
+    message = f"Enqueued: queue {queue} is stopped"
+    return status_of_move(
+        unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
+    )
+
+
+def build_admission(unit: QueueUnit, verdict: GoOn, now: datetime) -> dict[str, Any]:
+    """Return the status of a unit whose checks are all Ready, to be merged.
+
+    The time to run in counts from here on. Entries of checks that the queue does not ask for any
+    more go: they would be taken for ones that are open.
+    """
+    stamp = rfc3339(now)
+    status = status_of_move(unit, verdict.to, writer=Writer.SCHEDULER, now=stamp, message=ALL_READY)
+    status["lastAllocateTime"] = stamp
+    if verdict.to is Phase.SCHED_READY:
+        status |= request_nodes(unit)
+    if len(unit.status.admission_checks) != len(verdict.checks):
+        status["admissionChecks"] = entries_of(unit, verdict.checks, stamp)
+    return status
