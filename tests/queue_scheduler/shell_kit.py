@@ -18,6 +18,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.errors import ApiError
@@ -123,7 +124,7 @@ class HeldWrites:
 class ShellKit:
     """Server, client, dispatcher and engine, and what tests do with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: StrictMode = NOT_STRICT) -> None:
         self.clock = VirtualClock()
         self.server = new_server(self.clock)
         self.direct = self.server.direct
@@ -139,7 +140,7 @@ class ShellKit:
         )
         self._writer = self.dispatcher.new_worker()
         plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX))
-        self.engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+        self.engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES, strict)
         self.woken: list[str] = []
         self.shared = SharedEngine(self.engine, self._on_wake)
         self.noted: list[Any] = []

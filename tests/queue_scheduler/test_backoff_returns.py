@@ -9,17 +9,14 @@ import msgspec
 import pytest
 
 from queue_scheduler.backoff_returns import (
-    FULL_REST_SECONDS,
     LONGEST_REST_SECONDS,
-    MAX_UNDER_WAY,
     BackoffReturns,
-    build_return_patch,
+    build_return_status,
 )
-from queue_scheduler.engine import Engine
+from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from shared_api.client.errors import Conflict
-from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus, RequeueState
+from shared_api.objects.queue_unit import QueueUnitStatus, RequeueState
 from shared_api.process.clock import rfc3339
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
 from tests.queue_scheduler.shell_kit import (
@@ -30,6 +27,7 @@ from tests.queue_scheduler.shell_kit import (
     exhaust,
     rejected,
 )
+from tests.queue_scheduler.unit_news import UnitNews, access_of
 
 EARLIER = Timestamp("2026-11-01T09:00:00Z")
 
@@ -45,34 +43,20 @@ class Clinic:
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
-        self._heard: dict[str, QueueUnit] = {}
+        self.news = UnitNews(kit)
         self.returns = self.restarted()
 
     def restarted(self) -> BackoffReturns:
         """Return one that knows nothing, and let it have the first list of its informer."""
-        kit = self.kit
-        self.due = kit.work_queue()
-        self.returns = BackoffReturns(
-            kit.shared, kit.dispatcher, kit.note_written, kit.may_write, kit.clock, self.due
-        )
-        self._heard.clear()
+        self.due = self.kit.work_queue()
+        self.returns = BackoffReturns(access_of(self.kit, self.due), self.kit.clock)
+        self.news.forget()
         self.hear()
         return self.returns
 
     def hear(self) -> None:
         """Tell of what has changed on the server, as the informer does."""
-        items = self.kit.client.list_page(QUEUE_UNITS).items
-        there = {unit.metadata.key: unit for unit in items if isinstance(unit, QueueUnit)}
-        for key in sorted(self._heard.keys() | there.keys()):
-            old, new = self._heard.get(key), there.get(key)
-            if old == new:
-                continue
-            if new is not None:
-                self.kit.shared.tell(Engine.on_queue_unit, new)
-            elif old is not None:
-                self.kit.shared.tell(Engine.on_queue_unit_gone, old)
-            self.returns.on_queue_unit(old, new)
-        self._heard = there
+        self.news.hear(self.returns)
 
     def at(self, seconds: float) -> str:
         """Return the wall time in so many seconds."""
@@ -104,13 +88,7 @@ class Clinic:
 
     def pass_time(self, seconds: float, *, hears: bool = True) -> None:
         """Let time go by, and everybody do what there is to do."""
-        until = self.kit.clock.monotonic() + seconds
-        while self.kit.clock.monotonic() < until:
-            if hears:
-                self.hear()
-            exhaust(self.returns.step)
-            self.kit.send()
-            self.kit.clock.advance(0.5)
+        self.news.pass_time(self.returns, seconds, hears=hears)
         self.due.validate()
 
     def returned(self) -> list[str]:
@@ -341,9 +319,7 @@ def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(clinic: Clinic) 
 
 def test_news_of_a_unit_whose_write_is_under_way_makes_no_second_one(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
-    returns = BackoffReturns(
-        kit.shared, held, kit.note_written, kit.may_write, kit.clock, kit.work_queue()
-    )
+    returns = BackoffReturns(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
     clinic.back_off(until=None)
     clinic.hear()
@@ -384,9 +360,7 @@ def test_a_clock_set_forward_is_noticed(clinic: Clinic) -> None:
 
 def test_when_all_return_at_once_there_is_room_for_decisions(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
-    returns = BackoffReturns(
-        kit.shared, held, kit.note_written, kit.may_write, kit.clock, kit.work_queue()
-    )
+    returns = BackoffReturns(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
     for number in range(MAX_UNDER_WAY + 1):
         clinic.back_off(f"unit-{number}", until=None)
@@ -399,22 +373,19 @@ def test_when_all_return_at_once_there_is_room_for_decisions(kit: ShellKit) -> N
     assert len(held.writes) == MAX_UNDER_WAY + 1
 
 
-# --- the patch alone --------------------------------------------------------------------------
+# --- the status alone --------------------------------------------------------------------------
 
 
-def test_the_patch_is_guarded_and_leaves_other_conditions_and_the_requeue_state() -> None:
+def test_the_status_leaves_other_conditions_and_the_requeue_state() -> None:
     other = Condition(type="Other", status="True", reason="R", last_transition_time=EARLIER)
-    status = QueueUnitStatus(
+    before = QueueUnitStatus(
         phase="TimeoutBackoff",
         conditions=(other,),
         requeue_state=RequeueState(count=2, requeue_at=EARLIER),
     )
-    unit = msgspec.structs.replace(
-        queue_unit("a", quota="team", metadata={"resourceVersion": "7"}), status=status
-    )
-    patch = build_return_patch(unit, Timestamp("2026-11-01T10:00:00Z"))
-    assert patch["metadata"] == {"resourceVersion": "7"}
-    assert patch["status"]["phase"] == "Enqueued"
-    assert "requeueState" not in patch["status"]
-    kinds = [condition["type"] for condition in patch["status"]["conditions"]]
+    unit = msgspec.structs.replace(queue_unit("a", quota="team"), status=before)
+    status = build_return_status(unit, Timestamp("2026-11-01T10:00:00Z"))
+    assert status["phase"] == "Enqueued"
+    assert "requeueState" not in status
+    kinds = [condition["type"] for condition in status["conditions"]]
     assert kinds == ["Other", "QuotaReserved", "Admitted"]

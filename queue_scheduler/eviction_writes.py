@@ -1,0 +1,69 @@
+"""How the scheduler asks a unit's place back, and puts one back: when, and the status writes."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared_api.evictions import BACKOFF, backoffs_of, least_wait_seconds
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import parse_time, rfc3339
+from shared_api.queue_unit_phases import (
+    EVICTED,
+    QUOTA_RESERVED,
+    Phase,
+    Writer,
+    condition_body,
+    status_of_move,
+    with_condition,
+)
+
+
+def granted_at(unit: QueueUnit, now: datetime) -> datetime:
+    """Return since when a unit has its quota; of what can be read, what says so best."""
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    since = reserved.last_transition_time if reserved is not None else None
+    for text in (unit.status.last_allocate_time, since, unit.metadata.creation_timestamp):
+        try:
+            return parse_time(text or "")
+        except (ValueError, OverflowError):
+            continue
+    return now
+
+
+def build_request(unit: QueueUnit, reason: str, message: str, now: datetime) -> dict[str, Any]:
+    """Return the status that asks a booked unit's place back, to be merged.
+
+    Phase and admissions stay: it is booked until whoever has the job's side has stopped the job.
+    """
+    stamp = rfc3339(now)
+    asked = Condition(type=EVICTED, status="True", reason=reason, message=message)
+    conditions = with_condition(unit.status.conditions, asked, now=stamp)
+    return {
+        "conditions": [condition_body(each) for each in conditions],
+        "message": message,
+        "lastUpdateTime": stamp,
+    }
+
+
+def build_put_back(
+    unit: QueueUnit, message: str, now: datetime, rng: random.Random
+) -> dict[str, Any]:
+    """Return the status of a unit that is free and waits before it is tried again, to be merged.
+
+    It waits longer each time, and at least as long as the checks that refuse it want.
+    """
+    before = backoffs_of(unit)
+    seconds = max(BACKOFF.seconds(before, rng), float(least_wait_seconds(unit)))
+    status = status_of_move(
+        unit,
+        Phase.TIMEOUT_BACKOFF,
+        writer=Writer.SCHEDULER,
+        now=rfc3339(now),
+        message=message,
+    )
+    until = rfc3339(now + timedelta(seconds=seconds))
+    status["requeueState"] = {"count": before + 1, "requeueAt": until}
+    return status

@@ -1,0 +1,80 @@
+"""An informer of units for shells that look at one after another."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.engine import Engine
+from queue_scheduler.unit_looks import UnitAccess
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.work_queue import WorkQueue
+from tests.queue_scheduler.shell_kit import ShellKit, exhaust
+
+
+class UnitListener(Protocol):
+    """Who hears of units."""
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Hear of a unit."""
+        ...
+
+
+class UnitShell(UnitListener, Protocol):
+    """A shell over `UnitLooks`."""
+
+    def step(self) -> float | None:
+        """Look at one."""
+        ...
+
+
+def access_of(
+    kit: ShellKit, due: WorkQueue[str] | None = None, writes: WriteSink | None = None
+) -> UnitAccess:
+    """Return what a shell reads and writes units by."""
+    return UnitAccess(
+        shared=kit.shared,
+        writes=writes or kit.dispatcher,
+        note_written=kit.note_written,
+        may_write=kit.may_write,
+        due=due or kit.work_queue(),
+    )
+
+
+class UnitNews:
+    """Tells the engine, and after it the shell, of what has changed on the server."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self._kit = kit
+        self._heard: dict[str, QueueUnit] = {}
+
+    def forget(self) -> None:
+        """Begin with a list again, as a restarted process."""
+        self._heard.clear()
+
+    def hear(self, listener: UnitListener) -> None:
+        """Tell what is new."""
+        items = self._kit.client.list_page(QUEUE_UNITS).items
+        there = {unit.metadata.key: unit for unit in items if isinstance(unit, QueueUnit)}
+        for key in sorted(self._heard.keys() | there.keys()):
+            old, new = self._heard.get(key), there.get(key)
+            if old == new:
+                continue
+            if new is not None:
+                self._kit.shared.tell(Engine.on_queue_unit, new)
+            elif old is not None:
+                self._kit.shared.tell(Engine.on_queue_unit_gone, old)
+            listener.on_queue_unit(old, new)
+        self._heard = there
+
+    def pass_time(self, shell: UnitShell, seconds: float, *, hears: bool = True) -> None:
+        """Let time go by, and everybody do what there is to do."""
+        clock = self._kit.clock
+        until = clock.monotonic() + seconds
+        while clock.monotonic() < until:
+            if hears:
+                self.hear(shell)
+            exhaust(shell.step)
+            self._kit.send()
+            clock.advance(0.5)
