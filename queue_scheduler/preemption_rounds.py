@@ -1,0 +1,495 @@
+r"""Rounds of eviction: one at a time among those who compete, and the room goes to whom it is for.
+
+The life of a round::
+
+    a unit is refused --> victims chosen --> Preempt, written by a shell --> victims are stopped
+                                                                         \-> freed: the unit starts
+
+*One at a time.* While victims of a round are not freed, or room is kept, nobody who competes for
+the same limits evicts anybody: what comes free may help him, too. The objects say so
+(`Evicted=True` on a booked unit, by the reasons of `MAKING_ROOM`), so it holds after a restart. A
+victim that nobody stops holds others up for ten minutes, not for ever.
+
+*The room is kept.* From the choice until it starts, the unit is *nominated*: whoever else passes
+the filters is asked whether the nominated one could still start if he started first, and waits if
+not (reason RoomForPreemptor). In a queue that waits for pods nobody else starts at all. Units that
+come before it in its own queue are not kept out. Who is nominated is written on the victims, too,
+so a restart finds it while there are any.
+
+*No chains.* A nominated unit evicts nobody further, but where writes of its round have failed: then
+the choice is made again, with what leaves already counted as gone. If it is refused though all have
+left, it rests a minute before it tries again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
+from queue_scheduler.framework.extension_points import Supposed, Waiter
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
+from queue_scheduler.unit_registry import UnitRegistry
+from queue_scheduler.victim_search import (
+    Found,
+    VictimSearch,
+    evicted_since,
+    is_worth_a_search,
+    text_of,
+)
+from shared_api.objects.meta import Uid, find_condition
+from shared_api.queue_unit_phases import EVICTED
+
+STUCK_SECONDS: Final = 600.0
+"""After so long a victim that is not freed holds up no other round: its pods may hang on a node
+that is lost. Far longer than pods are given to end (30 s unless they ask for more)."""
+
+NOMINATED_SECONDS: Final = 300.0
+"""So long room is kept at most; who could use it has waited long enough."""
+
+REST_SECONDS: Final = 60.0
+"""Of a unit that was refused after a round for it: somebody took the room whom nothing here holds
+back, such as pods of no unit, and may do so again."""
+
+MOST_TRIES: Final = 5
+"""Choices for one start, where writes fail; then it rests."""
+
+_KEPT_IN: Final = frozenset({Standing.WAITING, Standing.DECIDED, Standing.STALE})
+
+_FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
+
+
+def for_whom_mark(key: str) -> str:
+    """Return the first words of a victim's message; `read_for_whom` reads them."""
+    return f"made to leave for {key} "
+
+
+def read_for_whom(message: str) -> str:
+    """Return the unit for which a victim has to leave, as its message says; "" if it does not."""
+    found = _FOR_WHOM.match(message)
+    return found[1] if found is not None else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nomination:
+    """A unit for which room is kept.
+
+    `victims` are key and uid of those chosen for it; `until` is monotonic, None: it was found in
+    the objects, and is not dated yet. `tries` counts the choices made for it, `has_failed`: of the
+    last some evictions were not written.
+    """
+
+    uid: Uid
+    domains: frozenset[str]
+    victims: tuple[tuple[str, Uid], ...]
+    until: float | None
+    tries: int = 1
+    has_failed: bool = False
+
+
+@dataclass(slots=True)
+class _Asleep:
+    """Classes that are asked again when something happens.
+
+    `kept_out` and `behind_rounds`: when anything is released, and when a round is over;
+    `stood_back`: when nobody of the queue is under way; `timers`: by queue and class, at a time.
+    """
+
+    kept_out: dict[Waiter, None] = field(default_factory=dict)
+    behind_rounds: dict[Waiter, None] = field(default_factory=dict)
+    stood_back: dict[Waiter, None] = field(default_factory=dict)
+    timers: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def copy(self) -> _Asleep:
+        return _Asleep(
+            dict(self.kept_out),
+            dict(self.behind_rounds),
+            dict(self.stood_back),
+            {queue: dict(times) for queue, times in self.timers.items()},
+        )
+
+
+class PreemptionRounds:
+    """Which rounds are under way; part of the engine."""
+
+    def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
+        self.search = VictimSearch(units, plugins, protect_seconds)
+        self._units = units
+        self._plugins = plugins
+        self._nominated: dict[str, Nomination] = {}
+        # Rounds whose evictions are being written, by preemptor: they outlive it.
+        self._writing: dict[Uid, frozenset[str]] = {}
+        # Who had his chance, as long as victims name him.
+        self._spent: dict[str, None] = {}
+        # Until when a unit rests after a round that was for nothing.
+        self._rests: dict[Uid, float] = {}
+        self._asleep = _Asleep()
+        self._woken: dict[Waiter, None] = {}
+        self._ended = 0
+        # Departures, ends of nominations and releases that were seen last.
+        self._seen = (0, 0, 0)
+
+    @property
+    def nominated(self) -> tuple[str, ...]:
+        """Keys of the units for which room is kept."""
+        return tuple(self._nominated)
+
+    # --- a refused unit -----------------------------------------------------------------------
+
+    def evict(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+    ) -> Preempt | None:
+        """Return whom to evict for a unit that the filters have just refused, if anybody is.
+
+        Where that may change by itself, the unit's class is asked again.
+        """
+        own = self._nominated.get(info.key)
+        if own is None and not self.search.may_evict(line, info):
+            return None
+        if not is_worth_a_search(refusal):
+            return None
+        domains = self._plugins.domains(info.quota)
+        leaving = self.search.leaving(domains)
+        uids = [record.uid for record in leaving]
+        if own is not None:
+            uids += self._stopping(own)
+            if not (uids or info.uid in self._writing or own.has_failed):
+                self._give_up(info, moment.now)
+        if self._has_to_wait(line, info, leaving, domains, moment):
+            return None
+        if uids and self._plugins.check_without(info, uids) is None:
+            return None  # those who leave anyway are enough
+        found = self.search.find(line, info, uids, moment.wall)
+        return self._open(line, info, refusal, found, moment.now)
+
+    def would_evict(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> Found | None:
+        """Return whom a waiting unit would have evicted now, were there no other round.
+
+        None: nobody could be, or it needs nobody. Changes nothing.
+        """
+        checked = self._plugins.check(info)
+        if checked is None:
+            return self.search.find_under_way(line, info, wall) if line.in_flight else None
+        if not is_worth_a_search(checked[0]):
+            return None
+        leaving = self.search.leaving(self._plugins.domains(info.quota))
+        uids = [record.uid for record in leaving]
+        if uids and self._plugins.check_without(info, uids) is None:
+            return None
+        return self.search.find(line, info, uids, wall)
+
+    def hold_up(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Refusal | None:
+        """Return why a unit that passed the filters may not start; it goes to `wait` then."""
+        kept = self._keep_room(line, info, moment)
+        if kept is None and line.in_flight:
+            return Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=info.quota)
+        return kept
+
+    def wait(self, waiter: Waiter, refusal: Refusal) -> None:
+        """Ask a class again that `hold_up` refused, when that may have changed."""
+        if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
+            self._asleep.kept_out[waiter] = None
+        else:
+            self._asleep.stood_back[waiter] = None
+
+    def displace(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+    ) -> Preempt | None:
+        """Return whom to evict of those under way in a queue that waits for their pods."""
+        if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
+            return None
+        domains = self._plugins.domains(info.quota)
+        leaving = self.search.leaving(domains)
+        if self._has_to_wait(line, info, leaving, domains, moment):
+            return None
+        found = self.search.find_under_way(line, info, moment.wall)
+        return self._open(line, info, refusal, found, moment.now)
+
+    def _has_to_wait(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        leaving: Iterable[UnitRecord],
+        domains: frozenset[str],
+        moment: Moment,
+    ) -> bool:
+        """Say whether another round, or a rest, keeps this unit from evicting anybody."""
+        rests_until = self._rests.get(info.uid, 0.0)
+        if rests_until > moment.now:
+            self._ask_again(line, info, rests_until)
+            return True
+        stuck = moment.wall - timedelta(seconds=STUCK_SECONDS)
+        is_open = any(evicted_since(record) > text_of(stuck) for record in leaving)
+        own = self._nominated.get(info.key)
+        if own is not None and own.has_failed:
+            is_open = False  # what failed of its own round is made good
+        others = [each.domains for each in self._nominated.values() if each is not own]
+        if is_open or any(each & domains for each in (*others, *self._writing.values())):
+            self._asleep.behind_rounds[_waiter(line, info)] = None
+            return True
+        return False
+
+    def _open(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        found: Found | None,
+        now: float,
+    ) -> Preempt | None:
+        if found is None:
+            return None
+        if not found.victims:
+            if found.again_seconds is not None:
+                self._ask_again(line, info, now + found.again_seconds)
+            return None
+        own = self._nominated.get(info.key)
+        tries = 1 if own is None else own.tries + 1
+        if tries > MOST_TRIES:
+            self._give_up(info, now)
+            self._ask_again(line, info, now + REST_SECONDS)
+            return None
+        domains = self._plugins.domains(info.quota)
+        self._writing[info.uid] = domains
+        self._nominated[info.key] = Nomination(
+            uid=info.uid,
+            domains=domains,
+            victims=tuple((victim.unit, victim.uid) for victim in found.victims),
+            until=now + NOMINATED_SECONDS,
+            tries=tries,
+        )
+        return Preempt(
+            unit=info.key,
+            uid=info.uid,
+            queue=line.name,
+            quota=info.quota,
+            priority=info.priority,
+            reason=found.reason,
+            victims=found.victims,
+            refusal=refusal,
+        )
+
+    def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
+        """Take what became of a round's writes; whom to evict is chosen again if some failed."""
+        self._writing.pop(decision.uid, None)
+        self._wake(self._asleep.behind_rounds)
+        own = self._nominated.get(decision.unit)
+        if own is None or own.uid != decision.uid:
+            return
+        self._nominated[decision.unit] = replace(own, has_failed=bool(failed))
+        record = self._units.records.get(decision.unit)
+        if failed and record is not None and record.standing is Standing.WAITING:
+            assert record.info is not None, f"{record.key} is in line without a demand"
+            line = self._units.queues.line(record.info.queue)
+            assert line is not None, f"{record.key} is in line without a queue"
+            self._woken[_waiter(line, record.info)] = None
+
+    # --- everybody else -----------------------------------------------------------------------
+
+    def _keep_room(
+        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> Refusal | None:
+        """Return why a unit must leave the room to one that is nominated."""
+        if not self._nominated or info.key in self._nominated:
+            return None
+        domains = self._plugins.domains(info.quota)
+        for key, nomination in list(self._nominated.items()):
+            record = self._units.records.get(key)
+            if not nomination.domains & domains or record is None or record.info is None:
+                continue
+            if record.standing is Standing.DECIDED or _comes_before(info, record.info):
+                continue
+            if line.options.waits_for_pods and record.info.queue == line.name:
+                # Its pods would be waited for.
+                return _room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
+            refusal = self._takes_room(info, record.info, nomination, moment)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _takes_room(
+        self,
+        info: QueueUnitInfo,
+        nominated: QueueUnitInfo,
+        nomination: Nomination,
+        moment: Moment,
+    ) -> Refusal | None:
+        ask = self._plugins.check_without
+        gone = [record.uid for record in self.search.leaving(nomination.domains)]
+        gone += self._stopping(nomination)
+        if nomination.uid in self._writing:
+            gone += [uid for _, uid in nomination.victims]
+        besides = (Supposed(info.quota, info.demand.total, info.non_preemptible),)
+        refusal = ask(nominated, gone, besides)
+        if refusal is None:
+            return None
+        if ask(nominated, gone) is not None:
+            # It would not start anyway: it was edited, or its quota, or others have the room.
+            self._give_up(nominated, moment.now)
+            return None
+        return _room_for(nominated, refusal)
+
+    # --- waking -------------------------------------------------------------------------------
+
+    def on_time(self, queue: str, now: float) -> list[Waiter]:
+        """End what took too long; return the classes that are asked again for that."""
+        if not (self._nominated or self._asleep.timers or self._rests):
+            return []
+        self._rests = {uid: until for uid, until in self._rests.items() if until > now}
+        for key, nomination in list(self._nominated.items()):
+            if nomination.until is None:
+                self._nominated[key] = replace(nomination, until=now + NOMINATED_SECONDS)
+            elif nomination.until <= now:
+                self._end(key)
+        timers = self._asleep.timers.get(queue, {})
+        for number in [number for number, at in timers.items() if at <= now]:
+            del timers[number]
+            self._woken[queue, number] = None
+        if not timers:
+            self._asleep.timers.pop(queue, None)
+        return self.take_woken()
+
+    def next_time(self, queue: str) -> float | None:
+        """Return when `on_time` has something to say about a queue; None: when woken."""
+        asleep = self._asleep
+        if not (asleep.timers or asleep.kept_out):
+            return None
+        times = list(asleep.timers.get(queue, {}).values())
+        if any(waiter[0] == queue for waiter in asleep.kept_out):
+            times += [each.until for each in self._nominated.values() if each.until is not None]
+        return min(times, default=None)
+
+    def take_woken(self) -> list[Waiter]:
+        """Return, once, the classes that may be told something else after what has changed."""
+        asleep, admitted = self._asleep, self._units.admitted
+        if admitted.leaving or self._spent:
+            self._find_nominated()
+        if self._nominated:
+            self._end_departed()
+        before = self._seen
+        left, ended, eased = self._seen = (admitted.left, self._ended, self._units.bookings.eased)
+        if asleep.behind_rounds and (left, ended) != before[:2]:
+            self._wake(asleep.behind_rounds)
+        if asleep.kept_out and (left, ended, eased) != before:
+            self._wake(asleep.kept_out)
+        if asleep.stood_back:
+            self._wake_stood_back()
+        if not self._woken:
+            return []
+        woken, self._woken = list(self._woken), {}
+        return woken
+
+    def _end_departed(self) -> None:
+        """Keep no room for who has started, is gone, or may not start."""
+        for key, nomination in list(self._nominated.items()):
+            record = self._units.records.get(key)
+            is_here = record is not None and record.uid == nomination.uid
+            if record is None or not is_here or record.standing not in _KEPT_IN:
+                self._end(key)
+
+    def _wake_stood_back(self) -> None:
+        """Ask those again who waited for nobody of their queue to be under way."""
+        for waiter in list(self._asleep.stood_back):
+            line = self._units.queues.line(waiter[0])
+            if line is None or not line.in_flight:
+                del self._asleep.stood_back[waiter]
+                self._woken[waiter] = None
+
+    def _stopping(self, nomination: Nomination) -> list[Uid]:
+        """Return the victims that are free, and whose pods are charged until they are gone."""
+        stopping = []
+        for key, uid in nomination.victims:
+            record = self._units.records.get(key)
+            occupies = record is not None and record.uid == uid and record.occupies
+            if not occupies and self._units.bookings.charge_of(uid) is not None:
+                stopping.append(uid)
+        return stopping
+
+    def _find_nominated(self) -> None:
+        """Take from the victims for whom they leave: so a restart keeps the room, too."""
+        records = self._units.records
+        named: dict[str, dict[tuple[str, Uid], None]] = {}
+        for leaving in self._units.admitted.leaving:
+            unit = records[leaving].unit
+            evicted = find_condition(unit.status.conditions, EVICTED)
+            if evicted is not None and makes_room(unit):
+                key = read_for_whom(evicted.message)
+                named.setdefault(key, {})[leaving, unit.metadata.uid] = None
+        self._spent = {key: None for key in self._spent if key in named}
+        for key, victims in named.items():
+            record, known = records.get(key), self._nominated.get(key)
+            if known is not None:
+                if not victims.keys() <= set(known.victims):
+                    all_of_them = tuple(dict.fromkeys((*known.victims, *victims)))
+                    self._nominated[key] = replace(known, victims=all_of_them)
+            elif (
+                record is not None
+                and record.info is not None
+                and record.standing is Standing.WAITING
+                and key not in self._spent
+            ):
+                domains = self._plugins.domains(record.info.quota)
+                self._nominated[key] = Nomination(
+                    uid=record.uid, domains=domains, victims=tuple(victims), until=None
+                )
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _end(self, key: str) -> None:
+        del self._nominated[key]
+        self._spent[key] = None
+        self._ended += 1
+
+    def _give_up(self, info: QueueUnitInfo, now: float) -> None:
+        self._end(info.key)
+        self._rests[info.uid] = now + REST_SECONDS
+
+    def _wake(self, waiters: dict[Waiter, None]) -> None:
+        self._woken.update(waiters)
+        waiters.clear()
+
+    def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
+        self._asleep.timers.setdefault(line.name, {})[line.class_number(info)] = at
+
+    def fork(self, units: UnitRegistry, plugins: PluginRunner) -> PreemptionRounds:
+        """Return an independent copy over forked units and plugins."""
+        twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
+        twin._nominated = dict(self._nominated)
+        twin._writing = dict(self._writing)
+        twin._spent = dict(self._spent)
+        twin._rests = dict(self._rests)
+        twin._asleep = self._asleep.copy()
+        twin._woken = dict(self._woken)
+        twin._ended = self._ended
+        twin._seen = self._seen
+        return twin
+
+
+def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
+    return line.name, line.class_number(info)
+
+
+def _room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
+    """Return the refusal of whoever would let the nominated unit be refused like this."""
+    return Refusal(
+        reason=Reason.ROOM_FOR_PREEMPTOR,
+        quota=refusal.quota,
+        resource=refusal.resource,
+        limit=refusal.limit,
+        used=refusal.used,
+        requested=refusal.requested,
+        other=nominated.key,
+        detail=f"{nominated.key} waits for it",
+    )
+
+
+def _comes_before(info: QueueUnitInfo, other: QueueUnitInfo) -> bool:
+    return info.queue == other.queue and info.order_key < other.order_key

@@ -1,0 +1,311 @@
+"""Who could be evicted for a unit, and whom to choose; changes nothing.
+
+Two causes. A *queue* that preempts: units of it that have a lower priority, whose pods do not all
+run, or that run where its annotation allows that. A *quota* that reclaims: units of quotas that
+borrow, whatever their queue (`Reclaiming`). In both, units that are labelled not preemptible, that
+leave already, or that were admitted within the protect time are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+
+from queue_scheduler.admitted_units import Bucket, in_buckets
+from queue_scheduler.decision import Reason, Refusal, Victim
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.preemption import Candidate, choose_victims
+from queue_scheduler.queueing.queue_policies import BLOCK, PRIORITY, creation_order
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
+from queue_scheduler.unit_registry import UnitRegistry
+from shared_api.objects.meta import Timestamp, Uid, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import EVICTED, PODS_READY, PREEMPTED, RECLAIMED, is_being_evicted
+
+HOPELESS: Final = frozenset(
+    {Reason.EXCEEDS_QUOTA, Reason.UNKNOWN_QUOTA, Reason.BROKEN_CHAIN, Reason.ROOM_FOR_PREEMPTOR}
+)
+"""Refusals that no eviction ends, or only that of others than whoever is refused may evict."""
+
+SETTLING_SECONDS: Final = 1.0
+"""After so long a unit whose admission is under way may be looked at again: it is written then."""
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """What a search came to.
+
+    Attributes:
+        reason: Of the evictions, `PREEMPTED` or `RECLAIMED`.
+        victims: Whom to evict, the cheapest first; () nobody.
+        again_seconds: After so long a search may find more; None: not by itself.
+    """
+
+    reason: str
+    victims: tuple[Victim, ...]
+    again_seconds: float | None = None
+
+
+Batches: TypeAlias = Sequence[tuple[Bucket, list[str]]]
+"""Keys of units, by what their eviction costs."""
+
+
+class VictimSearch:
+    """Looks through the units that occupy quota.
+
+    Args:
+        units: All units.
+        plugins: Asked what would be, if units were gone.
+        protect_seconds: For so long after its admission a unit is not evicted for another.
+    """
+
+    def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
+        self._units = units
+        self._plugins = plugins
+        self.protect_seconds = protect_seconds
+
+    def leaving(self, domains: frozenset[str]) -> list[UnitRecord]:
+        """Return the units of these domains whose eviction was asked for and is not done."""
+        records = (self._units.records[key] for key in self._units.admitted.leaving)
+        return [
+            record
+            for record in records
+            if record.info is not None and self._plugins.domains(record.info.quota) & domains
+        ]
+
+    def may_evict(self, line: SchedulingQueue, info: QueueUnitInfo) -> bool:
+        """Say whether its queue or its quota lets a unit evict others at all."""
+        if _lets_evict(line):
+            return True
+        return any(plugin.reclaim_terms(info) for plugin in self._plugins.reclaiming)
+
+    def find(
+        self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
+    ) -> Found | None:
+        """Return whom to evict so that a refused unit may start; None: it may evict nobody.
+
+        Args:
+            line: Its queue, or a copy with other options.
+            info: The unit.
+            leaving: Uids of units that leave anyway.
+            wall: The time.
+        """
+        must: tuple[Victim, ...] = ()
+        if line.in_flight:
+            # It waits for their pods, too: so all are of one round.
+            under_way = self.find_under_way(line, info, wall)
+            must = under_way.victims
+            leaving = (*leaving, *(victim.uid for victim in must))
+            if not must or self._plugins.check_without(info, leaving) is None:
+                return under_way
+        sources = [
+            (PREEMPTED, self._of_queue(line, info, running=line.options.preempts_running)),
+            *((RECLAIMED, source) for source in self._of_quotas(info)),
+        ]
+        found: Found | None = None
+        for reason, batches in sources:
+            if batches is None:
+                continue
+            look = _Look(self._units, wall, self.protect_seconds)
+            candidates: Iterator[Candidate] = (
+                one for bucket, keys in batches for one in look.candidates(bucket, keys)
+            )
+            candidates = self._let_go(info, candidates, reason)
+            enough = partial(self._is_enough, info, leaving)
+            everybody = partial(self._would_all_do, info, leaving, batches)
+            chosen = choose_victims(candidates, enough, everybody)
+            victims = tuple(look.victim(one) for one in chosen)
+            if victims:
+                return Found(reason, (*must, *victims))
+            found = Found(reason, (), look.again_seconds())
+        return found
+
+    def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
+        """Return who is under way in a queue that waits for pods, if the unit may displace them."""
+        look = _Look(self._units, wall, self.protect_seconds)
+        batches = self._of_queue(line, info, running=True) or ()
+        candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
+        victims = [look.victim(one) for one in candidates if one.uid in line.in_flight]
+        if len(victims) < len(line.in_flight):
+            return Found(PREEMPTED, (), look.again_seconds())
+        return Found(PREEMPTED, tuple(victims))
+
+    def _of_queue(
+        self, line: SchedulingQueue, info: QueueUnitInfo, *, running: bool
+    ) -> Batches | None:
+        """Return who may be evicted for a unit of the same queue, by what it costs."""
+        if not _lets_evict(line):
+            return None
+        buckets = self._units.admitted.of_queue(line.name)
+        return list(in_buckets(buckets, below=info.priority, running=running))
+
+    def _of_quotas(self, info: QueueUnitInfo) -> Iterator[Batches]:
+        for plugin in self._plugins.reclaiming:
+            terms = plugin.reclaim_terms(info)
+            if terms is not None and terms.quotas:
+                of_quota = self._units.admitted.of_quota
+                buckets = [each for quota in terms.quotas for each in of_quota(quota)]
+                below = info.priority if terms.only_lower else None
+                yield list(in_buckets(buckets, below))
+
+    def _let_go(
+        self, info: QueueUnitInfo, candidates: Iterable[Candidate], reason: str
+    ) -> Iterator[Candidate]:
+        """Iterate over those whom their quotas let go."""
+        known: dict[Uid, Candidate] = {}
+
+        def uids() -> Iterator[Uid]:
+            for one in candidates:
+                known[one.uid] = one
+                yield one.uid
+
+        source: Iterator[Uid] = uids()
+        for plugin in self._plugins.reclaiming:
+            find = plugin.find_lent if reason == RECLAIMED else plugin.find_outranked
+            source = find(info, source)
+        return (known[uid] for uid in source)
+
+    def _is_enough(
+        self, info: QueueUnitInfo, leaving: Sequence[Uid], released: Sequence[Candidate]
+    ) -> bool:
+        uids = [*leaving, *(one.uid for one in released)]
+        return self._plugins.check_without(info, uids) is None
+
+    def _would_all_do(self, info: QueueUnitInfo, leaving: Sequence[Uid], batches: Batches) -> bool:
+        """Say whether the unit would start without anybody, be he a candidate or not."""
+        records = self._units.records
+        uids = [records[key].uid for _, keys in batches for key in keys]
+        return self._plugins.check_without(info, [*leaving, *uids]) is None
+
+
+class _Look:
+    """One look at units, at one time; notes what was passed over for now."""
+
+    def __init__(self, units: UnitRegistry, wall: datetime, protect_seconds: float) -> None:
+        self._units = units
+        self._wall = wall
+        self._protect_seconds = protect_seconds
+        self._protected_from = text_of(wall - timedelta(seconds=protect_seconds))
+        self._first_protected: Timestamp | None = None
+        self._is_settling = False
+
+    def candidates(self, bucket: Bucket, keys: Iterable[str]) -> Iterator[Candidate]:
+        """Iterate over who of a bucket may be evicted: the last to run, then the youngest, first.
+
+        Of thousands mostly a few are needed, so no more than their order is found for all.
+        """
+        records, runs = self._units.records, bucket[1]
+        ordered = [
+            (running_since(record.unit) if runs else "", created_at(record), key)
+            for key in keys
+            for record in (records[key],)
+        ]
+        ordered.sort(reverse=True)
+        for since, *_, key in ordered:
+            if self._may_go(records[key]):
+                yield self._candidate(records[key], bucket, since)
+
+    def victim(self, one: Candidate) -> Victim:
+        """Return a chosen candidate with what is lost."""
+        unit = self._units.records[one.key].unit
+        return Victim(
+            unit=one.key,
+            uid=one.uid,
+            resource_version=unit.metadata.resource_version,
+            priority=one.priority,
+            lost_seconds=_seconds_since(one.since, self._wall) if one.runs else 0,
+        )
+
+    def again_seconds(self) -> float | None:
+        """Return when somebody who was passed over may be evicted; None: nobody was."""
+        if self._is_settling:
+            return SETTLING_SECONDS
+        if self._first_protected is None:
+            return None
+        protected_for = _seconds_since(self._first_protected, self._wall)
+        return max(SETTLING_SECONDS, self._protect_seconds - protected_for)
+
+    def _may_go(self, record: UnitRecord) -> bool:
+        unit = record.unit
+        if (
+            record.info is None
+            or not is_preemptible(unit)
+            or unit.metadata.deletion_timestamp is not None
+            or is_being_evicted(unit)
+        ):
+            return False
+        if record.standing is Standing.DECIDED:
+            self._is_settling = True
+            return False
+        granted = unit.status.last_allocate_time or ""
+        if self._protect_seconds and granted > self._protected_from:
+            if self._first_protected is None or granted < self._first_protected:
+                self._first_protected = Timestamp(granted)
+            return False
+        return True
+
+    def _candidate(self, record: UnitRecord, bucket: Bucket, since: str) -> Candidate:
+        charge = self._units.bookings.charge_of(record.uid)
+        assert charge is not None, f"{record.key} may go and has nothing booked"
+        return Candidate(
+            key=record.key,
+            uid=record.uid,
+            priority=bucket[0],
+            runs=bucket[1],
+            since=since,
+            kind=(charge.quota, charge.non_preemptible, tuple(sorted(charge.amounts.items()))),
+        )
+
+
+def _lets_evict(line: SchedulingQueue) -> bool:
+    """Say whether units of a queue may evict others of it."""
+    return line.options.preempts and (line.policy is PRIORITY or line.policy is BLOCK)
+
+
+def created_at(record: UnitRecord) -> str:
+    """Return when the unit's job was created; the place in line mostly says so already."""
+    place = () if record.info is None else record.info.order_key[-3:-2]
+    if place and isinstance(place[0], str):
+        return place[0]
+    return creation_order(record.unit)[0]
+
+
+def running_since(unit: QueueUnit) -> str:
+    """Return when the unit's pods ran, as its object says; "" where it does not."""
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    if ready is None or ready.status != "True":
+        return unit.status.last_allocate_time or ""
+    return ready.last_transition_time or ""
+
+
+def evicted_since(record: UnitRecord) -> str:
+    """Return when a unit was asked to make room for others; "" if it was not."""
+    if not makes_room(record.unit):
+        return ""
+    condition = find_condition(record.unit.status.conditions, EVICTED)
+    return (condition.last_transition_time or "") if condition is not None else ""
+
+
+def _seconds_since(text: str, wall: datetime) -> int:
+    try:
+        since = datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    if since.tzinfo is None:
+        since = since.replace(tzinfo=UTC)
+    return max(0, int((wall - since).total_seconds()))
+
+
+def text_of(moment: datetime) -> str:
+    """Return a time as objects have it."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_worth_a_search(refusal: Refusal) -> bool:
+    """Say whether evictions could end a refusal."""
+    return refusal.reason not in HOPELESS

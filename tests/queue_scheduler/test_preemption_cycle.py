@@ -1,0 +1,134 @@
+"""A round of evictions over the fake API server: what is written, and what if it can not be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.decision import Dequeue, Notice, Preempt, Refused
+from queue_scheduler.engine import Engine
+from queue_scheduler.preemption_cycle import PreemptionCycle
+from queue_scheduler.preemption_rounds import read_for_whom
+from tests.queue_scheduler.cycle_kit import Line
+from tests.queue_scheduler.shell_kit import ShellKit, condition_of
+
+PREEMPTS = {"annotations": {"koord-queue/enable-queueunit-preemption": "true"}}
+
+
+class Rounds:
+    """A kit whose queue `both` preempts, with both cycles; a `PreemptionObserver`."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self.kit = kit
+        self.line = Line(kit)
+        self.notices: list[Notice] = []
+        self.counted: list[tuple[str, str, int]] = []
+        self.cycle = PreemptionCycle(
+            kit.shared, kit.dispatcher, kit.note_written, self.notices.append, kit.clock, self
+        )
+        kit.direct.patch("queues", "team", {"metadata": PREEMPTS}, namespace="koord-queue")
+        kit.learn_queue("team")
+
+    def on_preempted(self, queue: str, reason: str, victims: int) -> None:
+        self.counted.append((queue, reason, victims))
+
+    def start(self, name: str, cpu: int = 2) -> None:
+        self.kit.add_unit(name, cpu=cpu, priority=1)
+        self.line.cycle.carry_out(self.kit.dequeue())
+        self.kit.send()
+
+    def preempt(self, name: str = "preemptor", cpu: int = 4) -> Preempt:
+        self.kit.add_unit(name, cpu=cpu, priority=9)
+        decision = self.kit.decide()
+        assert isinstance(decision, Preempt), decision
+        return decision
+
+    def evicted(self, name: str) -> dict[str, Any]:
+        return condition_of(self.kit.unit(name), "Evicted")
+
+
+@pytest.fixture
+def rounds(kit: ShellKit) -> Rounds:
+    return Rounds(kit)
+
+
+def test_a_victim_is_marked_and_stays_as_it_is(rounds: Rounds) -> None:
+    rounds.start("victim", cpu=2)
+    before = rounds.kit.unit("victim")["status"]
+    rounds.cycle.carry_out(rounds.preempt())
+    rounds.kit.send()
+    status = rounds.kit.unit("victim")["status"]
+    assert (status["phase"], rounds.kit.used()) == ("Dequeued", 2000)
+    asked = {**before["admissions"][0], "reclaimState": {"replicas": 1}}
+    assert status["admissions"] == [asked]
+    evicted = rounds.evicted("victim")
+    assert (evicted["status"], evicted["reason"]) == ("True", "Preempted")
+    assert read_for_whom(evicted["message"]) == "default/preemptor"
+    told = [(each.key, each.reason, each.warning) for each in rounds.notices]
+    assert told == [
+        ("default/victim", "Preempted", True),
+        ("default/preemptor", "Preempting", False),
+    ]
+    assert rounds.counted == [("team", "Preempted", 1)]
+
+
+def test_only_what_does_not_run_is_asked_back(rounds: Rounds) -> None:
+    rounds.start("victim", cpu=2)
+    some = {"name": "main", "replicas": 3, "running": 1, "resources": {"cpu": "2"}}
+    rounds.kit.direct.patch(
+        "queueunits", "victim", {"status": {"admissions": [some]}}, namespace="default",
+        subresource="status",
+    )  # fmt: skip
+    rounds.kit.learn("victim")
+    rounds.cycle.carry_out(rounds.preempt())
+    rounds.kit.send()
+    (got,) = rounds.kit.unit("victim")["status"]["admissions"]
+    assert (got["running"], got["reclaimState"]) == (1, {"replicas": 2})
+
+
+def test_after_a_conflict_the_choice_is_made_again(rounds: Rounds) -> None:
+    rounds.start("one")
+    rounds.start("two")
+    decision = rounds.preempt(cpu=4)
+    assert len(decision.victims) == 2
+    rounds.kit.direct.patch(
+        "queueunits", "one", {"metadata": {"labels": {"x": "y"}}}, namespace="default"
+    )
+    rounds.cycle.carry_out(decision)
+    rounds.kit.send()
+    assert (rounds.evicted("one"), rounds.evicted("two")["status"]) == ({}, "True")
+    rounds.kit.learn("one")
+    again = rounds.kit.decide()
+    assert isinstance(again, Preempt)
+    assert [victim.unit for victim in again.victims] == ["default/one"]
+    rounds.cycle.carry_out(again)
+    rounds.kit.send()
+    assert rounds.evicted("one")["status"] == "True"
+    assert [victims for _, _, victims in rounds.counted] == [1, 1]
+
+
+def test_a_victim_that_has_changed_before_the_write_is_not_asked(rounds: Rounds) -> None:
+    rounds.start("victim")
+    decision = rounds.preempt()
+    rounds.kit.direct.delete("queueunits", "victim", "default")
+    gone = rounds.kit.engine.record("default/victim")
+    assert gone is not None
+    rounds.kit.shared.tell(Engine.on_queue_unit_gone, gone.unit)
+    rounds.cycle.carry_out(decision)
+    rounds.kit.send()
+    assert rounds.counted == []
+    assert isinstance(rounds.kit.decide(), Dequeue)
+
+
+def test_who_has_failed_five_times_rests_a_minute(rounds: Rounds) -> None:
+    rounds.start("victim")
+    decision = rounds.preempt()
+    for _ in range(4):
+        rounds.kit.shared.tell(Engine.on_preempted, decision, decision.victims)
+        decision = rounds.kit.decide()
+        assert isinstance(decision, Preempt)
+    rounds.kit.shared.tell(Engine.on_preempted, decision, decision.victims)
+    assert isinstance(rounds.kit.decide(), Refused)
+    rounds.kit.clock.advance(61.0)
+    assert isinstance(rounds.kit.decide(), Preempt)
