@@ -1,0 +1,283 @@
+"""Who may pass a unit that does not fit yet, without delaying it: EASY backfill. Pure.
+
+A queue that backfills holds back all that stands behind its *head*: the first refused unit, of each
+group of quotas that share a limit. The head is *promised* a start: the earliest time at which it
+would fit if everything booked ended when it has declared to. Who stands behind it starts, if it
+fits, only if by its own declaration it ends before that, or if the head fits beside it all the same
+at the promised time. Who declares no time does not pass; and where what is booked declares too
+little for the head ever to fit, nobody does.
+
+Nothing is remembered but what can be computed again: a promise follows from the books, the units
+and the time. It moves to a later time only if room is lost, if a unit that is waited for begins to
+run late, or is overdue: such a one is taken to end at any moment, and the promise is now. While the
+promise stands, somebody who waits can only find it harder to pass as time goes by; so no clock
+wakes him. He is asked again when the head leaves, or is refused anew, and when anything that is
+booked goes, shrinks, begins to run or declares another end.
+
+A unit that can never have what it asks for is no head: it has no start that could be delayed. Nor
+does a head hold back a unit of the quota whose guarantee it is itself refused for: each would wait
+for the other.
+
+Source: Lifka, The ANL/IBM SP Scheduling System (1995); Mu'alem and Feitelson, Utilization,
+Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling
+(2001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.declared_ends import remaining_seconds
+from queue_scheduler.framework.extension_points import Supposed, Waiter
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.unit_registry import UnitRegistry
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.node import Node
+
+MAX_ENDS: Final = 512
+"""Units that are looked at for a promise, those that end first: a binary search asks ten questions,
+each of which names them. A head that does not fit when so many have ended is promised nothing."""
+
+PASSED: Final = frozenset(
+    {
+        Reason.WOULD_DELAY_HEAD,
+        Reason.NO_MAX_EXECUTION_TIME,
+        Reason.EXCEEDS_QUOTA,
+        Reason.BROKEN_CHAIN,
+        Reason.UNKNOWN_QUOTA,
+    }
+)
+"""Who is refused so is no head: it fits, or will not until somebody mends something."""
+
+
+class Promise(msgspec.Struct, frozen=True, gc=False):
+    """When a head can start at the latest, by what is declared.
+
+    Attributes:
+        at: Seconds since the epoch.
+        is_overdue: Whether something that is waited for should have ended already.
+        released: What will have ended by then.
+    """
+
+    at: int
+    is_overdue: bool
+    released: tuple[Uid, ...]
+
+
+class _Head(msgspec.Struct, frozen=True, gc=False):
+    """The unit that others must not delay."""
+
+    number: int
+    info: QueueUnitInfo
+    refusal: Refusal
+
+
+class Backfill:
+    """Judges who may pass, and knows who waits because he may not."""
+
+    def __init__(self, units: UnitRegistry, plugins: PluginRunner) -> None:
+        self._units = units
+        self._plugins = plugins
+        # queue -> (class number, place) of a head -> classes that it holds back.
+        self._waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
+        self._moved: dict[str, None] = {}
+        self._told: dict[str, ElasticQuota | Node] = {}
+        self._facts = 0
+        self._seen_ease = 0
+        self._promises: dict[str, Promise | Refusal] = {}
+        self._promised_for: tuple[int, int, int] = (0, 0, 0)
+        # queue -> head -> what it was promised last, while somebody waits behind it.
+        self._shown: dict[str, dict[str, Promise]] = {}
+
+    # --- judging ------------------------------------------------------------------------------
+
+    def check(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> Refusal | None:
+        """Say why a unit that fits now may not start, or None.
+
+        Args:
+            line: Its queue; it is the first there that is not refused.
+            info: The unit.
+            wall: Seconds since the epoch; None: not known, and then nobody passes.
+        """
+        head = self._find_head(line, info)
+        if head is None or _is_kept_for(info, head.refusal):
+            return None
+        promise = self._promise(head, wall) if wall is not None else None
+        seconds = remaining_seconds(info.unit)
+        if isinstance(promise, Refusal) and _is_kept_for(info, promise):
+            return None
+        if (
+            isinstance(promise, Promise)
+            and wall is not None
+            and seconds is not None
+            and (wall + seconds <= promise.at or self._fits_beside(info, head, promise))
+        ):
+            return None
+        self._note_waiting(line, info, head, promise)
+        silent = seconds is None
+        reason = Reason.NO_MAX_EXECUTION_TIME if silent else Reason.WOULD_DELAY_HEAD
+        return Refusal(reason=reason, quota=info.quota, other=head.info.key)
+
+    def _note_waiting(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        head: _Head,
+        promise: Promise | Refusal | None,
+    ) -> None:
+        heads = self._waiting.setdefault(line.name, {})
+        behind = heads.setdefault((head.number, head.info.order_key), {})
+        behind[line.class_number(info)] = None
+        shown = self._shown.setdefault(line.name, {})
+        shown.pop(head.info.key, None)
+        if isinstance(promise, Promise):
+            shown[head.info.key] = promise
+
+    def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
+        beside = Supposed(info.quota, info.demand.total, info.non_preemptible)
+        return self._plugins.check_without(head.info, promise.released, [beside]) is None
+
+    def _find_head(self, line: SchedulingQueue, info: QueueUnitInfo) -> _Head | None:
+        """Return the first refused unit before this one that competes with it, or None."""
+        refused = [
+            (place, refusal)
+            for place, refusal in line.last_refusals()
+            if place < info.order_key and _may_fit_one_day(refusal)
+        ]
+        for place, refusal in sorted(refused, key=lambda each: each[0]):
+            head = self._units.records[unit_key(place)].info
+            assert head is not None, f"{unit_key(place)} is in line without a demand"
+            if self._compete(head.quota, info.quota):
+                return _Head(line.class_number(head), head, refusal)
+        return None
+
+    def _compete(self, one: str, other: str) -> bool:
+        domains = self._plugins.domains
+        return one == other or not domains(one).isdisjoint(domains(other))
+
+    # --- promising ----------------------------------------------------------------------------
+
+    def _promise(self, head: _Head, wall: int) -> Promise | Refusal:
+        """Return the head's promise; a Refusal: why it would not fit whatever ends."""
+        at = (wall, self._units.bookings.changes, self._facts)
+        if at != self._promised_for:
+            self._promised_for = at
+            self._promises = {}
+        key = head.info.key
+        if key not in self._promises:
+            self._promises[key] = self._find_promise(head.info, wall)
+        return self._promises[key]
+
+    def _find_promise(self, head: QueueUnitInfo, wall: int) -> Promise | Refusal:
+        ends = nsmallest(MAX_ENDS, self._ends_of(head.quota, wall))
+        uids = tuple(uid for _, uid in ends)
+        refusal = self._plugins.check_without(head, uids)
+        if refusal is not None:
+            return refusal
+        counts = [n for n, (end, _) in enumerate(ends, 1) if n == len(ends) or ends[n][0] != end]
+        low, high = 0, len(counts) - 1  # it fits at `high`
+        while low < high:
+            middle = (low + high) // 2
+            if self._plugins.check_without(head, uids[: counts[middle]]) is None:
+                high = middle
+            else:
+                low = middle + 1
+        if not counts:
+            return Promise(wall, is_overdue=False, released=())
+        released = counts[high]
+        is_overdue = any(end < wall for end, _ in ends[:released])
+        return Promise(max(wall, ends[released - 1][0]), is_overdue, uids[:released])
+
+    def _ends_of(self, quota: str, wall: int) -> Iterator[tuple[int, Uid]]:
+        """Iterate over the ends of what competes with a quota."""
+        compete: dict[str, bool] = {}
+        for uid, end in self._units.bookings.ends:
+            if end.quota not in compete:
+                compete[end.quota] = self._compete(quota, end.quota)
+            if compete[end.quota]:
+                yield end.at(wall), uid
+
+    # --- waking -------------------------------------------------------------------------------
+
+    def on_fact(self, key: str, thing: ElasticQuota | Node | None) -> None:
+        """A quota or a node came or changed, or is gone (None); what is told twice is no news."""
+        if self._told.get(key) == thing:
+            return
+        self._facts += 1
+        if thing is None:
+            del self._told[key]
+        else:
+            self._told[key] = thing
+
+    def on_refused(self, line: SchedulingQueue, info: QueueUnitInfo) -> None:
+        """A unit was refused by a plugin: a head anew, or perhaps another one."""
+        heads = self._waiting.get(line.name, ())
+        if any(info.order_key <= place for _, place in heads):
+            self._moved[line.name] = None
+
+    def take_woken(self) -> list[Waiter]:
+        """Return, once and in a fixed order, the classes that may pass now."""
+        ease = self._units.bookings.eased + self._facts
+        is_eased, self._seen_ease = ease != self._seen_ease, ease
+        if not self._waiting:
+            return []
+        woken: list[Waiter] = []
+        for name in sorted(self._waiting):
+            heads = self._waiting[name]
+            if is_eased or name in self._moved or not self._are_in_place(name, heads):
+                del self._waiting[name]
+                self._shown.pop(name, None)
+                numbers = {number for behind in heads.values() for number in behind}
+                woken.extend((name, number) for number in sorted(numbers))
+        self._moved.clear()
+        return woken
+
+    def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
+        """Say whether the heads stand where they stood; one that is woken is asked before them."""
+        line = self._units.queues.line(name)
+        return line is not None and all(line.head_of(number) == place for number, place in heads)
+
+    # --- questions ----------------------------------------------------------------------------
+
+    def promise_of_unit(self, key: str) -> Promise | None:
+        """Return what a unit is promised; `key` is `namespace/name`."""
+        record = self._units.records.get(key)
+        info = record.info if record is not None else None
+        return self.promise_of(info.queue, key) if info is not None else None
+
+    def promise_of(self, queue: str, key: str) -> Promise | None:
+        """Return what a unit of the queue was promised last; None where nobody waits behind it."""
+        return self._shown.get(queue, {}).get(key)
+
+    def fork(self, units: UnitRegistry, plugins: PluginRunner) -> Backfill:
+        """Return a copy over forked units and plugins."""
+        twin = Backfill(units, plugins)
+        twin._waiting = {
+            name: {head: dict(behind) for head, behind in heads.items()}
+            for name, heads in self._waiting.items()
+        }
+        twin._moved = dict(self._moved)
+        twin._shown = {name: dict(shown) for name, shown in self._shown.items()}
+        twin._told = dict(self._told)
+        twin._facts = self._facts
+        twin._seen_ease = self._seen_ease
+        return twin
+
+
+def _may_fit_one_day(refusal: Refusal) -> bool:
+    """Say whether a refused unit may have what it asks for when others have ended."""
+    more_than_nodes = refusal.reason is Reason.NO_CAPACITY and refusal.requested > refusal.limit
+    return not more_than_nodes and refusal.reason not in PASSED
+
+
+def _is_kept_for(info: QueueUnitInfo, refusal: Refusal) -> bool:
+    """Say whether a head is refused because of what this unit's quota is guaranteed."""
+    return refusal.reason is Reason.GUARANTEE_OF_OTHERS and refusal.other == info.quota

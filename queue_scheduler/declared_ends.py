@@ -1,0 +1,84 @@
+"""Until when what is booked says that it will run: declared maximum execution times. Pure.
+
+The clock of a run starts when the unit's pods run (condition `PodsReady`), and goes on from what
+earlier runs took. A unit whose pods do not run yet starts now at the earliest, whenever now is. One
+that declares nothing has no end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from shared_api.objects.meta import Uid, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import PODS_READY
+
+
+class DeclaredEnd(msgspec.Struct, frozen=True, gc=False):
+    """When a booked unit ends by what it declares.
+
+    Attributes:
+        quota: What it is charged to.
+        seconds: How long it may run yet, from `since` on.
+        since: When its pods began to run, in seconds since the epoch; None: they do not yet.
+    """
+
+    quota: str
+    seconds: int
+    since: int | None
+
+    def at(self, wall: int) -> int:
+        """Return when it ends, seen from a wall time; past ends are those of overdue units."""
+        return (wall if self.since is None else self.since) + self.seconds
+
+
+class DeclaredEnds:
+    """The ends of what is booked, by uid."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Uid, DeclaredEnd] = {}
+
+    def __iter__(self) -> Iterator[tuple[Uid, DeclaredEnd]]:
+        return iter(self._ends.items())
+
+    def note(self, info: QueueUnitInfo) -> bool:
+        """Take a booked unit as it is now; say whether it was known with another end."""
+        seconds = remaining_seconds(info.unit)
+        if seconds is None:
+            return self._ends.pop(info.uid, None) is not None
+        before = self._ends.get(info.uid)
+        after = DeclaredEnd(info.quota, seconds, _running_since(info.unit))
+        self._ends[info.uid] = after
+        return before is not None and before != after
+
+    def drop(self, uid: Uid) -> None:
+        """Forget a unit: it is not booked, or not as a whole."""
+        self._ends.pop(uid, None)
+
+    def copy(self) -> DeclaredEnds:
+        """Return an independent copy."""
+        twin = DeclaredEnds()
+        twin._ends = dict(self._ends)
+        return twin
+
+
+def remaining_seconds(unit: QueueUnit) -> int | None:
+    """Return how long a unit may run yet, earlier runs taken off; None where it does not say."""
+    declared = unit.spec.maximum_execution_time_seconds
+    if declared is None:
+        return None
+    return max(0, declared - (unit.status.accumulated_past_execution_time_seconds or 0))
+
+
+def _running_since(unit: QueueUnit) -> int | None:
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    if ready is None or ready.status != "True" or not ready.last_transition_time:
+        return None
+    try:
+        return int(datetime.fromisoformat(ready.last_transition_time).timestamp())
+    except ValueError:
+        return None

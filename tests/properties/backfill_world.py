@@ -1,0 +1,156 @@
+"""A queue that backfills, in whole seconds; its units run no longer than they have said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from queue_scheduler.backfill import Promise
+from queue_scheduler.decision import Dequeue
+from queue_scheduler.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.meta import ObjectMeta, Timestamp
+from shared_api.objects.node import Node, NodeStatus
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import BACKFILL
+from tests.properties.engine_kit import (
+    Workers,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    declaring,
+    running,
+)
+
+START = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
+
+
+def stamp(second: int) -> Timestamp:
+    """The wall time of a second of the world."""
+    return Timestamp(datetime.fromtimestamp(START + second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+class Run(NamedTuple):
+    """A unit that runs."""
+
+    unit: QueueUnit
+    ends: int
+
+
+class BackfillWorld:
+    """One queue of quotas `a` and `b` under `top`, and elsewhere the quota `far`."""
+
+    def __init__(
+        self,
+        policy: str = "FIFO",
+        mode: QuotaMode = QuotaMode.MAX,
+        *,
+        cpu: int = 4,
+        backfills: bool = True,
+        guaranteed: int = 0,
+    ) -> None:
+        self.plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
+        self.engine = Engine(PluginRunner([self.plugin, Priority()]), BUILT_IN_POLICIES)
+        self.workers = Workers(self.engine)
+        self.second = 0
+        self.runs: dict[str, Run] = {}
+        self.started: dict[str, int] = {}
+        self.says: dict[str, int | None] = {}
+        self._lasts: dict[str, int] = {}
+        self._version = 10
+        node = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"cpu": cpu}))
+        self.engine.on_node(node)
+        least = cpu if mode is QuotaMode.MIN else 0
+        self.engine.on_quota(build_quota("top", cpu=cpu, guaranteed=cpu))
+        self.engine.on_quota(
+            build_quota("a", cpu=cpu, guaranteed=max(least, guaranteed), parent="top")
+        )
+        self.engine.on_quota(build_quota("b", cpu=cpu, guaranteed=0, parent="top"))
+        self.engine.on_quota(build_quota("far", cpu=cpu, guaranteed=least))
+        written = {BACKFILL: "true"} if backfills else {}
+        queue = build_queue("shared", policy, takes="*", annotations=written)
+        self.workers.wake(self.engine.on_queue(queue))
+
+    def add(
+        self,
+        name: str,
+        quota: str = "a",
+        *,
+        cpu: int = 1,
+        says: int | None = None,
+        lasts: int | None = None,
+        priority: int = 0,
+    ) -> None:
+        """A unit arrives that says how long it may run; `lasts` is how long it will."""
+        version = self._next()
+        unit = build_unit(
+            name,
+            quota,
+            cpu=cpu,
+            queue="shared",
+            priority=priority,
+            created=version,  # the order alone counts
+            version=version,
+        )
+        self.says[name] = says
+        most = 1000 if says is None else says
+        self._lasts[name] = most if lasts is None else min(lasts, most)
+        self.workers.wake(self.engine.on_queue_unit(declaring(unit, says)))
+
+    def go_on(self, seconds: int = 0) -> list[str]:
+        """Let the time pass, second by second; return who starts, in order."""
+        started = self._decide()
+        for _ in range(seconds):
+            self.second += 1
+            over = sorted(name for name, run in self.runs.items() if run.ends <= self.second)
+            for name in over:
+                unit = self.runs.pop(name).unit
+                ended = changed(unit, self._next(), "Succeed", admissions=())
+                self.workers.wake(self.engine.on_queue_unit(ended))
+            started += self._decide()
+        return started
+
+    def _decide(self) -> list[str]:
+        started: list[str] = []
+        self.workers.wall = START + self.second
+        while not self.workers.is_quiet():
+            decision = self.workers.step()
+            if isinstance(decision, Dequeue):
+                started.append(self._start(decision))
+        return started
+
+    def _start(self, decision: Dequeue) -> str:
+        record = self.engine.record(decision.unit)
+        assert record is not None
+        name = record.unit.metadata.name
+        unit = running(record.unit, self._next(), since=stamp(self.second))
+        self.workers.wake(self.engine.on_written(decision, unit))
+        self.runs[name] = Run(unit, self.second + self._lasts[name])
+        self.started[name] = self.second
+        return name
+
+    def _next(self) -> int:
+        self._version += 1
+        return self._version
+
+    # --- what there is --------------------------------------------------------------------------
+
+    def promise(self, name: str) -> int | None:
+        """The second that a unit was promised, None where it was none."""
+        found: Promise | None = self.engine.promise_of(f"ns/{name}")
+        return found.at - START if found is not None else None
+
+    def reason(self, name: str) -> tuple[str, str]:
+        """(reason, unit ahead) of one that waits."""
+        refusal = self.engine.refusal_of(f"ns/{name}")
+        assert refusal is not None, f"{name} does not wait"
+        return refusal.reason.value, refusal.other.removeprefix("ns/")
+
+    def waiting(self) -> list[str]:
+        """The line."""
+        return [record.unit.metadata.name for record in self.engine.waiting("shared")]

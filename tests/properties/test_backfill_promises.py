@@ -1,0 +1,149 @@
+"""Backfill against a simulation: a head starts no later than it was first promised.
+
+Units say how long they may run at most, and run no longer; some say nothing, and then none that
+waits for them is promised anything. Whoever comes later stands behind, and no quota changes.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.quota.quota_settings import QuotaMode
+from tests.properties.backfill_world import BackfillWorld
+
+pytestmark = pytest.mark.properties
+
+SEEDS = st.integers(0, 2**32)
+modes = pytest.mark.parametrize("mode", list(QuotaMode), ids=lambda mode: mode.value)
+policies = st.sampled_from(["Priority", "Block", "FIFO"])
+
+
+class Simulation:
+    """Units come at random, and everything that starts is judged."""
+
+    def __init__(
+        self, seed: int, policy: str, mode: QuotaMode, *, says_all: bool, backfills: bool = True
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.world = BackfillWorld(policy, mode, cpu=6, backfills=backfills)
+        self.says_all = says_all
+        self._backfills = backfills
+        self.promises: dict[str, int] = {}
+        self.kept = 0
+        self.passed = 0
+        # In mode `min` guarantees of two quotas that do not fit together come before any promise.
+        self._quotas = ["a"] if mode is QuotaMode.MIN else ["a", "b"]
+        self._count = 0
+
+    def second(self) -> None:
+        """Let some units come, and a second pass."""
+        rng = self.rng
+        for _ in range(rng.choice([0, 0, 0, 1, 1, 2])):
+            says = rng.randint(1, 30) if self.says_all or rng.random() < 0.8 else None
+            self._count += 1
+            cpu = rng.choice([1, 1, 1, 2, 3, 6])
+            lasts = rng.randint(1, 30) if rng.random() < 0.5 else None
+            self.world.add(
+                f"u{self._count:03}", rng.choice(self._quotas), cpu=cpu, says=says, lasts=lasts
+            )
+        line = self.world.waiting()
+        started = self.world.go_on(1)
+        self._judge(line, started)
+        for name in self.world.waiting():
+            if self._backfills:
+                self._check_that_it_must_wait(name)
+            promise = self.world.promise(name)
+            if promise is not None:
+                before = self.promises.setdefault(name, promise)
+                assert promise <= before, f"{name} was promised {before}, and now {promise}"
+                assert promise == self._brute_force(name), f"of {name}"
+
+    def _judge(self, line: list[str], started: list[str]) -> None:
+        for name in started:
+            if name in self.promises:
+                self.kept += 1
+                at, promised = self.world.started[name], self.promises[name]
+                assert at <= promised, f"{name} starts at {at}, was promised {promised}"
+        waits = self.world.waiting()
+        for name in started:
+            ahead = [other for other in waits if other in line and other < name]
+            if not ahead:
+                continue
+            self.passed += 1
+            assert self.world.says[name] is not None, f"{name} says nothing and passes {ahead}"
+
+    def _check_that_it_must_wait(self, name: str) -> None:
+        """Nobody is asleep who could start: time alone makes it only harder to pass."""
+        world = self.world
+        record = world.engine.record(f"ns/{name}")
+        assert record is not None
+        assert record.info is not None
+        reason, head = world.reason(name)
+        if world.plugin.check(record.info) is not None:
+            return
+        assert reason in {"WouldDelayHead", "NoMaximumExecutionTime"}, f"{name} is lost"
+        says, promise = world.says[name], world.promise(head)
+        if says is not None and promise is not None:
+            assert world.second + says > promise, f"{name} could pass {head}"
+
+    def _brute_force(self, name: str) -> int | None:
+        """Ask a copy of the books at every declared end, the earliest first."""
+        world = self.world
+        record = world.engine.record(f"ns/{name}")
+        assert record is not None
+        assert isinstance(record.info, QueueUnitInfo)
+        ends: dict[int, list[str]] = {}
+        for run in world.runs.values():
+            says = run.unit.spec.maximum_execution_time_seconds
+            if says is not None:
+                start = world.started[run.unit.metadata.name]
+                ends.setdefault(max(start + says, world.second), []).append(run.unit.metadata.uid)
+        books = world.plugin.fork()
+        for end in sorted(ends):
+            for uid in ends[end]:
+                books.books.release(uid)
+            if books.check(record.info) is None:
+                return end
+        return None
+
+
+@modes
+@settings(max_examples=60)
+@given(seed=SEEDS, policy=policies, says_all=st.booleans())
+def test_a_head_starts_no_later_than_it_was_first_promised(
+    mode: QuotaMode, seed: int, policy: str, *, says_all: bool
+) -> None:
+    simulation = Simulation(seed, policy, mode, says_all=says_all)
+    for _ in range(60):
+        simulation.second()
+
+
+@modes
+def test_the_simulation_has_something_to_judge(mode: QuotaMode) -> None:
+    kept = passed = 0
+    for seed in range(20):
+        simulation = Simulation(seed, "FIFO", mode, says_all=True)
+        for _ in range(60):
+            simulation.second()
+        kept += simulation.kept
+        passed += simulation.passed
+    assert kept > 20
+    assert passed > 20
+
+
+def test_more_runs_with_backfill_than_behind_blocking_heads() -> None:
+    work: dict[bool, int] = {}
+    for backfills in (False, True):
+        work[backfills] = 0
+        for seed in range(10):
+            simulation = Simulation(seed, "FIFO", QuotaMode.MAX, says_all=True, backfills=backfills)
+            for _ in range(60):
+                simulation.second()
+                runs = simulation.world.runs.values()
+                work[backfills] += sum(int(run.unit.spec.request["cpu"]) for run in runs)
+    assert work[True] > work[False]

@@ -1,0 +1,281 @@
+"""Who may pass a unit that does not fit yet, and who may not."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.quota.quota_settings import QuotaMode
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.node import Node, NodeStatus
+from shared_api.process.clock import rfc3339
+from shared_api.well_known_labels import BACKFILL
+from tests.properties.backfill_world import BackfillWorld
+from tests.properties.engine_kit import build_quota, changed, wall_time
+from tests.queue_scheduler.scheduler_world import running_world
+
+POLICIES = pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
+DELAYS = ("WouldDelayHead", "head")
+
+
+def with_head(policy: str = "FIFO", *, backfills: bool = True) -> BackfillWorld:
+    """Three of four cores are taken until second 100; the head needs all four."""
+    world = BackfillWorld(policy, backfills=backfills)
+    world.add("runs", cpu=3, says=100)
+    assert world.go_on() == ["runs"]
+    world.add("head", cpu=4, says=50)
+    assert world.go_on(10) == []
+    return world
+
+
+@POLICIES
+@pytest.mark.parametrize(
+    ("says", "starts"),
+    [
+        pytest.param(90, True, id="it ends when the head can start"),
+        pytest.param(91, False, id="it would end a second later"),
+        pytest.param(None, False, id="it does not say when it ends"),
+    ],
+)
+@pytest.mark.parametrize("quota", ["a", "b"])
+def test_who_ends_before_the_promised_start_may_pass(
+    policy: str, says: int | None, quota: str, *, starts: bool
+) -> None:
+    world = with_head(policy)
+    world.add("small", quota, says=says)
+    assert world.go_on() == (["small"] if starts else [])
+    if not starts:
+        assert world.reason("small")[1] == "head"
+        assert world.promise("head") == 100
+    world.go_on(100)
+    assert world.started["head"] == 100
+
+
+def test_more_runs_than_without() -> None:
+    world = with_head(backfills=False)
+    world.add("small", says=50)
+    assert world.go_on() == []
+    assert world.reason("small")[0] == "BehindRefusedUnit"
+
+
+def test_who_would_delay_says_behind_whom_and_who_is_silent_why() -> None:
+    world = with_head()
+    world.add("long", says=91)
+    world.add("silent")
+    assert world.go_on() == []
+    assert world.reason("long") == DELAYS
+    assert world.reason("silent") == ("NoMaximumExecutionTime", "head")
+
+
+def test_who_fits_beside_the_head_may_run_for_long() -> None:
+    world = BackfillWorld()
+    world.add("runs", cpu=3, says=100)
+    world.add("head", cpu=2, says=50)
+    world.add("long", cpu=1, says=900)
+    world.add("longer", cpu=1, says=900)
+    assert world.go_on() == ["runs", "long"]
+    assert world.reason("longer")[0] == "OverQuotaMax"
+    world.go_on(100)
+    assert world.started["head"] == 100
+
+
+def test_nobody_is_in_the_way_of_another_tree() -> None:
+    world = with_head()
+    world.add("elsewhere", "far")
+    assert world.go_on() == ["elsewhere"]
+
+
+def test_nobody_passes_where_nothing_is_declared() -> None:
+    world = BackfillWorld()
+    world.add("runs", cpu=3)
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=1)
+    assert world.go_on() == ["runs"]
+    assert world.reason("small") == DELAYS
+    assert world.promise("head") is None
+
+
+def test_a_unit_that_never_fits_holds_back_nobody() -> None:
+    world = BackfillWorld()
+    world.add("giant", cpu=9, says=1)
+    world.add("small")
+    assert world.go_on() == ["small"]
+
+
+@pytest.mark.parametrize("how", ["ends", "leaves"])
+def test_who_waits_is_asked_again_when_room_comes_early(how: str) -> None:
+    world = BackfillWorld()
+    world.add("runs", cpu=3, says=100, lasts=20 if how == "ends" else None)
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=200)
+    assert world.go_on() == ["runs"]
+    if how == "leaves":
+        record = world.engine.record("ns/head")
+        assert record is not None
+        world.workers.wake(world.engine.on_queue_unit_gone(record.unit))
+        assert world.go_on() == ["small"]
+    else:
+        assert world.go_on(20) == ["head"]
+
+
+def test_a_head_that_comes_later_counts_from_then_on() -> None:
+    world = BackfillWorld("Priority")
+    world.add("runs", cpu=3, says=100)
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=200)
+    assert world.go_on() == ["runs"]
+    world.add("other", cpu=3, says=9, priority=5)
+    assert world.go_on() == ["small"], "both heads' quota has room for it at the promised time"
+
+
+def test_when_the_end_is_known_better_who_waits_is_asked_again() -> None:
+    world = with_head()
+    world.add("small", says=95)
+    assert world.go_on() == []
+    unit = world.runs["runs"].unit
+    longer = replace(unit, spec=replace(unit.spec, maximum_execution_time_seconds=120))
+    world.workers.wake(world.engine.on_queue_unit(changed(longer, 999)))
+    assert world.go_on() == ["small"]
+
+
+def test_overdue_units_are_taken_to_end_at_any_moment() -> None:
+    world = with_head()
+    unit = world.runs.pop("runs").unit
+    world.go_on(150)
+    world.add("small", says=1)
+    assert world.go_on() == []
+    promise = world.engine.promise_of("ns/head")
+    assert promise is not None
+    assert promise.is_overdue
+    assert world.promise("head") == world.second
+    world.workers.wake(world.engine.on_queue_unit(changed(unit, 999, "Succeed", admissions=())))
+    assert world.go_on() == ["head"]
+
+
+def test_a_quota_that_grows_has_everybody_asked_again() -> None:
+    world = with_head()
+    world.add("small", says=900)
+    assert world.go_on() == []
+    for quota in (build_quota("a", cpu=9, parent="top"), build_quota("top", cpu=8)):
+        world.workers.wake(world.engine.on_quota(quota))
+    assert world.go_on() == ["head", "small"]
+
+
+def test_a_quota_that_grows_for_others_alone_has_them_asked_again() -> None:
+    world = with_head()
+    world.add("small", "b", says=900)
+    assert world.go_on() == []
+    world.workers.wake(world.engine.on_quota(build_quota("top", cpu=5)))
+    assert world.go_on() == ["small"], "the head's own quota is full"
+
+
+def test_a_node_that_comes_has_everybody_asked_again() -> None:
+    world = BackfillWorld(mode=QuotaMode.RUNTIME, cpu=4)
+    world.add("runs", cpu=3, says=100)
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=900)
+    assert world.go_on() == ["runs"]
+    for name in ("a", "top"):
+        parent = "top" if name == "a" else ""
+        world.workers.wake(world.engine.on_quota(build_quota(name, cpu=9, parent=parent)))
+    assert world.go_on() == []
+    node = Node(metadata=ObjectMeta(name="m"), status=NodeStatus(allocatable={"cpu": 4}))
+    world.workers.wake(world.engine.on_node(node))
+    assert world.go_on() == ["head", "small"]
+
+
+def test_a_promise_follows_the_nodes_within_the_second() -> None:
+    world = BackfillWorld(mode=QuotaMode.RUNTIME, cpu=4)
+    for quota in (build_quota("top", cpu=9), build_quota("a", cpu=9, parent="top")):
+        world.workers.wake(world.engine.on_quota(quota))
+    world.add("short", cpu=2, says=100)
+    world.add("long", cpu=1, says=200)
+    world.add("head", cpu=4, says=50)
+    world.add("silent", cpu=1)
+    assert world.go_on() == ["short", "long"]
+    assert world.promise("head") == 200
+    node = Node(metadata=ObjectMeta(name="m"), status=NodeStatus(allocatable={"cpu": 1}))
+    world.workers.wake(world.engine.on_node(node))
+    world.add("middle", cpu=1, says=150)
+    assert world.go_on() == []
+    assert world.promise("head") == 100
+    assert world.reason("middle") == DELAYS
+
+
+def test_an_owner_within_his_guarantee_passes_who_would_borrow_from_him() -> None:
+    world = BackfillWorld(guaranteed=2)
+    world.add("runs", "b", cpu=1, says=1000)
+    world.add("head", "b", cpu=3, says=1000)
+    assert world.go_on() == ["runs", "head"]
+    world = BackfillWorld(guaranteed=2)
+    world.add("runs", "b", cpu=1, says=1000)
+    assert world.go_on() == ["runs"]
+    world.add("head", "b", cpu=3, says=1000)
+    world.add("owner", "a", cpu=2)
+    assert world.go_on() == ["owner"], "or the two would wait for each other"
+
+
+def test_only_the_first_positions_are_looked_at() -> None:
+    world = with_head()
+    for number in range(100):
+        world.add(f"silent{number:03}", cpu=1)
+    world.add("short", says=1)
+    assert world.go_on() == []
+    assert world.reason("short")[0] == "BeyondMaxDepth"
+
+
+def test_without_the_time_nobody_passes() -> None:
+    world = with_head()
+    world.add("small", says=1)
+    world.workers.wake(["shared"])
+    world.workers.wall = None
+    world.workers.run()
+    assert world.reason("small") == DELAYS
+
+
+def test_a_fork_decides_alike() -> None:
+    world = with_head()
+    world.add("long", says=91)
+    world.go_on()
+    twin = world.engine.fork()
+    assert twin.promise_of("ns/head") == world.engine.promise_of("ns/head")
+    record = world.engine.record("ns/head")
+    assert record is not None
+    assert twin.on_queue_unit_gone(record.unit) == ("shared",)
+    assert twin.decide_next("shared", 0.0, wall_time(world.workers.wall)) is not None
+    assert world.reason("long") == DELAYS
+
+
+def test_the_scheduler_at_work_backfills_by_the_wall_clock() -> None:
+    with running_world() as world:
+        world.add_quota(metadata={"annotations": {BACKFILL: "true"}})
+        world.start()
+        world.add_unit("runs", cpu=3, maximumExecutionTimeSeconds=100)
+        world.settle()
+        ready = {
+            "type": "PodsReady",
+            "status": "True",
+            "reason": "PodsRunning",
+            "message": "",
+            "lastTransitionTime": rfc3339(world.clock.now()),
+        }
+        runs = {"status": {"phase": "Running", "conditions": [ready]}}
+        world.direct.patch("queueunits", "runs", runs, namespace="default", subresource="status")
+        world.add_unit("head", cpu=4, maximumExecutionTimeSeconds=50)
+        world.settle(60.0)
+        for name, seconds in (("short", 30), ("long", 60)):
+            world.add_unit(name, maximumExecutionTimeSeconds=seconds)
+        world.add_unit("silent")
+        world.settle(5.0)
+        assert world.phase("short") == "Dequeued"
+        world.finish("short")
+        world.settle(5.0)
+        got = {name: world.reason(name) for name in ("head", "long", "silent")}
+        assert got == {
+            "head": "OverQuotaMax",
+            "long": "WouldDelayHead",
+            "silent": "NoMaximumExecutionTime",
+        }
+        world.finish("runs")
+        world.settle(5.0)
+        assert world.phase("head") == "Dequeued"
