@@ -1,0 +1,148 @@
+r"""Puts back units of strict queues that get no nodes, so that others have their quota meanwhile.
+
+Whoever reserves nodes (the controllers) moves a unit from SchedReady to SchedSucceed, and its job
+is released, or to SchedFailed: then it is freed here, and waits, each time twice as long, before it
+is tried again. So is one that nobody answers::
+
+    SchedReady  --> looked at --> in time: looked at again when that is over
+                             \--> too late ----\
+    SchedFailed --> looked at ------------------+--> TimeoutBackoff, an event, the queue goes on
+
+Both are levels, read off the objects. An eviction that somebody has asked for is carried out
+by whoever has the job's side, and ends the attempt as well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine import Engine
+from queue_scheduler.eviction_writes import build_put_back
+from queue_scheduler.metrics import REFUSED, UNANSWERED
+from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.evictions import SCHEDULING_FAILED
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock, parse_time, rfc3339
+from shared_api.queue_unit_phases import (
+    ADMITTED,
+    EVICTED,
+    Phase,
+    is_being_evicted,
+    phase_of,
+    with_condition,
+)
+
+LONGEST_REST_SECONDS: Final = 30.0
+"""Times in objects are wall times, and rests are measured by the clock that does not jump."""
+
+_ASKING: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_FAILED})
+
+
+class NodeVerdicts:
+    """Looks at units that ask for nodes, or are refused them.
+
+    Args:
+        access: The ways in and out.
+        tell: Takes the notices that become events.
+        count: Takes each unit that was put back, by one of `metrics.VERDICTS`.
+        timeout_seconds: How long a unit waits for an answer.
+        rng: Spreads the ends of backoffs.
+    """
+
+    def __init__(
+        self,
+        access: UnitAccess,
+        tell: Callable[[Notice], None],
+        count: Callable[[str], None],
+        clock: Clock,
+        rng: random.Random,
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        self._shared = access.shared
+        self._tell = tell
+        self._count = count
+        self._clock = clock
+        self._rng = rng
+        self._timeout_seconds = timeout_seconds
+        self._looks = UnitLooks(access, self._look_at, _find_asking)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Look at a unit that came or changed; the engine must have been told before."""
+        if new is not None and phase_of(new) in _ASKING:
+            self._looks.add(new.metadata.key)
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        return self._looks.step()
+
+    def _look_at(self, key: str) -> Look:
+        record = self._shared.ask(Engine.record, key)
+        if record is None or phase_of(record.unit) not in _ASKING:
+            return None
+        unit = record.unit
+        if is_being_evicted(unit):
+            return None
+        why, verdict = unit.status.message or "no nodes", REFUSED
+        if phase_of(unit) is Phase.SCHED_READY:
+            rest = self._timeout_seconds - self._seconds_asked(unit)
+            if rest > 0:
+                return LookAgain(min(rest, LONGEST_REST_SECONDS))
+            why = f"nobody has answered for {self._timeout_seconds:g} s"
+            verdict = UNANSWERED
+        status = build_backoff_status(unit, why, self._clock.now(), self._rng)
+
+        def on_written(written: QueueUnit) -> None:
+            self._count(verdict)
+            self._tell(build_notice(written, why))
+
+        return SendStatus(unit, status, on_written)
+
+    def _seconds_asked(self, unit: QueueUnit) -> float:
+        """Return how long nodes have been asked for; endless where the unit does not say."""
+        admitted = find_condition(unit.status.conditions, ADMITTED)
+        asked_at = unit.status.last_allocate_time
+        if admitted is not None and admitted.status == "True":
+            asked_at = admitted.last_transition_time or asked_at
+        try:
+            return (self._clock.now() - parse_time(asked_at or "")).total_seconds()
+        except (ValueError, OverflowError):
+            return self._timeout_seconds
+
+
+def _find_asking(engine: Engine) -> list[str]:
+    records = engine.units.records
+    return [key for key, record in records.items() if phase_of(record.unit) in _ASKING]
+
+
+def build_backoff_status(
+    unit: QueueUnit, why: str, now: datetime, rng: random.Random
+) -> dict[str, Any]:
+    """Return the status that frees a unit without nodes for a while, to be merged."""
+    evicted = Condition(type=EVICTED, status="True", reason=SCHEDULING_FAILED, message=why)
+    conditions = with_condition(unit.status.conditions, evicted, now=rfc3339(now))
+    unit = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
+    )
+    return build_put_back(unit, why, now, rng)
+
+
+def build_notice(unit: QueueUnit, why: str) -> Notice:
+    """Return what the event says of a unit that was put back."""
+    state = unit.status.requeue_state
+    until = "" if state is None else f" It is tried again from {state.requeue_at} on"
+    return Notice(
+        kind=QUEUE_UNITS.kind,
+        key=unit.metadata.key,
+        uid=unit.metadata.uid,
+        reason=SCHEDULING_FAILED,
+        note=f"It gets no nodes, and gives its quota back: {why}.{until}",
+    )

@@ -1,0 +1,150 @@
+"""Asks back what has started of a queue that is drained (stop policy HoldAndDrain).
+
+The request is the condition `Evicted=True`, reason QueueStopped, on every unit of the queue that
+occupies quota, whatever its phase, adopted ones too: a queue that is to be empty is emptied. Phase
+and admissions stay, so the unit stays booked until the job side has stopped its job and frees it;
+it then waits in line, where the stop holds it. A unit whose job has ended is not asked, nor one
+that is being evicted already, whoever asked.
+
+Nothing is remembered: who is to be asked is read off the units, every few seconds while some queue
+is drained. What was asked is not taken back when the queue goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.engine import Engine
+from queue_scheduler.eviction_writes import build_request
+from queue_scheduler.queueing.queue_options import StopPolicy
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_record import Standing, UnitRecord
+from shared_api.client.errors import Conflict, NotFound
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import Outcome, Rejected, Write, Written
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import is_being_evicted
+
+QUEUE_STOPPED: Final = "QueueStopped"
+"""Reason of the eviction."""
+
+LOOK_SECONDS: Final = 1.0
+"""Between two looks whether a queue is drained: it is asked for by people."""
+
+RETRY_SECONDS: Final = 30.0
+"""After a request that the server refuses; what keeps failing is for people to mend."""
+
+MAX_UNDER_WAY: Final = 50
+"""Requests that are handed over and not written: a quarter of what the dispatcher takes."""
+
+FULL_REST_SECONDS: Final = 0.25
+
+log = structlog.get_logger("queue_drains")
+
+
+class QueueDrains:
+    """The step that looks for units to ask back.
+
+    Args:
+        shared: Asked for units; told of what was written.
+        writes: Takes the patches.
+        note_written: Takes what the server answered.
+        may_write: False while this process does not lead.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        note_written: Callable[[QueueUnit], object],
+        may_write: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._note_written = note_written
+        self._may_write = may_write
+        self._clock = clock
+        # Added to by the step, taken from by writers.
+        self._under_way: set[str] = set()
+        self._not_before = 0.0
+
+    def step(self) -> float:
+        """Ask back what there is room for; return how long to rest."""
+        if not self._may_write() or self._clock.monotonic() < self._not_before:
+            return LOOK_SECONDS
+        queues = self._shared.ask(_find_drained)
+        if not queues:
+            return LOOK_SECONDS
+        # Pointers alone are copied under the lock; they are gone through without it.
+        for record in find_to_ask(self._shared.ask(_copy_records), queues):
+            if len(self._under_way) >= MAX_UNDER_WAY:
+                return FULL_REST_SECONDS
+            if record.key not in self._under_way:
+                self._ask_back(record)
+        return LOOK_SECONDS
+
+    def _ask_back(self, record: UnitRecord) -> None:
+        meta, key = record.unit.metadata, record.key
+        queue = record.info.queue if record.info is not None else ""
+        write = Write(
+            resource_type=QUEUE_UNITS,
+            namespace=meta.namespace,
+            name=meta.name,
+            body=build_drain_patch(record.unit, queue, self._clock.now()),
+            subresource="status",
+        )
+        self._under_way.add(key)
+        self._writes.submit(write, lambda outcome: self._on_outcome(key, outcome))
+
+    def _on_outcome(self, key: str, outcome: Outcome[Any]) -> None:
+        """Take the server's answer; whoever is not asked by then is looked at again."""
+        match outcome:
+            case Written(object=unit):
+                self._note_written(unit)
+                self._shared.tell(Engine.on_queue_unit, unit)
+            case Rejected(error=error) if not isinstance(error, Conflict | NotFound):
+                log.error("a unit of a drained queue can not be asked", unit=key, error=str(error))
+                self._not_before = self._clock.monotonic() + RETRY_SECONDS
+            case _:
+                pass  # the guard makes a second try harmless
+        self._under_way.discard(key)
+
+
+def find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterable[UnitRecord]:
+    """Iterate over the units that occupy quota through one of these queues and are not asked."""
+    for record in records:
+        if (
+            record.standing is Standing.BOOKED
+            and record.info is not None
+            and record.info.queue in queues
+            and not is_being_evicted(record.unit)
+        ):
+            yield record
+
+
+def build_drain_patch(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
+    """Return the merge patch that asks a unit back; guarded by the version it was read at."""
+    message = f"queue {queue} is stopped and drained"
+    return {
+        "metadata": {"resourceVersion": unit.metadata.resource_version},
+        "status": build_request(unit, QUEUE_STOPPED, message, now),
+    }
+
+
+def _find_drained(engine: Engine) -> frozenset[str]:
+    return frozenset(
+        line.name
+        for line in engine.queues
+        if line.options.stop is StopPolicy.HOLD_AND_DRAIN and engine.units.admitted_count(line.name)
+    )
+
+
+def _copy_records(engine: Engine) -> tuple[UnitRecord, ...]:
+    return tuple(engine.units.records.values())

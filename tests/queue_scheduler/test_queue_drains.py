@@ -1,0 +1,206 @@
+"""A drained queue asks back what has started, once, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_scheduler.engine import Engine
+from queue_scheduler.queue_drains import (
+    FULL_REST_SECONDS,
+    LOOK_SECONDS,
+    MAX_UNDER_WAY,
+    RETRY_SECONDS,
+    QueueDrains,
+)
+from shared_api.client.errors import Conflict, Invalid
+from shared_api.well_known_labels import ADOPTED, STOP_POLICY
+from tests.queue_scheduler.scheduler_world import running_world
+from tests.queue_scheduler.shell_kit import (
+    QUEUE_NAMESPACE,
+    HeldWrites,
+    Json,
+    ShellKit,
+    condition_of,
+    rejected,
+)
+
+ASKED = {
+    "type": "Evicted",
+    "status": "True",
+    "reason": "Deactivated",
+    "message": "",
+    "lastTransitionTime": "2026-11-01T09:00:00Z",
+}
+"""Condition of a unit that somebody else has asked back."""
+
+
+def drains_of(kit: ShellKit, writes: Any = None) -> QueueDrains:
+    return QueueDrains(
+        kit.shared, writes or kit.dispatcher, kit.note_written, kit.may_write, kit.clock
+    )
+
+
+def annotate(kit: ShellKit, policy: str | None, queue: str = "team") -> None:
+    annotate_on(kit.direct, policy, queue)
+    kit.learn_queue(queue)
+
+
+def annotate_on(direct: Any, policy: str | None, queue: str = "team") -> None:
+    patch = {"metadata": {"annotations": {STOP_POLICY: policy}}}
+    direct.patch("queues", queue, patch, namespace=QUEUE_NAMESPACE)
+
+
+def put(kit: ShellKit, name: str, phase: str, **status: Any) -> None:
+    """Write a unit's status, and let the engine hear of it."""
+    body = {"status": {"phase": phase, **status}}
+    kit.direct.patch("queueunits", name, body, namespace="default", subresource="status")
+    kit.learn(name)
+
+
+def look(kit: ShellKit, drains: QueueDrains) -> float:
+    rest = drains.step()
+    kit.send()
+    return rest
+
+
+def evicted(unit: Json) -> tuple[str, str]:
+    found = condition_of(unit, "Evicted")
+    return found.get("status", ""), found.get("reason", "")
+
+
+@pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "Running", "SchedReady"])
+def test_what_occupies_quota_is_asked_back_and_stays_booked(kit: ShellKit, phase: str) -> None:
+    kit.add_unit("u")
+    put(kit, "u", phase)
+    annotate(kit, "HoldAndDrain")
+    look(kit, drains_of(kit))
+    unit = kit.unit("u")
+    assert evicted(unit) == ("True", "QueueStopped")
+    assert unit["status"]["phase"] == phase
+    assert unit["status"]["message"] == "queue team is stopped and drained"
+    assert kit.used() == 1000
+    record = kit.shared.ask(Engine.record, "default/u")
+    assert record is not None
+    assert record.unit.status.conditions, "the engine has heard of it"
+
+
+def test_an_adopted_unit_is_asked_too(kit: ShellKit) -> None:
+    kit.add_unit("u", metadata={"annotations": {ADOPTED: "true"}})
+    annotate(kit, "HoldAndDrain")
+    look(kit, drains_of(kit))
+    assert evicted(kit.unit("u")) == ("True", "QueueStopped")
+
+
+@pytest.mark.parametrize("phase", ["Succeed", "Failed", "Enqueued", "TimeoutBackoff"])
+def test_who_occupies_nothing_is_left_alone(kit: ShellKit, phase: str) -> None:
+    kit.add_unit("asked")  # or the queue would not be looked at
+    put(kit, "asked", "Running", conditions=[ASKED])
+    kit.add_unit("u")
+    put(kit, "u", phase)
+    annotate(kit, "HoldAndDrain")
+    kit.server.journal.clear()
+    look(kit, drains_of(kit))
+    assert kit.writes() == 0
+
+
+@pytest.mark.parametrize("policy", ["Hold", "None", "Drain", pytest.param(None, id="absent")])
+def test_a_queue_that_is_not_drained_keeps_what_has_started(
+    kit: ShellKit, policy: str | None
+) -> None:
+    kit.add_quota("other", 4)
+    kit.add_unit("theirs", "other")
+    put(kit, "theirs", "Running")
+    annotate(kit, "HoldAndDrain", "team")
+    annotate(kit, policy, "other")
+    look(kit, drains_of(kit))
+    assert evicted(kit.unit("theirs")) == ("", "")
+
+
+def test_nobody_is_asked_twice_whoever_asked_first(kit: ShellKit) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running", conditions=[ASKED])
+    kit.add_unit("v")
+    put(kit, "v", "Running")
+    annotate(kit, "HoldAndDrain")
+    kit.server.journal.clear()
+    drains = drains_of(kit)
+    for _ in range(3):
+        look(kit, drains)
+    look(kit, drains_of(kit))  # another process
+    assert evicted(kit.unit("u")) == ("True", "Deactivated")
+    assert kit.writes() == 1
+
+
+def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+    writes = HeldWrites()
+    drains = drains_of(kit, writes)
+    drains.step()
+    drains.step()
+    assert len(writes.writes) == 1, "one at a time"
+    writes.settle(rejected(Conflict(409, "Conflict", "meanwhile")))
+    put(kit, "u", "Succeed", admissions=[])
+    drains.step()
+    assert len(writes.writes) == 1, "its job has ended"
+
+
+def test_what_the_server_refuses_is_tried_again_later(kit: ShellKit) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+    writes = HeldWrites()
+    drains = drains_of(kit, writes)
+    drains.step()
+    writes.settle(rejected(Invalid(422, "Invalid", "no")))
+    drains.step()
+    assert len(writes.writes) == 1
+    kit.clock.advance(RETRY_SECONDS)
+    drains.step()
+    assert len(writes.writes) == 2
+
+
+def test_room_is_left_for_decisions(kit: ShellKit) -> None:
+    for number in range(MAX_UNDER_WAY + 1):
+        kit.add_unit(f"u{number}")
+        put(kit, f"u{number}", "Running")
+    annotate(kit, "HoldAndDrain")
+    writes = HeldWrites()
+    assert drains_of(kit, writes).step() == FULL_REST_SECONDS
+    assert len(writes.writes) == MAX_UNDER_WAY
+
+
+def test_who_does_not_lead_asks_nobody(kit: ShellKit) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+    kit.leads = False
+    writes = HeldWrites()
+    assert drains_of(kit, writes).step() == LOOK_SECONDS
+    assert writes.writes == []
+
+
+def test_a_drained_queue_empties_and_goes_on_when_it_may() -> None:
+    with running_world() as world:
+        world.add_quota()
+        world.start()
+        world.add_unit("u")
+        world.settle()
+        assert world.phase("u") == "Dequeued"
+        annotate_on(world.direct, "HoldAndDrain")
+        world.add_unit("v")
+        world.settle(8.0)
+        assert evicted(world.unit("u")) == ("False", "Requeued"), "nobody has to stop a job for it"
+        assert [world.reason(name) for name in ("u", "v")] == ["StoppedQueue", "StoppedQueue"]
+        ready = condition_of(world.queue(), "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "Stopped")
+        world.start()  # a restart changes nothing
+        assert world.phase("v") == "Enqueued"
+        annotate_on(world.direct, None)
+        world.settle()
+        assert [world.phase(name) for name in ("u", "v")] == ["Dequeued", "Dequeued"]
+        world.settle(8.0)
+        assert condition_of(world.queue(), "Ready")["status"] == "True"
