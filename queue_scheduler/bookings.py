@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from queue_scheduler.declared_ends import DeclaredEnds
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.pod_accounting import FindUnit, PodAccounting, is_stray
@@ -32,10 +33,20 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bookings:
-    """Charges by uid, kept in step with the plugins that keep books."""
+    """Charges by uid, kept in step with the plugins that keep books.
+
+    Attributes:
+        pods: The pods, by unit.
+        ends: Until when the units that are booked as a whole say they will run.
+        changes: Goes up whenever something booked changes.
+        eased: Goes up whenever that may make room, or an end may be another.
+    """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.pods = PodAccounting(find_unit)
+        self.ends = DeclaredEnds()
+        self.changes = 0
+        self.eased = 0
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
 
@@ -48,6 +59,8 @@ class Bookings:
 
     def note_reserved(self, info: QueueUnitInfo) -> None:
         """Remember a unit that the plugins have just reserved whole."""
+        self.changes += 1
+        self.ends.note(info)
         self._charges[info.uid] = Charge(info.quota, info.demand.total, info.non_preemptible)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
@@ -56,6 +69,8 @@ class Bookings:
     def charge_admitted(self, info: QueueUnitInfo, admitted: Amounts) -> None:
         """Book a unit whose object says that it occupies quota."""
         uid = info.uid
+        if self.ends.note(info):
+            self._note_eased()
         if self.pods.has_living(uid):
             admitted = maximum(self.pods.living(uid), admitted)
         self._set(uid, Charge(info.quota, admitted, info.non_preemptible))
@@ -71,6 +86,7 @@ class Bookings:
         if not quota:
             self.charge_left_behind(uid)
             return
+        self.ends.drop(uid)
         self._set(uid, Charge(quota, self.pods.living(uid), non_preemptible))
 
     def charge_left_behind(self, uid: Uid) -> None:
@@ -78,6 +94,7 @@ class Bookings:
         if not self.pods.has_living(uid):
             self.release(uid)
             return
+        self.ends.drop(uid)
         known = None if is_stray(uid) else self._charges.get(uid)
         if known is not None:
             quota, non_preemptible = known.quota, known.non_preemptible
@@ -89,24 +106,38 @@ class Bookings:
 
     def release(self, uid: Uid) -> None:
         """Book nothing for a uid."""
+        self.ends.drop(uid)
         if self._charges.pop(uid, None) is not None:
+            self._note_eased()
             self._plugins.unreserve(uid)
 
     def tell_foreign(self) -> None:
         """Pass on the pods that no unit accounts for, as far as they changed."""
         for key, pod in self.pods.take_changed_foreign():
+            self._note_eased()
             self._plugins.on_foreign_pod(key, pod)
 
     def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Bookings:
         """Return an independent copy over forked plugins."""
         twin = Bookings(plugins, find_unit)
         twin.pods = self.pods.fork(find_unit)
+        twin.ends = self.ends.copy()
+        twin.changes = self.changes
+        twin.eased = self.eased
         twin._charges = dict(self._charges)
         return twin
 
+    def _note_eased(self) -> None:
+        self.changes += 1
+        self.eased += 1
+
     def _set(self, uid: Uid, charge: Charge) -> None:
-        if self._charges.get(uid) == charge:
+        known = self._charges.get(uid)
+        if known == charge:
             return
+        self.changes += 1
+        if known is not None:
+            self.eased += 1  # it may be less, or another quota's
         self._charges[uid] = charge
         self._plugins.resize(
             uid, charge.quota, charge.amounts, non_preemptible=charge.non_preemptible

@@ -5,12 +5,31 @@ A refusal is data. The one place that makes text for a person of it is `insight.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 import msgspec
 
 from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import Admission
+from shared_api.queue_unit_phases import Phase
 from shared_api.resource_list import Amounts
+
+BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""For whoever does not say what time it is: nobody's protection is over, and none has run."""
+
+
+class Moment(NamedTuple):
+    """When a decision is asked for: by the clock that does not jump, in seconds; by the wall's."""
+
+    now: float
+    wall: datetime
+
+    @property
+    def seconds(self) -> int | None:
+        """Whole seconds since the epoch; None where nobody said what time it is."""
+        return None if self.wall == BEGINNING else int(self.wall.timestamp())
 
 
 class Reason(StrEnum):
@@ -22,33 +41,41 @@ class Reason(StrEnum):
 
     WAITING = "Pending"
     BEHIND_REFUSED_UNIT = "BehindRefusedUnit"
+    BEHIND_HIGHER_BAND = "BehindHigherBand"
     BEYOND_MAX_DEPTH = "BeyondMaxDepth"
+    WOULD_DELAY_HEAD = "WouldDelayHead"
+    NO_MAX_EXECUTION_TIME = "NoMaximumExecutionTime"
     WAITING_FOR_PODS_RUNNING = "WaitingForPodsRunning"
+    WAITING_FOR_NODES_OF_OTHERS = "WaitingForNodesOfOthers"
     WRITE_FAILED = "WriteFailed"
+    STOPPED_QUEUE = "StoppedQueue"
 
     EXCEEDS_QUOTA = "ExceedsQuota"
     OVER_QUOTA_MAX = "OverQuotaMax"
     OVER_PARENT_MAX = "OverParentMax"
     OVER_RUNTIME = "OverRuntime"
     OVER_PARENT_RUNTIME = "OverParentRuntime"
+    OVER_MAX_JOBS = "OverMaxJobs"
     OVER_MIN = "OverMin"
     NON_PREEMPTIBLE_OVER_MIN = "NonPreemptibleOverMin"
     HURTS_OTHERS = "HurtsOthers"
     GUARANTEE_OF_OTHERS = "GuaranteeOfOthers"
+    ROOM_FOR_PREEMPTOR = "RoomForPreemptor"
     NO_CAPACITY = "NoCapacity"
     BROKEN_CHAIN = "BrokenChain"
     UNKNOWN_QUOTA = "UnknownQuota"
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
 
     NO_QUOTA = "NoQuota"
+    AMBIGUOUS_QUOTA = "AmbiguousQuota"
+    QUOTA_NOT_IN_NAMESPACE = "QuotaNotInNamespace"
     QUOTA_NOT_IN_QUEUE = "QuotaNotInQueue"
     NO_QUEUE = "NoQueue"
     INVALID_DEMAND = "InvalidDemand"
     INACTIVE = "Inactive"
     IN_BACKOFF = "InBackoff"
     BLOCKED_FOR_TEST = "BlockedForTest"
-    CHECKS_NOT_SERVED = "AdmissionChecksNotServed"
-    POLICY_NOT_SERVED = "QueuePolicyNotServed"
+    ADMISSION_CHECK_INACTIVE = "AdmissionCheckInactive"
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -97,8 +124,9 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
 class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The unit may start; its demand is booked already.
 
-    The shell writes the phase and answers with `Engine.on_written` or `on_write_failed`. With
-    `is_waited_for`, nobody else of its queue starts until its pods run.
+    The shell writes the phase `to` and answers with `Engine.on_written` or `on_write_failed`. With
+    `checks`, `to` is Reserved until these admission checks are Ready. With `is_waited_for`, nobody
+    else of its queue starts until its pods run.
     """
 
     unit: str
@@ -107,7 +135,26 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     queue: str
     quota: str
     grants: tuple[Grant, ...]
+    to: Phase = Phase.DEQUEUED
+    checks: tuple[str, ...] = ()
     is_waited_for: bool = False
+    wake: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.uid, self.resource_version))
+
+
+class Growth(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A unit that runs may run more pods; their demand is booked already.
+
+    The shell writes `admissions`, the whole list, and answers with `Engine.on_queue_unit` or
+    `on_growth_failed`.
+    """
+
+    unit: str
+    uid: Uid
+    resource_version: str
+    admissions: tuple[Admission, ...]
     wake: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -119,6 +166,52 @@ class Refused(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     unit: str
     queue: str
+    refusal: Refusal
+    wake: tuple[str, ...] = ()
+
+
+class Victim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A unit that has to make room.
+
+    Attributes:
+        unit: `namespace/name`.
+        uid: Its uid.
+        resource_version: The version that the choice was made on.
+        priority: Its priority.
+        lost_seconds: For how long its pods have run; 0 where they do not all run.
+    """
+
+    unit: str
+    uid: Uid
+    resource_version: str
+    priority: int
+    lost_seconds: int
+
+
+class Preempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Units have to make room for one that was refused, which waits until they have.
+
+    The shell asks for their eviction, and answers with `Engine.on_preempted` when it knows what
+    became of all these writes. Others are kept from the room meanwhile.
+
+    Attributes:
+        unit: Who needs the room, `namespace/name`.
+        uid: Its uid.
+        queue: Its queue.
+        quota: Its quota.
+        priority: Its priority.
+        reason: Why the victims are evicted: `PREEMPTED` or `RECLAIMED` of `queue_unit_phases`.
+        victims: Whom to evict, the cheapest first.
+        refusal: Why it can not start without that.
+    """
+
+    unit: str
+    uid: Uid
+    queue: str
+    quota: str
+    priority: int
+    reason: str
+    victims: tuple[Victim, ...]
     refusal: Refusal
     wake: tuple[str, ...] = ()
 
@@ -137,7 +230,7 @@ class Rest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     wake: tuple[str, ...] = ()
 
 
-Decision = Dequeue | Refused | Rest
+Decision = Dequeue | Refused | Preempt | Rest
 
 
 class WriteFailure(StrEnum):
@@ -157,7 +250,7 @@ class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Something a user should read as an event on one of their objects.
 
     Attributes:
-        kind: "QueueUnit", "Queue" or "ElasticQuota".
+        kind: "QueueUnit", "Queue", "ElasticQuota", "ElasticQuotaTree" or "ResourceQuota".
         key: `namespace/name` of that object.
         uid: Its uid.
         reason: CamelCase, from a fixed set.

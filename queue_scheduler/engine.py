@@ -3,8 +3,9 @@
 Everything that the scheduler believes lives here. Shells feed it and carry its decisions out::
 
     on_queue, on_queue_unit, on_quota, on_pod, on_node, ...   each returns the queues to wake
-    decide_next(queue, now) -> Dequeue | Refused | Rest       one unit decided, or none
-    on_written(decision, unit), on_write_failed(decision, ...)
+    decide_next(queue, now, wall) -> Dequeue | Refused | Preempt | Rest  one unit decided, or none
+    grow(unit) -> Growth | Refusal | None                     more pods for one that runs
+    on_written(decision, unit), on_write_failed(decision, ...), on_preempted(decision, ...)
     fork()                                                    a copy to put questions to
 
 The story of one decision: a unit's object arrives and is *placed* (`_place`): judged from its
@@ -20,87 +21,90 @@ never overwritten by an older watch event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from msgspec.structs import replace
 
+from queue_scheduler.admission_checks import needed_checks, phase_after
+from queue_scheduler.backfill import Backfill, Promise
 from queue_scheduler.bookings import Charge
 from queue_scheduler.decision import (
+    BEGINNING,
     Decision,
     Dequeue,
+    Growth,
+    Moment,
     Notice,
+    Preempt,
     Reason,
     Refusal,
     Refused,
     Rest,
+    Victim,
     WriteFailure,
 )
-from queue_scheduler.framework.extension_points import Plugin, WakingInTurn
+from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
-from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES, PRIORITY, QueuePolicy
+from queue_scheduler.growth import Growths
+from queue_scheduler.preemption_rounds import PreemptionRounds
+from queue_scheduler.queue_facts import QueueFacts
+from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from queue_scheduler.settlement import Settlement
 from queue_scheduler.unit_demand import build_grants
 from queue_scheduler.unit_record import Standing, UnitRecord, judge, version_of
 from queue_scheduler.unit_registry import UnitRegistry
+from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import (
-    MAX_DEPTH,
-    WAIT_FOR_PODS_RUNNING,
-    read_annotation,
-    read_int32,
-)
+from shared_api.queue_unit_phases import Phase
 
 
 class Engine:
     """The scheduler's beliefs and decisions. Not thread-safe; `shared_engine` holds its lock."""
 
-    def __init__(self, plugins: PluginRunner, policies: Iterable[QueuePolicy]) -> None:
+    def __init__(
+        self,
+        plugins: PluginRunner,
+        policies: Iterable[QueuePolicy],
+        strict: StrictMode = NOT_STRICT,
+        protect_seconds: float = 0.0,
+    ) -> None:
+        """Start with no beliefs.
+
+        Args:
+            plugins: The plugins.
+            policies: How queues may order their units.
+            strict: In which queues nodes are asked for before a unit may start.
+            protect_seconds: For so long after its admission no unit is evicted for another.
+        """
         self._plugins = plugins
-        self._policies: Mapping[str, QueuePolicy] = {policy.name: policy for policy in policies}
         self._units = UnitRegistry(plugins)
+        self._backfill = Backfill(self._units, plugins)
+        self._rounds = PreemptionRounds(self._units, plugins, protect_seconds)
+        self._settlement = Settlement(self._units, plugins, self._backfill, self._rounds)
+        self._queue_facts = QueueFacts(self._units, plugins, self._settlement, policies, strict)
+        self._growths = Growths(self._units, plugins)
         self._notices: list[Notice] = []
-        self._protected: dict[str, QueueUnitInfo] = {}
 
     # === facts ================================================================================
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
         """Take a new or changed queue."""
-        name = queue.metadata.name
-        line = self._units.queues.line(name)
-        policy = self._policy_for(queue, line)
-        again: list[str] = []
-        if line is None or _places_differently(line, queue, policy):
-            waiting = self._units.pull_out(line) if line is not None else []
-            again = [*waiting, *self._units.held_for(f"queue/{name}")]
-        rank = self._plugins.rank(queue)
-        if line is not None and self._units.queues.rank(name) != rank:
-            self._wake_all(line)  # they wait in their queue's place
-        line = self._units.queues.put(queue, policy, rank)
-        annotations = queue.metadata.annotations
-        line.max_depth = _read_depth(read_annotation(annotations, MAX_DEPTH), line.max_depth)
-        waits = read_annotation(annotations, WAIT_FOR_PODS_RUNNING) == "true"
-        self._units.set_waits_for_pods(line, waits=waits)
-        self._units.changed_lines[name] = None
-        self._units.place_again(again)
-        return self._settle()
+        self._queue_facts.put(queue)
+        return self._settlement.settle()
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted queue; its units are held until one of that name is there again."""
-        line = self._units.queues.line(name)
-        if line is None:
-            return ()
-        waiting = self._units.pull_out(line)
-        self._units.queues.remove(name)
-        self._units.changed_lines.pop(name, None)
-        self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
-        return self._settle()
+        return self._settlement.settle() if self._queue_facts.drop(name) else ()
 
     def on_queue_unit(self, unit: QueueUnit, *, is_rewound: bool = False) -> tuple[str, ...]:
         """Take a new or changed unit.
@@ -124,7 +128,7 @@ class Engine:
             units.forget(record)
             record = None
         self._put(unit, version, record)
-        return self._settle()
+        return self._settlement.settle()
 
     def _put(self, unit: QueueUnit, version: int, record: UnitRecord | None) -> None:
         units = self._units
@@ -140,54 +144,77 @@ class Engine:
         if record is None or record.uid != unit.metadata.uid:
             return ()
         self._units.forget(record)
-        return self._settle()
+        return self._settlement.settle()
 
     def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
         """Take a new or changed quota."""
+        self._backfill.on_fact(f"quota/{quota.metadata.key}", quota)
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
         """Take a deleted quota; bookings stay under its name, its waiting units are held."""
+        self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self._units.place_again_for(sorted(names))
         self._units.queues.on_limits_changed(self._plugins.domains)
-        return self._settle()
+        return self._settlement.settle()
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
         problem = self._units.bookings.pods.on_pod(pod)
         if problem is not None:
             self._notice("Pod", pod.metadata.key, pod.metadata.uid, "InvalidRequests", problem)
-        return self._settle()
+        return self._settlement.settle()
 
     def on_pod_gone(self, pod: Pod) -> tuple[str, ...]:
         """Take a deleted pod."""
         self._units.bookings.pods.on_pod_gone(pod)
-        return self._settle()
+        return self._settlement.settle()
 
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
         self._plugins.on_node(node)
-        return self._settle()
+        self._backfill.on_fact(f"node/{node.metadata.name}", node)
+        return self._settlement.settle()
 
     def on_node_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted node."""
         self._plugins.on_node_gone(name)
-        return self._settle()
+        self._backfill.on_fact(f"node/{name}", None)
+        return self._settlement.settle()
+
+    def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
+        """Take a new or changed AdmissionCheck; one that is not active holds who needs it."""
+        self._queue_facts.put_check(check)
+        return self._settlement.settle()
+
+    def on_admission_check_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted AdmissionCheck."""
+        self._queue_facts.drop_check(name)
+        return self._settlement.settle()
+
+    def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
+        """Take whether the cluster has the kind AdmissionCheck; without it there are none."""
+        self._queue_facts.set_checks_served(are_served=are_served)
+        return self._settlement.settle()
 
     # === decisions ============================================================================
 
-    def decide_next(self, queue_name: str, now: float) -> Decision:
+    def decide_next(self, queue_name: str, now: float, wall: datetime = BEGINNING) -> Decision:
         """Decide the next unit of a queue, if it is the queue's turn.
 
         Args:
             queue_name: The queue whose worker asks.
             now: The worker's clock, in seconds; only compared with `retry_at` of failed writes.
+            wall: The time. Units say in it since when they are admitted and run, and for how long:
+                without it nobody's protection is over, and nobody passes a refused unit in a queue
+                that backfills.
 
         Returns:
             Dequeue: booked; write it, then call `on_written` or `on_write_failed`.
+            Preempt: ask for these evictions, then call `on_preempted`; ask again at once.
             Refused: nothing to do; ask again at once.
             Rest: ask again when woken, or at `until`.
         """
@@ -199,41 +226,81 @@ class Engine:
         if line.not_before:
             line.not_before = 0.0
             self._units.queues.refresh(line, self._plugins.domains)
+        for waiter in self._rounds.on_time(queue_name, now):
+            self._settlement.wake(waiter)
         ahead = self._units.queues.queue_ahead_of(queue_name)
         if ahead is None:
-            return Rest(wake=self._units.queues.take_wakes())
+            until = self._rounds.next_time(queue_name)
+            return Rest(until=until, wake=self._units.queues.take_wakes())
         if ahead:
-            return Rest(behind=ahead, wake=(ahead,))
-        return self._decide(line)
+            # Its own rest may just have ended, which changes whose turn it is elsewhere.
+            wake = (ahead, *self._units.queues.take_wakes())
+            return Rest(behind=ahead, wake=tuple(dict.fromkeys(wake)))
+        return self._decide(line, Moment(now, wall))
 
-    def _decide(self, line: SchedulingQueue) -> Decision:
+    def _decide(self, line: SchedulingQueue, moment: Moment) -> Decision:
         key = line.next_key()
         assert key is not None, f"queue {line.name} is movable and has nothing to decide"
         record = self._units.records[unit_key(key)]
         info = record.info
         assert info is not None, f"{record.key} is in line without a demand"
         self._units.changed_lines[line.name] = None
-        refusal = self._plugins.check(info) or self._plugins.reserve(info)
+        refusal = self._plugins.check(info)
+        if refusal is None and line.is_backfilling:
+            delay = self._backfill.check(line, info, moment.seconds)
+            if delay is not None:
+                line.refuse(info, delay)
+                return self._say_no(line, info, delay, None)
+        if refusal is None:
+            held_up = self._rounds.hold_up(line, info, moment)
+            if held_up is not None:
+                return self._stand_back(line, info, held_up, moment)
+            refusal = self._plugins.reserve(info)
         if refusal is not None:
-            return self._refuse(line, info, *refusal)
+            return self._refuse(line, info, *refusal, moment)
         # Who is asked in vain keeps his turn.
         self._units.queues.served(line)
         return self._start(line, record, info)
 
     def _refuse(
-        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, by: Plugin
-    ) -> Refused:
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        by: Plugin,
+        moment: Moment,
+    ) -> Refused | Preempt:
         number = line.refuse(info, refusal)
         self._plugins.wait((line.name, number), info, refusal, by)
+        self._backfill.on_refused(line, info)
+        return self._say_no(line, info, refusal, self._rounds.evict(line, info, refusal, moment))
+
+    def _stand_back(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+    ) -> Refused | Preempt:
+        """It would fit; the room is kept for another, or somebody of its queue is under way."""
+        self._rounds.wait((line.name, line.refuse(info, refusal)), refusal)
+        return self._say_no(line, info, refusal, self._rounds.displace(line, info, refusal, moment))
+
+    def _say_no(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
+    ) -> Refused | Preempt:
         # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
-        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=self._pass_on())
+        wake = self._settlement.pass_on()
+        if preempt is not None:
+            return replace(preempt, wake=wake)
+        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)
 
     def _start(self, line: SchedulingQueue, record: UnitRecord, info: QueueUnitInfo) -> Dequeue:
         units, unit = self._units, record.unit
+        checks = needed_checks(line.queue, unit)
+        to = phase_after(checks, self.phase_when_admitted(info))
         units.leave(record)
         units.bookings.note_reserved(info)
         units.enter(
-            UnitRecord(unit=unit, version=record.version, standing=Standing.DECIDED, info=info)
+            UnitRecord(
+                unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
+            )
         )
         return Dequeue(
             unit=info.key,
@@ -242,8 +309,10 @@ class Engine:
             queue=info.queue,
             quota=info.quota,
             grants=build_grants(info.demand),
-            is_waited_for=line.waits_for_pods,
-            wake=self._settle(is_news=False),
+            to=to,
+            checks=checks,
+            is_waited_for=line.options.waits_for_pods,
+            wake=self._settlement.settle(is_news=False),
         )
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
@@ -257,7 +326,7 @@ class Engine:
             # Decided meanwhile by newer news, or made again under the same name.
             return self.on_queue_unit(unit)
         self._put(unit, version_of(unit), record)
-        return self._settle()
+        return self._settlement.settle()
 
     def on_write_failed(
         self,
@@ -293,9 +362,43 @@ class Engine:
             stale = replace(record, standing=Standing.STALE)
             self._units.enter(stale)
             self._units.charge_living(stale)
-        return self._settle()
+        return self._settlement.settle()
+
+    def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:
+        """Take what became of the evictions asked for; the victims' objects are told as any other.
+
+        Args:
+            decision: The round.
+            failed: Victims of which the request was not written: the choice is made again.
+        """
+        self._rounds.on_written(decision, failed)
+        return self._settlement.settle()
+
+    # === growth ===============================================================================
+
+    def grow(self, key: str) -> Growth | Refusal | None:
+        """Grant a running unit the pods that it has grown by, if there is room for them.
+
+        Returns:
+            Growth: booked; write it.
+            Refusal: why not. What its pods ask for is booked all the same, as soon as they live.
+            None: it has not grown, or gives its place back.
+        """
+        answer = self._growths.grow(key)
+        if isinstance(answer, Growth):
+            return replace(answer, wake=self._settlement.settle(is_news=False))
+        return answer
+
+    def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:
+        """Take back what was booked for a growth that was not written."""
+        self._growths.take_back(growth)
+        return self._settlement.settle()
 
     # === questions ============================================================================
+
+    def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
+        """Return what follows once a unit has its quota, and all checks are content."""
+        return self._queue_facts.strict.next_phase(info.queue, info.demand.total)
 
     @property
     def queues(self) -> QueueSet:
@@ -311,6 +414,11 @@ class Engine:
     def plugins(self) -> PluginRunner:
         """The plugins; for reading."""
         return self._plugins
+
+    @property
+    def rounds(self) -> PreemptionRounds:
+        """Rounds of eviction; for reading."""
+        return self._rounds
 
     def record(self, key: str) -> UnitRecord | None:
         """Return what is known of a unit."""
@@ -340,6 +448,15 @@ class Engine:
             return None
         return line.refusal_of(record.info)
 
+    @property
+    def growths(self) -> Growths:
+        """The running units that have grown; for reading."""
+        return self._growths
+
+    def promise_of(self, key: str) -> Promise | None:
+        """Return when a unit behind which others wait can start, as of the last decision there."""
+        return self._backfill.promise_of_unit(key)
+
     def waiting(self, queue_name: str) -> Iterator[UnitRecord]:
         """Iterate lazily over the units in a queue's line, in order."""
         line = self._units.queues.line(queue_name)
@@ -352,139 +469,31 @@ class Engine:
 
     def take_notices(self) -> list[Notice]:
         """Return, once, what users should read as events."""
-        notices = [*self._notices, *self._plugins.take_notices()]
+        notices = [
+            *self._notices,
+            *self._queue_facts.take_notices(),
+            *self._plugins.take_notices(),
+        ]
         self._notices.clear()
         return notices
 
     def fork(self) -> Engine:
         """Return an independent engine with the same beliefs; copies containers, not units."""
         plugins = self._plugins.fork()
-        twin = Engine(plugins, self._policies.values())
-        twin._units = self._units.fork(plugins)
-        twin._protected = dict(self._protected)
+        twin = Engine(plugins, ())
+        units = twin._units = self._units.fork(plugins)
+        backfill = twin._backfill = self._backfill.fork(units, plugins)
+        rounds = twin._rounds = self._rounds.fork(units, plugins)
+        settlement = twin._settlement = self._settlement.fork(units, plugins, backfill, rounds)
+        twin._queue_facts = self._queue_facts.fork(units, plugins, settlement)
+        twin._growths = Growths(units, plugins)
         if plugins.without_fork:
-            twin._forget_refusals()
+            twin._settlement.forget_refusals()
         return twin
 
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         self._units.validate()
 
-    # === afterwards ===========================================================================
-
-    def _settle(self, *, is_news: bool = True) -> tuple[str, ...]:
-        """After a change: book what pods ask for, wake whom it helps; return the queues to ask.
-
-        A decision of our own is no news: it makes no room, so it wakes nobody whose plugin can
-        not say what would help.
-        """
-        units, queues = self._units, self._units.queues
-        if units.bookings.pods.has_changed:
-            units.charge_changed_pods()
-        if queues.changed_heads and self._plugins.has_guarantees:
-            self._protect_first_units()
-        for name, number in self._plugins.take_woken(anything_changed=is_news):
-            line = queues.line(name)
-            if line is not None and line.wake(number):
-                units.changed_lines[name] = None
-        return self._pass_on()
-
-    def _pass_on(self) -> tuple[str, ...]:
-        """Bring the turns up to date, offer what room there is; return the queues to ask."""
-        units, queues = self._units, self._units.queues
-        if units.changed_lines:
-            for name in units.changed_lines:
-                line = queues.line(name)
-                if line is not None:
-                    queues.refresh(line, self._plugins.domains)
-            units.changed_lines.clear()
-        for plugin in self._plugins.waking_in_turn:
-            for domain in plugin.stirred_domains():
-                self._offer(plugin, domain)
-        return queues.take_wakes()
-
-    def _offer(self, plugin: WakingInTurn, domain: str) -> None:
-        """Wake classes of a domain in turn, until a queue that comes before the next can move.
-
-        One that is woken is not always movable: its queue may be backing off, or wait for pods, or
-        somebody stands before it. So it is not enough to wake the first.
-        """
-        queues = self._units.queues
-        ahead = queues.first_place(domain)
-        while (first := plugin.first_woken(domain, queues.place_of, ahead)) is not None:
-            place, waiter = first
-            if ahead is not None and ahead < place:
-                return
-            plugin.stop_waiting(waiter)
-            line = queues.line(waiter[0])
-            if line is not None and line.wake(waiter[1]):
-                queues.refresh(line, self._plugins.domains)
-                ahead = queues.first_place(domain)
-                if ahead is not None and ahead <= place:
-                    return  # nobody who is offered next comes before
-
-    def _protect_first_units(self) -> None:
-        """Tell who keeps guarantees which unit of each quota waits first."""
-        queues, records = self._units.queues, self._units.records
-        changed = sorted(queues.changed_heads)
-        queues.changed_heads.clear()
-        for quota in changed:
-            key = queues.first_waiting(quota)
-            info = records[unit_key(key)].info if key is not None else None
-            if self._protected.get(quota) is info:
-                continue
-            if info is None:
-                del self._protected[quota]
-            else:
-                self._protected[quota] = info
-            self._plugins.protect(quota, info)
-
-    def _forget_refusals(self) -> None:
-        """A copy without some plugins: what they refused is asked again."""
-        for line in self._units.queues:
-            self._wake_all(line)
-        self._units.queues.on_limits_changed(self._plugins.domains)
-        self._settle()
-
-    def _wake_all(self, line: SchedulingQueue) -> None:
-        for number in line.wake_all():
-            self._plugins.stop_waiting((line.name, number))
-        self._units.changed_lines[line.name] = None
-
-    def _policy_for(self, queue: Queue, line: SchedulingQueue | None) -> QueuePolicy:
-        """Return the policy that the queue names; an unknown name keeps the last good one."""
-        name = queue.spec.queue_policy
-        policy = self._policies.get(name) if name else PRIORITY
-        if policy is not None:
-            return policy
-        # What a scheduler before this one had in force is in the status.
-        recorded = self._policies.get(queue.status.policy_in_force, PRIORITY)
-        last_good = line.policy if line is not None else recorded
-        is_new = line is None or line.queue.spec.queue_policy != name
-        if is_new and name not in NOT_SERVED_POLICIES:
-            note = f"queue policy {name!r} is unknown; {last_good.name} stays in force"
-            self._notice("Queue", queue.metadata.key, queue.metadata.uid, "UnknownPolicy", note)
-        return last_good
-
     def _notice(self, kind: str, key: str, uid: Uid, reason: str, note: str) -> None:
         self._notices.append(Notice(kind=kind, key=key, uid=uid, reason=reason, note=note))
-
-
-def _places_differently(line: SchedulingQueue, queue: Queue, policy: QueuePolicy) -> bool:
-    """Say whether units of the queue must be placed again: order, checks or quotas changed."""
-    old, new = line.queue, queue
-    return (
-        line.policy is not policy
-        or old.spec.queue_policy != new.spec.queue_policy
-        or old.spec.admission_checks != new.spec.admission_checks
-        or old.metadata.annotations != new.metadata.annotations
-        or old.metadata.labels != new.metadata.labels
-    )
-
-
-def _read_depth(text: str | None, before: int | None) -> int | None:
-    """Return `koord-queue/max-depth`; removed or negative is no limit, nonsense changes nothing."""
-    if text is None:
-        return None
-    depth = read_int32(text, before)
-    return depth if depth is None or depth >= 0 else None

@@ -1,4 +1,4 @@
-"""How many units are pending without standing in a line, by queue and reason.
+"""How many units are pending without standing in a line, by queue and reason; what they wait for.
 
 Units that are held, and those whose admission met a conflict or was refused, until they are tried
 again. What is mapped to no queue is counted under "".
@@ -64,3 +64,40 @@ class HeldCounts:
 def _place_of(record: UnitRecord) -> tuple[str, Reason]:
     reason = Reason.WRITE_FAILED if record.hold is None else record.hold.reason
     return ("" if record.info is None else record.info.queue), reason
+
+
+class FactWaits:
+    """Which units wait for which fact (`Unmapped.waits_for`), by the fact's name."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, dict[str, None]] = {}
+
+    def keys(self, name: str) -> tuple[str, ...]:
+        """Return the units that wait for a fact, in the order in which they came."""
+        return tuple(self._keys.get(name, ()))
+
+    def add(self, key: str, names: Iterable[str]) -> None:
+        """Let a unit wait for these facts."""
+        for name in names:
+            self._keys.setdefault(name, {})[key] = None
+
+    def remove(self, key: str, names: Iterable[str]) -> None:
+        """Let it wait no more; nothing is left of a fact that nobody waits for."""
+        for name in names:
+            keys = self._keys[name]
+            del keys[key]
+            if not keys:
+                del self._keys[name]
+
+    def fork(self) -> FactWaits:
+        """Return an independent copy."""
+        twin = FactWaits()
+        twin._keys = {name: dict(keys) for name, keys in self._keys.items()}
+        return twin
+
+    def validate(self, waits: Mapping[str, Iterable[str]]) -> None:
+        """Compare with what each unit waits for; raise AssertionError where it differs."""
+        want = FactWaits()
+        for key, names in waits.items():
+            want.add(key, names)
+        assert want._keys == self._keys, f"units that wait for facts: {self._keys}"

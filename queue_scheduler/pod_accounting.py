@@ -1,10 +1,11 @@
 """Whose pod is it? Every living pod is counted exactly once: for a unit, or as foreign.
 
-A pod belongs to a unit by its annotation `koord-queue/related-queueunit`, else by its
-controller: the unit's consumer, or one of the unit's `podOwners`. What a unit occupies is at
-least what its living pods ask for, also when its phase says that it occupies nothing any more:
-ended, evicted, deleted. A pod that names a unit which does not exist is a *stray*: it is
-charged to the quota it names, in every mode, until it is gone. All other pods are foreign.
+A pod belongs to a unit by its annotation `koord-queue/related-queueunit`, else, or where it names
+one that does not exist (a job's unit may be made again under another name), by its controller: the
+unit's consumer, or one of the unit's `podOwners`. What a unit occupies is at least what its living
+pods ask for, also when its phase says that it occupies nothing any more: ended, evicted, deleted. A
+pod that names a unit which does not exist, and is nobody else's, is a *stray*: it is charged to the
+quota it names, in every mode, until it is gone. All other pods are foreign.
 
 Units are told apart by uid. A unit made again under its old name does not inherit pods that
 are older than itself, unless it was made for a job that already ran (adopted). A pod that once
@@ -216,10 +217,8 @@ class PodAccounting:
         return self._find_unit(key)
 
     def _find_unit_of(self, facts: PodFacts) -> QueueUnit | None:
-        if facts.unit_key:
-            unit = self._unit(facts.unit_key)
-            if unit is None:
-                return None
+        unit = self._unit(facts.unit_key) if facts.unit_key else None
+        if unit is not None:
             is_own = is_adopted(unit) or facts.created >= unit.metadata.creation_timestamp
             return unit if is_own else None
         # Two units of one job are somebody's mistake; every process must pick the same.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
-from queue_scheduler.decision import Decision
+from queue_scheduler.decision import BEGINNING, Decision, Growth, Refusal
 from queue_scheduler.engine import Engine
 
 P = ParamSpec("P")
@@ -41,13 +42,21 @@ class SharedEngine:
         if woken:
             self._wake(woken)
 
-    def decide_next(self, queue: str, now: float) -> Decision:
+    def decide_next(self, queue: str, now: float, wall: datetime = BEGINNING) -> Decision:
         """Ask for the next decision of a queue; wakes the queues that it lets move."""
         with self._lock:
-            decision = self._engine.decide_next(queue, now)
+            decision = self._engine.decide_next(queue, now, wall)
         if decision.wake:
             self._wake(decision.wake)
         return decision
+
+    def grow(self, key: str) -> Growth | Refusal | None:
+        """Let a unit grow, if it may; wakes the queues that this lets move."""
+        with self._lock:
+            answer = self._engine.grow(key)
+        if isinstance(answer, Growth) and answer.wake:
+            self._wake(answer.wake)
+        return answer
 
     def ask(
         self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs

@@ -8,25 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 import msgspec
 
+from queue_scheduler.admission_checks import needed_checks
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo, UnitDemand
-from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
 from queue_scheduler.unit_demand import admitted_amounts
-from shared_api.objects.meta import Uid, is_condition_true
-from shared_api.objects.queue import LabelSelector, Queue
+from shared_api.objects.meta import Uid, find_condition, is_condition_true
+from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     BACKOFF_LIMIT_REACHED,
     BOOKED_PHASES,
+    EVICTED,
     FINAL_PHASES,
+    MAKING_ROOM,
     Phase,
     is_booked,
 )
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import BLOCK_FOR_TEST, read_annotation
+from shared_api.well_known_labels import BLOCK_FOR_TEST, PREEMPTIBLE, read_annotation
+
+_NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
 
 class Standing(Enum):
@@ -62,6 +67,9 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         info: Set when it is mapped and its demand is valid.
         hold: Why it is held, where it is.
         waits_for: Facts that may place it differently (`Unmapped.waits_for`).
+        growing: What a booked unit will have been granted by the write that is under way (base
+            units); None where it does not grow.
+        to: Of a decided unit, the phase that is being written.
     """
 
     unit: QueueUnit
@@ -70,6 +78,8 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     info: QueueUnitInfo | None = None
     hold: Refusal | None = None
     waits_for: tuple[str, ...] = ()
+    growing: Amounts | None = None
+    to: Phase | None = None
 
     @property
     def occupies(self) -> bool:
@@ -97,6 +107,9 @@ _BY_PHASE: Mapping[str, Standing] = {
     **{phase.value: Standing.ENDED for phase in FINAL_PHASES},
     **{phase.value: Standing.BOOKED for phase in BOOKED_PHASES},
 }
+
+_IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
+"""Between the decision and running pods. Phases are texts, so a unit's own can be looked up."""
 
 
 def judge(unit: QueueUnit) -> Standing | Refusal:
@@ -134,16 +147,41 @@ def _return_time(unit: QueueUnit) -> str:
 
 
 def is_in_flight(record: UnitRecord) -> bool:
-    """Say whether a unit is between Dequeued and Running."""
+    """Say whether a unit is admitted, and its pods do not run yet.
+
+    One that has to make room for others is under way no more, though it stays booked until it is
+    stopped: whoever displaced it starts at once.
+    """
     if record.standing is Standing.BOOKED:
-        return record.unit.status.phase == Phase.DEQUEUED
+        is_starting = record.unit.status.phase in _IN_FLIGHT_PHASES
+        return is_starting and not makes_room(record.unit)
     return record.standing is Standing.DECIDED
+
+
+def makes_room(unit: QueueUnit) -> bool:
+    """Say whether the scheduler has asked for the unit's eviction, so that another can start."""
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
+
+
+def is_preemptible(unit: QueueUnit) -> bool:
+    """Say whether the unit may be evicted so that another can start."""
+    return unit.metadata.labels.get(PREEMPTIBLE) != "false"
+
+
+def priority_to_overtake(record: UnitRecord) -> int | None:
+    """Return above which priority others may displace a unit under way; None: nobody may."""
+    if record.standing is Standing.DECIDED or not is_preemptible(record.unit):
+        return None
+    return record.unit.spec.priority or 0
 
 
 def occupied_amounts(record: UnitRecord, info: QueueUnitInfo) -> Amounts:
     """Return what an occupying unit was granted, or will be by the write that is under way."""
     if record.standing is Standing.DECIDED:
         return info.demand.total
+    if record.growing is not None:
+        return record.growing
     return admitted_amounts(record.unit, info.demand)
 
 
@@ -164,46 +202,18 @@ def find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand 
     return before.info.demand if before.unit.spec == unit.spec else None
 
 
-def judge_place(unit: QueueUnit, queue: Queue | None, name: str) -> Refusal | None:
-    """Say whether the queue of that name is missing or asks for something that holds the unit."""
+def judge_place(
+    unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
+) -> Refusal | None:
+    """Say whether the queue of that name is missing or asks for something that holds the unit.
+
+    `inactive`: admission checks that can not be carried out now, each with the reason.
+    """
     if queue is None:
         return Refusal(reason=Reason.NO_QUEUE, other=name)
-    if queue.spec.queue_policy in NOT_SERVED_POLICIES:
-        return Refusal(
-            reason=Reason.POLICY_NOT_SERVED,
-            other=queue.metadata.name,
-            detail=f"policy {queue.spec.queue_policy} is not available",
-        )
-    for check in queue.spec.admission_checks:
-        if selects(check.label_selector, unit.metadata.labels):
+    for check in needed_checks(queue, unit) if inactive else ():
+        if check in inactive:
             return Refusal(
-                reason=Reason.CHECKS_NOT_SERVED,
-                other=queue.metadata.name,
-                detail=f"admission check {check.name} is not carried out",
+                reason=Reason.ADMISSION_CHECK_INACTIVE, other=check, detail=inactive[check]
             )
     return None
-
-
-def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
-    """Say whether a selector matches labels; no selector matches all.
-
-    An operator that is unknown matches: what might hold a unit holds it.
-    """
-    if selector is None:
-        return True
-    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
-        return False
-    for expression in selector.match_expressions:
-        value = labels.get(expression.key)
-        match expression.operator:
-            case "In" if value is None or value not in expression.values:
-                return False
-            case "NotIn" if value is not None and value in expression.values:
-                return False
-            case "Exists" if value is None:
-                return False
-            case "DoesNotExist" if value is not None:
-                return False
-            case _:
-                continue
-    return True

@@ -16,8 +16,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from queue_scheduler import under_way
+from queue_scheduler.admission_checks import KnownChecks
+from queue_scheduler.admitted_units import AdmittedUnits
 from queue_scheduler.bookings import Bookings
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.declared_ends import remaining_seconds
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
@@ -27,7 +31,8 @@ from queue_scheduler.framework.queue_unit_info import (
     UnitDemand,
     unit_key,
 )
-from queue_scheduler.held_counts import OUT_OF_LINE, HeldCounts
+from queue_scheduler.held_counts import OUT_OF_LINE, FactWaits, HeldCounts
+from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -36,11 +41,11 @@ from queue_scheduler.unit_record import (
     Standing,
     UnitRecord,
     find_known_demand,
-    is_in_flight,
     is_same_claim,
     judge,
     judge_place,
     occupied_amounts,
+    priority_to_overtake,
 )
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -66,7 +71,9 @@ class UnitRegistry:
         records: All units by key; written here, read everywhere.
         queues: The lines that waiting units stand in.
         bookings: What is booked for units.
+        checks: The AdmissionCheck objects.
         held: How many units are pending without standing in a line.
+        admitted: Those that occupy quota, by what their eviction costs.
         changed_lines: Names of queues whose line changed since somebody looked.
         held_lately: Keys of units that left the line without being booked, or came back into one,
             since somebody looked.
@@ -76,12 +83,13 @@ class UnitRegistry:
         self.records: dict[str, UnitRecord] = {}
         self.queues = QueueSet()
         self.bookings = Bookings(plugins, self.unit)
+        self.checks = KnownChecks()
         self.held = HeldCounts()
+        self.admitted = AdmittedUnits()
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
         self._plugins = plugins
-        self._held_for: dict[str, dict[str, None]] = {}
-        self._admitted: Counter[str] = Counter()
+        self._waits_for = FactWaits()
         self._gone: set[Uid] = set()
         self._gone_before: set[Uid] = set()
 
@@ -102,7 +110,7 @@ class UnitRegistry:
 
     def held_for(self, name: str) -> tuple[str, ...]:
         """Return the keys of the units that wait for a fact (`Unmapped.waits_for`)."""
-        return tuple(self._held_for.get(name, ()))
+        return self._waits_for.keys(name)
 
     def pending_count(self, queue_name: str) -> int:
         """Return how many units wait in a queue or are held on their way into it."""
@@ -111,7 +119,7 @@ class UnitRegistry:
 
     def admitted_count(self, queue_name: str) -> int:
         """Return how many units that came through a queue occupy quota."""
-        return self._admitted[queue_name]
+        return self.admitted.count(queue_name)
 
     # --- placing ------------------------------------------------------------------------------
 
@@ -186,7 +194,7 @@ class UnitRegistry:
             info = self._info(unit, mapped, demand, None)
             waits_for = (f"queue/{mapped.queue}", f"quota/{mapped.quota}")
             queue = self.queues.queue(mapped.queue)
-            hold = hold or judge_place(unit, queue, mapped.queue)
+            hold = hold or judge_place(unit, queue, mapped.queue, self.checks.inactive)
         else:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
@@ -218,10 +226,14 @@ class UnitRegistry:
         line = self.queues.line(mapped.queue)
         order_key: OrderKey | None = None
         if line is not None:
-            order_key = self._plugins.order_key(unit, line.queue) or line.policy.order_key(unit)
+            order_key = line.place(unit, self._plugins.order_key(unit, line.queue))
         shape = tuple(sorted(demand.total.items()))
         class_key = (mapped.quota, shape, non_preemptible, *self._plugins.class_keys(unit))
+        if line is not None and line.options.is_strict:
+            class_key = (*class_key, unit.spec.priority or 0)  # they are held back by it
         if line is not None:
+            if line.is_backfilling:
+                class_key = (*class_key, remaining_seconds(unit))
             class_key, demand = line.share(class_key, demand)
         return QueueUnitInfo(
             key=meta.key,
@@ -254,11 +266,16 @@ class UnitRegistry:
             unit=unit, version=version, standing=_STAYS_IN[record.standing], info=info
         )
         if stays.standing is Standing.BOOKED:
-            if record.waits_for or is_in_flight(record) != is_in_flight(stays):
+            if record.waits_for or not under_way.are_alike(record, stays):
                 return False
             if record.standing is Standing.DECIDED and not self._is_mapped_like(unit, info):
                 return False
             self.bookings.charge_admitted(info, admitted_amounts(unit, info.demand))
+            self.admitted.replace(record, stays)
+            line = self.queues.line(info.queue)
+            if line is not None and info.uid in line.in_flight:
+                line.in_flight[info.uid] = priority_to_overtake(stays)
+                self.changed_lines[info.queue] = None
         self.records[info.key] = stays
         return True
 
@@ -294,7 +311,7 @@ class UnitRegistry:
         keys: dict[str, None] = {}
         namespaces: set[str] = set()
         for name in names:
-            keys.update(self._held_for.get(name, {}))
+            keys.update(dict.fromkeys(self._waits_for.keys(name)))
             kind, _, value = name.partition("/")
             if kind == "quota":
                 for queue_name in self.queues.queues_of(value):
@@ -319,8 +336,8 @@ class UnitRegistry:
         info, standing = record.info, record.standing
         key = record.key if info is None else info.key
         self.records[key] = record
-        for name in record.waits_for:
-            self._held_for.setdefault(name, {})[key] = None
+        if record.waits_for:
+            self._waits_for.add(key, record.waits_for)
         if standing in OUT_OF_LINE:
             self.held_lately[key] = None
             self.held.add(record)
@@ -332,21 +349,17 @@ class UnitRegistry:
                 self._plugins.stop_waiting((info.queue, woken))
             self.changed_lines[info.queue] = None
         elif standing is Standing.BOOKED or standing is Standing.DECIDED:
-            self._admitted[info.queue] += 1
+            self.admitted.add(record)
             line = self.queues.line(info.queue)
-            if line is not None and line.waits_for_pods and is_in_flight(record):
-                line.in_flight.add(info.uid)
+            if line is not None and under_way.enter(line, record):
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: UnitRecord | None) -> None:
         """Undo `enter`; what is booked stays until the next placing says otherwise."""
         if record is None:
             return
-        for name in record.waits_for:
-            keys = self._held_for[name]
-            del keys[record.key]
-            if not keys:
-                del self._held_for[name]
+        if record.waits_for:
+            self._waits_for.remove(record.key, record.waits_for)
         info, standing = record.info, record.standing
         if standing in OUT_OF_LINE:
             self.held_lately[record.key] = None
@@ -359,18 +372,17 @@ class UnitRegistry:
                 self._plugins.stop_waiting((info.queue, emptied))
             self.changed_lines[info.queue] = None
         elif standing is Standing.BOOKED or standing is Standing.DECIDED:
-            self._admitted[info.queue] -= 1
+            self.admitted.remove(record)
             line = self.queues.line(info.queue)
-            if line is not None and info.uid in line.in_flight:
-                line.in_flight.discard(info.uid)
+            if line is not None and under_way.leave(line, info.uid):
                 self.changed_lines[info.queue] = None
 
-    def set_waits_for_pods(self, line: SchedulingQueue, *, waits: bool) -> None:
-        """Let a queue wait for pods, or not; it finds what is under way already."""
-        if line.waits_for_pods == waits:
-            return
-        line.waits_for_pods = waits
-        line.in_flight = self._find_in_flight(line.name) if waits else set()
+    def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
+        """Let a queue behave like this; it finds what is under way."""
+        before = line.options
+        self.queues.set_options(line, options)
+        if (before.waits_for_pods, before.is_strict) != (options.waits_for_pods, options.is_strict):
+            under_way.count_again(line, self.records.values())
 
     def forget(self, record: UnitRecord) -> None:
         """A unit is gone: only its living pods are left."""
@@ -395,6 +407,13 @@ class UnitRegistry:
             self.bookings.charge_living(uid, quota, non_preemptible=non_preemptible)
         else:
             self.bookings.release(uid)
+
+    def set_growing(self, record: UnitRecord, growing: Amounts | None) -> None:
+        """Book for a booked unit what it will be granted, or (None) what its object says."""
+        before, record = record, replace(record, growing=growing)
+        self.admitted.replace(before, record)
+        self.records[record.key] = record
+        self._charge(record.uid, record)
 
     def charge_changed_pods(self) -> None:
         """Bring the bookings in step with the pods that came, changed and went."""
@@ -424,13 +443,6 @@ class UnitRegistry:
         non_preemptible = record.unit.metadata.labels.get(PREEMPTIBLE) == "false"
         return (names[0] if names else ""), non_preemptible
 
-    def _find_in_flight(self, queue_name: str) -> set[Uid]:
-        return {
-            record.uid
-            for record in self.records.values()
-            if record.info is not None and record.info.queue == queue_name and is_in_flight(record)
-        }
-
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self, plugins: PluginRunner) -> UnitRegistry:
@@ -440,9 +452,10 @@ class UnitRegistry:
         twin.bookings = self.bookings.fork(plugins, twin.unit)
         twin.changed_lines = dict(self.changed_lines)
         twin.records = dict(self.records)
-        twin._held_for = {name: dict(keys) for name, keys in self._held_for.items()}
-        twin._admitted = self._admitted.copy()
+        twin._waits_for = self._waits_for.fork()
+        twin.checks = self.checks.copy()
         twin.held = self.held.fork()
+        twin.admitted = self.admitted.fork()
         twin._gone = set(self._gone)
         twin._gone_before = self._gone_before  # replaced, never changed
         return twin
@@ -452,22 +465,17 @@ class UnitRegistry:
         self.queues.validate(self._plugins.domains)
         self.bookings.pods.validate()
         counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
-        held_for: dict[str, dict[str, None]] = {}
-        for key, record in self.records.items():
-            for name in record.waits_for:
-                held_for.setdefault(name, {})[key] = None
+        for record in self.records.values():
             if record.info is not None:
                 counts[record.standing][record.info.queue] += 1
-        assert held_for == self._held_for, "units held for facts differ"
+        self._waits_for.validate({key: each.waits_for for key, each in self.records.items()})
         lengths = Counter({line.name: line.length for line in self.queues})
         assert counts[Standing.WAITING] == lengths, "units in line differ"
         assert not counts[Standing.PULLED_OUT], "units were pulled out and forgotten"
-        admitted = counts[Standing.DECIDED] + counts[Standing.BOOKED]
-        assert admitted == self._admitted, "admitted differ"
         self.held.validate(self.records.values())
+        self.admitted.validate(self.records.values())
         for line in self.queues:
-            in_flight = self._find_in_flight(line.name) if line.waits_for_pods else set()
-            assert line.in_flight == in_flight, f"queue {line.name}: in flight {in_flight}"
+            under_way.check_counts(line, self.records.values())
         self._validate_charges()
 
     def _validate_charges(self) -> None:

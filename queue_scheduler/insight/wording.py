@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Preempt, Reason, Refusal
+from queue_scheduler.preemption_rounds import for_whom_mark
 from shared_api.quantity import format_amount
+
+MOST_NAMED: Final = 5
+"""Victims whose names an event has; its note holds 1024 characters."""
 
 _STABLE: Final[dict[Reason, str]] = {
     Reason.WAITING: "waits for its turn in the queue",
     Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that does not fit yet",
+    Reason.BEHIND_HIGHER_BAND: "waits while units of a higher band of its queue do",
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
+    Reason.WOULD_DELAY_HEAD: "would delay a unit before it that does not fit yet",
+    Reason.NO_MAX_EXECUTION_TIME: (
+        "declares no spec.maximumExecutionTimeSeconds, so it does not pass a unit before it that "
+        "does not fit yet"
+    ),
     Reason.WAITING_FOR_PODS_RUNNING: "waits until the pods of the unit ahead of it run",
+    Reason.STOPPED_QUEUE: "queue {other} is stopped by its annotation koord-queue/stop-policy",
+    Reason.WAITING_FOR_NODES_OF_OTHERS: "job is block by others with high priority",
     Reason.WRITE_FAILED: (
         "could not be admitted: it was changed meanwhile, or its events say why; it is tried again"
     ),
@@ -26,6 +38,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.OVER_PARENT_RUNTIME: (
         "needs more {resource} than parent quota {quota} would get at run time"
     ),
+    Reason.OVER_MAX_JOBS: "is one job more than quota {quota} may have ({resource})",
     Reason.OVER_MIN: "needs more {resource} than the min of quota {quota} leaves",
     Reason.NON_PREEMPTIBLE_OVER_MIN: (
         "is not preemptible and needs more {resource} than the min of quota {quota} leaves"
@@ -34,11 +47,17 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.GUARANTEE_OF_OTHERS: (
         "would borrow {resource} that a waiting unit within the min of {other} needs"
     ),
+    Reason.ROOM_FOR_PREEMPTOR: "would take {resource} that units were evicted for: {detail}",
     Reason.NO_CAPACITY: "needs more {resource} than the nodes have",
     Reason.BROKEN_CHAIN: "quota {quota} can not be used: its parents, min or max are not valid",
     Reason.UNKNOWN_QUOTA: "quota {quota} does not exist",
     Reason.REFUSED_BY_PLUGIN: "is refused by plugin {other}: {detail}",
     Reason.NO_QUOTA: "no quota: {quota_or_namespace}",
+    Reason.AMBIGUOUS_QUOTA: "quota {quota} is not one, but {detail}; rename all but one",
+    Reason.QUOTA_NOT_IN_NAMESPACE: (
+        "quota {quota} is not available in namespace {other}; list it in the namespace's "
+        "annotation koord-queue/available-quota-in-namespace"
+    ),
     Reason.QUOTA_NOT_IN_QUEUE: (
         "queue {other} does not take quota {quota}; list it in the queue's annotation "
         "koord-queue/available-quota-in-queue"
@@ -51,14 +70,15 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",
-    Reason.CHECKS_NOT_SERVED: "queue {other}: {detail} by this version",
-    Reason.POLICY_NOT_SERVED: "queue {other}: {detail} in this version",
+    Reason.ADMISSION_CHECK_INACTIVE: "admission check {other} is not active: {detail}",
 }
 
 
 def stable_message(refusal: Refusal) -> str:
     """Return why a unit waits, in words that stay while the reason does."""
-    if refusal.quota:
+    if refusal.detail:
+        quota_or_namespace = refusal.detail
+    elif refusal.quota:
         quota_or_namespace = f"{refusal.quota} does not exist"
     else:
         quota_or_namespace = (
@@ -93,10 +113,21 @@ def queue_message(refusal: Refusal) -> str:
     return words.format(quota=refusal.quota, other=refusal.other, detail=refusal.detail)
 
 
+_BEHIND: Final = frozenset(
+    {
+        Reason.BEHIND_REFUSED_UNIT,
+        Reason.BEHIND_HIGHER_BAND,
+        Reason.WOULD_DELAY_HEAD,
+        Reason.NO_MAX_EXECUTION_TIME,
+    }
+)
+"""Reasons that are another unit."""
+
+
 def full_message(refusal: Refusal) -> str:
     """Return why a unit waits, with the numbers of this moment."""
     text = stable_message(refusal)
-    if refusal.reason is Reason.BEHIND_REFUSED_UNIT:
+    if refusal.reason in _BEHIND:
         return f"{text}: {refusal.other}"
     if not refusal.resource:
         return text
@@ -112,4 +143,28 @@ def full_message(refusal: Refusal) -> str:
     return (
         f"{text}: limit {shown(refusal.limit)}, used {shown(refusal.used)}, "
         f"requested {shown(refusal.requested)}, missing {shown(refusal.missing)}"
+    )
+
+
+def eviction_message(decision: Preempt) -> str:
+    """Return why a victim has to leave, with the numbers of the choice."""
+    refusal = decision.refusal
+    words = f"{for_whom_mark(decision.unit)}(priority {decision.priority}, queue {decision.queue}"
+    if refusal.resource and refusal.missing:
+        short = format_amount(refusal.resource, refusal.missing)
+        words += f", quota {decision.quota}), which lacks {short} of {refusal.resource}"
+    else:
+        words += f", quota {decision.quota})"
+    return words
+
+
+def preemption_note(decision: Preempt, written: int) -> str:
+    """Return what was done for a unit that needs room."""
+    units = "1 unit is" if written == 1 else f"{written} units are"
+    lost = sum(victim.lost_seconds for victim in decision.victims)
+    names = ", ".join(victim.unit for victim in decision.victims[:MOST_NAMED])
+    more = "" if len(decision.victims) <= MOST_NAMED else ", ..."
+    return (
+        f"{units} evicted so that it can start, which it does when they have stopped: {names}{more}"
+        f" ({lost} s of run time are lost)"
     )

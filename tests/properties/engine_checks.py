@@ -9,18 +9,23 @@ from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.queueing.queue_policies import HoldsBack
+from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.unit_record import Standing, UnitRecord, judge, judge_place
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_booked
+from shared_api.queue_unit_phases import Phase, is_booked
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import read_quota_name
 
 QUOTAS = ("a", "b", "c", "top")
 QUEUES = ("a", "b", "c", "shared")
+
+
+BACKFILLED = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
+"""Who is refused so fits, and waits for the unit ahead, not for the books."""
 
 
 class Quotas(Protocol):
@@ -72,29 +77,38 @@ def waiting(engine: Engine) -> dict[str, list[str]]:
     }
 
 
-def in_line(engine: Engine) -> dict[str, list[tuple[str, str, Reason]]]:
-    """(unit, quota, why it waits) by queue, in the order that the policy asks for."""
+InLine = tuple[str, str, Reason, int]
+"""(unit, quota, why it waits, its band) of a unit in line."""
+
+
+def in_line(engine: Engine) -> dict[str, list[InLine]]:
+    """The units in line, by queue, in the order that the policy asks for."""
     found: dict[str, list[tuple[Any, ...]]] = {line.name: [] for line in engine.queues}
     for key, record in engine.units.records.items():
         if record.standing is Standing.WAITING and record.info is not None:
             line = engine.queues.line(record.info.queue)
             assert line is not None
-            place = line.policy.order_key(record.unit)
+            place = line.place(record.unit, None)
             reason = line.refusal_of(record.info).reason
-            found[line.name].append((place, key, record.info.quota, reason))
+            band = line.band_of(place)
+            found[line.name].append((place, key, record.info.quota, reason, band))
     return {name: [each[1:] for each in sorted(units)] for name, units in found.items()}
 
 
-def check_order(engine: Engine, decision: Dequeue, in_line: list[tuple[str, str, Reason]]) -> None:
-    """In Block and FIFO nobody of the quota was ahead; else only refused units were."""
+def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> None:
+    """Where a band blocks nobody of the quota was ahead; else only refused units of the band."""
     line = engine.queues.line(decision.queue)
     assert line is not None
-    ahead = in_line[: [key for key, _, _ in in_line].index(decision.unit)]
-    for key, quota, reason in ahead:
-        if line.policy.holds_back is HoldsBack.SAME_QUOTA:
+    assert not line.options.is_stopped, f"{decision.unit} starts in a stopped queue"
+    index = [key for key, *_ in in_line].index(decision.unit)
+    ahead, own_band = in_line[:index], in_line[index][3]
+    for key, quota, reason, band in ahead:
+        assert band == own_band, f"{decision.unit} overtakes {key}, of an earlier band"
+        if not line.is_backfilling and bands_of(line.policy)[band] is HoldsBack.SAME_QUOTA:
             assert quota != decision.quota, f"{decision.unit} overtakes {key}"
         assert reason is not Reason.WAITING, f"{decision.unit} before {key}"
-    assert line.max_depth is None or len(ahead) < line.max_depth
+    depth = line.depth
+    assert depth is None or len(ahead) < depth
 
 
 def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
@@ -128,14 +142,35 @@ def check_books(engine: Engine, quotas: Quotas) -> None:
     assert quotas.booked() == told
 
 
+def check_nodes(engine: Engine, decision: Dequeue) -> None:
+    """Nobody starts in a strict queue while nodes are asked for by a unit of more priority."""
+    started = engine.record(decision.unit)
+    assert started is not None
+    asking = [
+        record.unit.spec.priority or 0
+        for record in engine.units.records.values()
+        if record.info is not None
+        and record.info.queue == decision.queue
+        and record.standing is Standing.BOOKED
+        and record.unit.status.phase == Phase.SCHED_READY
+    ]
+    is_strict = decision.to is Phase.SCHED_READY
+    assert not is_strict or max(asking, default=-99) <= (started.unit.spec.priority or 0)
+
+
 def check_heads(engine: Engine, quotas: Quotas) -> None:
     """The first waiting unit of each quota is the one that the plugins protect."""
     first: dict[str, str] = {}
     lines = sorted(engine.queues, key=lambda q: (-(q.queue.spec.priority or 0), q.name))
     for line in lines:
+        if line.options.is_stopped:
+            continue
+        bands = set()
         for record in engine.waiting(line.name):
             assert record.info is not None
-            first.setdefault(record.info.quota, record.key)
+            bands.add(line.band_of(record.info.order_key))
+            if len(bands) == 1:
+                first.setdefault(record.info.quota, record.key)
     assert quotas.protected == first
 
 
@@ -144,7 +179,11 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
     asleep = set()
     for line in engine.queues:
         infos = [record.info for record in engine.waiting(line.name) if record.info is not None]
-        numbers = {line.class_number(info) for info in infos}
+        numbers = {
+            line.class_number(info)
+            for info in infos
+            if line.refusal_of(info).reason not in BACKFILLED
+        }
         asleep |= {(line.name, number) for number in numbers if line.is_asleep(number)}
     assert quotas.waiters() == asleep
 
@@ -152,19 +191,41 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
 def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
     """At rest: whoever waits in line would be refused now, or is held back by policy."""
     for line in engine.queues:
-        blocked: set[str] = set()
-        if line.waits_for_pods and line.in_flight:
-            continue
-        for place, record in enumerate(engine.waiting(line.name)):
-            assert record.info is not None
-            quota = record.info.quota
-            if quota in blocked or (line.max_depth is not None and place >= line.max_depth):
-                continue
-            assert quotas.check(record.info) is not None, f"{record.key} could start"
-            if line.policy.holds_back is HoldsBack.SAME_QUOTA:
-                blocked.add(quota)
+        check_nobody_could_start(engine, quotas, line)
     for key, record in engine.units.records.items():
         assert record.standing is not Standing.STALE, f"{key} waits for a fresh object"
+    check_held(engine)
+
+
+def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQueue) -> None:
+    """At rest: whoever waits in the line would be refused now, or is held back by policy."""
+    blocked: set[str] = set()
+    bands: set[int] = set()
+    if line.in_flight or line.options.is_stopped:
+        return
+    depth = line.depth
+    for place, record in enumerate(engine.waiting(line.name)):
+        assert record.info is not None
+        quota = record.info.quota
+        band = line.band_of(record.info.order_key)
+        bands.add(band)
+        if len(bands) > 1:
+            break
+        if quota in blocked or (depth is not None and place >= depth):
+            continue
+        if line.is_backfilling and line.refusal_of(record.info).reason in BACKFILLED:
+            continue
+        if quotas.check(record.info) is None:
+            priority = record.unit.spec.priority or 0
+            assert line.requests.hold_back(priority), f"{record.key} could start"
+            break
+        if bands_of(line.policy)[band] is HoldsBack.SAME_QUOTA and not line.is_backfilling:
+            blocked.add(quota)
+
+
+def check_held(engine: Engine) -> None:
+    """At rest: nobody is held for a reason that is no more."""
+    for key, record in engine.units.records.items():
         assert record.standing is not Standing.HELD or _is_rightly_held(engine, record), key
 
 

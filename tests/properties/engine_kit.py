@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Decision, Dequeue, Refused, Rest
+from queue_scheduler.decision import BEGINNING, Decision, Dequeue, Preempt, Refused, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
+from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from queue_scheduler.unit_demand import build_demand, build_grants
+from shared_api.objects.admission_check import AdmissionCheck, AdmissionCheckStatus
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import Condition, ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
@@ -38,11 +41,13 @@ from tests.properties.naive_quota import NaiveQuota
 
 
 def new_engine(
-    *plugins: Plugin, policies: Iterable[QueuePolicy] = BUILT_IN_POLICIES
+    *plugins: Plugin,
+    policies: Iterable[QueuePolicy] = BUILT_IN_POLICIES,
+    strict: StrictMode = NOT_STRICT,
 ) -> tuple[Engine, NaiveQuota]:
     """Return an engine over the naive quotas, and these."""
     quotas = NaiveQuota()
-    return Engine(PluginRunner([quotas, Priority(), *plugins]), policies), quotas
+    return Engine(PluginRunner([quotas, Priority(), *plugins]), policies, strict), quotas
 
 
 # --- builders -----------------------------------------------------------------------------------
@@ -71,6 +76,14 @@ def build_queue(
             name=name, namespace="kq", uid=Uid(f"queue-{name}"), annotations=written
         ),
         spec=QueueSpec(queue_policy=policy, priority=priority, **spec),
+    )
+
+
+def build_check(name: str, active: str = "", message: str = "") -> AdmissionCheck:
+    """An AdmissionCheck; `active` is the status of its condition, if it has one."""
+    conditions = (Condition(type="Active", status=active, message=message),) if active else ()
+    return AdmissionCheck(
+        metadata=ObjectMeta(name=name), status=AdmissionCheckStatus(conditions=conditions)
     )
 
 
@@ -168,6 +181,20 @@ def admitted(unit: QueueUnit, version: int, phase: str = "Dequeued") -> QueueUni
     return changed(unit, version, phase, admissions=admissions)
 
 
+def declaring(unit: QueueUnit, seconds: int | None) -> QueueUnit:
+    """The unit with a maximum execution time."""
+    return replace(unit, spec=replace(unit.spec, maximum_execution_time_seconds=seconds))
+
+
+def running(unit: QueueUnit, version: int, *, since: Timestamp) -> QueueUnit:
+    """The unit as it is when its pods run."""
+    ready = Condition(type="PodsReady", status="True", last_transition_time=since)
+    return replace(
+        admitted(unit, version, "Running"),
+        status=replace(admitted(unit, version, "Running").status, conditions=(ready,)),
+    )
+
+
 def condition(kind: str, status: str) -> Condition:
     """A condition, as far as it is read."""
     return Condition(type=kind, status=status)
@@ -203,7 +230,16 @@ def build_pod(
     )
 
 
+WALL = 1_800_000_000
+"""Wall time of all decisions, unless a test lets it go on."""
+
+
 # --- workers without threads --------------------------------------------------------------------
+
+
+def wall_time(seconds: int | None) -> datetime:
+    """The wall time in seconds since the epoch, as the engine is told; None: nobody says it."""
+    return BEGINNING if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 class Workers:
@@ -216,8 +252,9 @@ class Workers:
     def __init__(self, engine: Engine, choose: Callable[[list[str]], str] = min) -> None:
         self.engine = engine
         self.now = 0.0
+        self.wall: int | None = WALL
         self.alarms: dict[str, float] = {}
-        self.decided: list[Dequeue | Refused] = []
+        self.decided: list[Dequeue | Refused | Preempt] = []
         self._choose = choose
         self._going: dict[str, None] = {}
 
@@ -232,7 +269,7 @@ class Workers:
     def step(self) -> Decision:
         """Ask one queue once."""
         name = self._choose(list(self._going))
-        decision = self.engine.decide_next(name, self.now)
+        decision = self.engine.decide_next(name, self.now, wall_time(self.wall))
         self.engine.validate()
         if isinstance(decision, Rest):
             del self._going[name]

@@ -24,12 +24,15 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit, ReclaimablePod
 from shared_api.well_known_labels import (
     ADOPTED,
+    BACKFILL,
     BLOCK_FOR_TEST,
     JOB_CREATED_AT,
     MANAGED_BY,
     MAX_DEPTH,
+    PRIORITY_THRESHOLD,
     QUOTA_NAME,
     RELATED_QUEUE_UNIT,
+    STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
     read_quota_name,
 )
@@ -44,12 +47,14 @@ from tests.properties.engine_kit import (
     build_unit,
     changed,
     condition,
+    declaring,
     moment,
     new_engine,
 )
 
-POLICIES = ("Priority", "Block", "FIFO") * 4 + ("Intelligent", "Nonsense")
+POLICIES = ("Priority", "Block", "FIFO", "Intelligent") * 3 + ("Nonsense",)
 NAMESPACES = ("ns", "space")
+STARTED = ("Dequeued", "SchedReady", "SchedSucceed", "SchedFailed", "Running")
 NAMES = 12
 
 T = TypeVar("T")
@@ -103,17 +108,17 @@ class World:
             created=self._version,
             annotations=written,
         )
-        self._put_unit(unit)
+        self.put_unit(declaring(unit, (None, 5, 50, 500)[b % 4]))
 
     def delete_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a)
+        unit = self.some_unit(a)
         if unit is None or self._has_pods(unit, of_others=True):
             return
         del self.units[unit.metadata.key]
         self._emit("unit gone", unit)
 
     def edit_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a)
+        unit = self.some_unit(a)
         if unit is None:
             return
         meta, spec = unit.metadata, unit.spec
@@ -132,53 +137,56 @@ class World:
                 meta = replace(meta, annotations=written)
             case _:
                 spec = replace(spec, queue="" if spec.queue else "shared")
-        self._put_unit(replace(unit, metadata=meta, spec=spec))
+        self.put_unit(replace(unit, metadata=meta, spec=spec))
 
     def touch_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a)
+        unit = self.some_unit(a)
         if unit is not None:
-            self._put_unit(changed(unit, 0, message=f"note {b}"))
+            self.put_unit(changed(unit, 0, message=f"note {b}"))
 
     def run_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a, "Dequeued")
+        unit = self.some_unit(a, "Dequeued", "SchedSucceed")
         if unit is not None:
-            self._put_unit(changed(unit, 0, "Running"))
+            self.put_unit(changed(unit, 0, "Running"))
 
     def finish_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a, "Dequeued", "Running")
+        unit = self.some_unit(a, *STARTED)
         if unit is not None:
-            self._put_unit(changed(unit, 0, "Failed" if b % 2 else "Succeed", admissions=()))
+            self.put_unit(changed(unit, 0, "Failed" if b % 2 else "Succeed", admissions=()))
 
     def evict_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a, "Dequeued", "Running")
+        unit = self.some_unit(a, *STARTED)
         if unit is None:
             return
         asked = changed(unit, 0, conditions=(condition("Evicted", "True"),))
-        self._put_unit(asked)
+        self.put_unit(asked)
         if b % 3 == 0:
             return
         over = condition("Evicted", "True" if b % 2 else "False")
         phase = "TimeoutBackoff" if b % 2 else "Enqueued"
-        self._put_unit(changed(asked, 0, phase, conditions=(over,), admissions=()))
+        self.put_unit(changed(asked, 0, phase, conditions=(over,), admissions=()))
         self.freed[unit.metadata.uid] += 1
 
     def requeue_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a, "TimeoutBackoff")
+        unit = self.some_unit(a, "TimeoutBackoff")
         if unit is not None:
-            self._put_unit(
-                changed(unit, 0, "Enqueued", conditions=(condition("Evicted", "False"),))
-            )
+            self.put_unit(changed(unit, 0, "Enqueued", conditions=(condition("Evicted", "False"),)))
 
     def reclaim_unit(self, a: int, b: int) -> None:
-        unit = self._some_unit(a, "Running")
+        unit = self.some_unit(a, "Running")
         if unit is not None:
-            self._put_unit(changed(unit, 0, reclaimable_pods=(ReclaimablePod("main", b % 3),)))
+            self.put_unit(changed(unit, 0, reclaimable_pods=(ReclaimablePod("main", b % 3),)))
 
     def put_queue(self, a: int, b: int) -> None:
         name = QUEUES[a % len(QUEUES)]
         written = {}
         if b % 6 == 1:
             written[MAX_DEPTH] = str(b // 6 % 4)
+        written[PRIORITY_THRESHOLD] = str(b % 3)  # units have priorities from 0 to 3
+        if b % 2:
+            written[BACKFILL] = "true"
+        if b % 11 == 3:
+            written[STOP_POLICY] = ("Hold", "HoldAndDrain", "Nonsense", "None")[b // 11 % 4]
         if b % 5 == 2:
             written[WAIT_FOR_PODS_RUNNING] = "true"
         queue = build_queue(
@@ -214,7 +222,7 @@ class World:
             self._emit("quota gone", quota)
 
     def put_pod(self, a: int, b: int) -> None:
-        unit = self._some_unit(b)
+        unit = self.some_unit(b)
         if unit is None:
             return
         # Mostly stamped; where not, the unit alone says whose quota it is charged to.
@@ -333,6 +341,7 @@ class World:
         if isinstance(decision, Dequeue):
             checks.check_order(self.engine, decision, in_line[decision.queue])
             checks.check_limits(self.engine, self.plugin, decision)
+            checks.check_nodes(self.engine, decision)
             self.log.append(f"{decision.unit} {decision.uid} {decision.queue} {decision.quota}")
             self._sent.append(decision)
         self.plugin.validate()
@@ -378,7 +387,7 @@ class World:
         if unit.metadata.resource_version != decision.resource_version:
             self.freed[decision.uid] += 1
             return self._failed(decision, WriteFailure.CONFLICT)
-        written = self._put_unit(admitted(unit, 0))
+        written = self.put_unit(admitted(unit, 0, decision.to.value))
         return lambda: self.engine.on_written(decision, written)
 
     def _failed(self, decision: Dequeue, how: WriteFailure) -> Callable[[], tuple[str, ...]]:
@@ -458,7 +467,7 @@ class World:
         self._version += 1
         return self._version
 
-    def _put_unit(self, unit: QueueUnit) -> QueueUnit:
+    def put_unit(self, unit: QueueUnit) -> QueueUnit:
         version = str(self._next_version())
         unit = replace(unit, metadata=replace(unit.metadata, resource_version=version))
         self.units[unit.metadata.key] = unit
@@ -468,7 +477,7 @@ class World:
     def _emit(self, what: str, thing: Any) -> None:
         self._events.setdefault(what.removesuffix(" gone"), []).append((what, thing))
 
-    def _some_unit(self, a: int, *phases: str) -> QueueUnit | None:
+    def some_unit(self, a: int, *phases: str) -> QueueUnit | None:
         units = [unit for _, unit in sorted(self.units.items())]
         return _nth([u for u in units if not phases or u.status.phase in phases], a)
 

@@ -7,26 +7,16 @@ nobody waits whom the books would let start, and no decision takes a quota over 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from queue_scheduler.decision import Refusal
 from queue_scheduler.engine import Engine
-from queue_scheduler.framework.extension_points import Waiter
-from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.plugins.priority import Priority
-from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from shared_api.objects.meta import Uid
-from shared_api.objects.queue_unit import QueueUnit
-from shared_api.resource_list import Amounts
+from queue_scheduler.quota.quota_settings import QuotaMode
 from tests.properties.engine_checks import QUOTAS
 from tests.properties.engine_world import Story, World
+from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.properties.test_engine_properties import (
     EVERYTHING,
     LIVES,
@@ -44,51 +34,10 @@ NODES = ("put_node", "put_node", "delete_node")
 modes = pytest.mark.parametrize("mode", list(QuotaMode), ids=lambda mode: mode.value)
 
 
-class RealQuotas:
-    """The plugin, as the world asks it."""
-
-    def __init__(self, mode: QuotaMode) -> None:
-        self.mode = mode
-        self.plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
-        self.engine = Engine(PluginRunner([self.plugin, Priority()]), BUILT_IN_POLICIES)
-
-    @property
-    def protected(self) -> Mapping[str, str]:
-        return {}
-
-    @property
-    def foreign(self) -> Mapping[str, object]:
-        return {}
-
-    def check(self, info: QueueUnitInfo) -> Refusal | None:
-        return self.plugin.check(info)
-
-    def chain(self, quota: str) -> tuple[str, ...]:
-        return self.plugin.books.chain(quota)
-
-    def limit(self, quota: str) -> Amounts:
-        """In every mode no decision takes any level above its max."""
-        view = self.plugin.books.view(quota)
-        return view.max if view is not None else {}
-
-    def booked(self) -> Mapping[Uid, tuple[str, Amounts]]:
-        found = {uid: self.plugin.books.booking(uid) for uid in self.engine.units.bookings}
-        return {uid: (b[0], dict(b[1].amounts)) for uid, b in found.items() if b is not None}
-
-    def waiters(self) -> set[Waiter]:
-        return set()
-
-    def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
-        return self.plugin.quota_names(unit)
-
-    def validate(self) -> None:
-        self.plugin.books.validate()
-
-
 def prepared(mode: QuotaMode) -> World:
     def build() -> tuple[Engine, RealQuotas]:
-        quotas = RealQuotas(mode)
-        return quotas.engine, quotas
+        engine = new_engine(mode)
+        return engine, RealQuotas(engine)
 
     world = World(build)
     for n in range(3):

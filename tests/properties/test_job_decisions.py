@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +22,11 @@ from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import JobMemory, JobView
 from queue_controllers.jobframework.managed import Ownership
+from queue_controllers.jobframework.unit_status import DEACTIVATING
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
 from shared_api.queue_unit_phases import (
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
     RELEASED_PHASES,
     Phase,
     is_adopted,
@@ -31,13 +34,24 @@ from shared_api.queue_unit_phases import (
     is_booked,
     phase_of,
 )
-from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
+from shared_api.well_known_labels import (
+    ACTIVE,
+    DEACTIVATION_MARKS,
+    LIMIT_REACHED,
+    MAX_EXEC_TIME,
+)
 from tests.job_situations import NOW, RELEASED, TEN, facts, unit
 
 pytestmark = pytest.mark.properties
 
 SUSPENDED_SINCE = st.sampled_from(
     ["2026-11-01T09:50:30Z", "2026-11-01T09:51:00Z", "2026-11-01T09:52:00Z"]
+)
+
+
+MARKS = st.sampled_from(DEACTIVATION_MARKS)
+REASONS = st.sampled_from(
+    ["Preempted", "BackoffTimeout", MAXIMUM_EXECUTION_TIME_EXCEEDED, AGAINST_EVICTION]
 )
 
 
@@ -57,7 +71,11 @@ def jobs(draw: st.DrawFn) -> JobFacts:
         cpu=draw(st.sampled_from(["1", "2", "broken"])),
         suspended=draw(st.booleans()),
         status=status,
-        annotations=draw(st.sampled_from([{}, RELEASED, {ACTIVE: "true"}, {ACTIVE: "false"}])),
+        annotations=draw(
+            st.sampled_from(
+                [{}, RELEASED, {ACTIVE: "true"}, {ACTIVE: "false"}, {MAX_EXEC_TIME: "60"}]
+            )
+        ),
         deleted=draw(st.sampled_from([None, None, None, TEN])),
         why_not_hold=draw(st.sampled_from(["", "", "spec.x"])),
     )
@@ -72,7 +90,7 @@ def units(draw: st.DrawFn) -> QueueUnit:
         Condition(
             type=kind,
             status=draw(st.sampled_from(["True", "False"])),
-            reason=draw(st.sampled_from(["Preempted", "BackoffTimeout", AGAINST_EVICTION])),
+            reason=draw(REASONS),
             last_transition_time=TEN,
         )
         for kind in sorted(draw(st.sets(kinds)))
@@ -85,7 +103,8 @@ def units(draw: st.DrawFn) -> QueueUnit:
         active=draw(st.sampled_from([None, True, False])),
         conditions=conditions,
         requeue_state=RequeueState(count=count) if count else None,
-        annotations={} if mark is None else {LIMIT_REACHED: mark},
+        annotations={} if mark is None else {draw(MARKS): mark},
+        accumulated_past_execution_time_seconds=draw(st.sampled_from([None, 30])),
         last_update_time=TEN,
         admissions=(Admission(name="main", replicas=replicas),) if replicas else (),
     )
@@ -219,6 +238,21 @@ def test_a_unit_is_put_back_below_its_limit_or_inactive(view: JobView) -> None:
             assert not reached
         elif action.status["phase"] == Phase.ENQUEUED:
             assert LIMIT_REACHED in view.unit.metadata.annotations
+
+
+@given(views(), st.sampled_from(sorted(DEACTIVATING)))
+def test_who_is_evicted_for_good_is_deactivated_before_it_is_free(
+    view: JobView, reason: str
+) -> None:
+    asked = Condition(type="Evicted", status="True", reason=reason, last_transition_time=TEN)
+    of = view.unit or unit("Running")
+    status = msgspec.structs.replace(of.status, conditions=(asked,))
+    of = msgspec.structs.replace(of, status=status)
+    stopped = facts(annotations=RELEASED)
+    view = msgspec.structs.replace(view, job=stopped, unit=of, pods=PodFacts())
+    for action in decide(view).actions:
+        if isinstance(action, PatchUnitStatus) and action.status.get("phase") == Phase.ENQUEUED:
+            assert not of.metadata.annotations.keys().isdisjoint(DEACTIVATION_MARKS)
 
 
 @given(views())

@@ -15,10 +15,11 @@ from queue_scheduler.unit_record import Standing
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node
 from shared_api.objects.queue import AdmissionCheckReference, QueueStatus
-from shared_api.well_known_labels import ADOPTED
+from shared_api.well_known_labels import ADOPTED, MAX_DEPTH
 from tests.properties.engine_kit import (
     Workers,
     admitted,
+    build_check,
     build_pod,
     build_queue,
     build_quota,
@@ -205,20 +206,11 @@ def test_a_queue_goes_and_comes_back() -> None:
     assert standing(engine) is Standing.WAITING
 
 
-@pytest.mark.parametrize(
-    ("queue", "want"),
-    [
-        (build_queue("a", "Intelligent"), Reason.POLICY_NOT_SERVED),
-        (
-            build_queue("a", admission_checks=(AdmissionCheckReference(name="c"),)),
-            Reason.CHECKS_NOT_SERVED,
-        ),
-    ],
-    ids=["a policy that is not built", "a check"],
-)
-def test_what_is_not_built_yet_holds(queue: Any, want: Reason) -> None:
+def test_a_check_that_is_not_active_holds_as_a_missing_quota_does() -> None:
+    want = Reason.ADMISSION_CHECK_INACTIVE
     engine, _ = engine_of(*LABELLED)
-    engine.on_queue(queue)
+    engine.on_admission_check(build_check("c", "False"))
+    engine.on_queue(build_queue("a", admission_checks=(AdmissionCheckReference(name="c"),)))
     assert (standing(engine), reason(engine)) == (Standing.HELD, want)
     assert engine.units.pending_count("a") == 1
     engine.on_quota_gone(LABELLED[0])
@@ -249,6 +241,27 @@ def test_a_unit_evicted_after_a_change_of_policy_is_ordered_by_the_new_one() -> 
     engine.on_queue_unit(build_unit("new", "a", created=2, priority=9, version=7))
     engine.on_queue_unit(changed(running, 8, "Enqueued", admissions=()))
     assert [record.key for record in engine.waiting("a")] == ["ns/old", "ns/new"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "want"),
+    [
+        pytest.param("2", [], id="edited, not enough"),
+        pytest.param("3", ["third"], id="edited"),
+        pytest.param(None, ["third"], id="removed"),
+        pytest.param("-1", ["third"], id="no limit"),
+        pytest.param("two", [], id="nonsense"),
+    ],
+)
+def test_an_edit_of_the_depth_counts_at_once(edited: str | None, want: list[str]) -> None:
+    engine, _ = engine_of(build_quota("a", cpu=2), build_queue("a", annotations={MAX_DEPTH: "1"}))
+    workers = Workers(engine)
+    for number, (name, cpu) in enumerate([("first", 9), ("second", 8), ("third", 1)]):
+        workers.wake(engine.on_queue_unit(build_unit(name, "a", cpu=cpu, created=number)))
+    assert started(workers.run()) == []
+    written = {} if edited is None else {MAX_DEPTH: edited}
+    workers.wake(engine.on_queue(build_queue("a", annotations=written)))
+    assert started(workers.run()) == want
 
 
 class TestUnknownPolicy:

@@ -114,12 +114,14 @@ class TestByOwner:
         pods.forget(NAMED)
         assert living(pods, "uid-u") == [{"cpu": 1000}]
 
-    def test_the_name_counts_more_than_the_owner(self) -> None:
-        pod = build_pod("p", owner="job-1", unit="ns/other")
-        assert living(told(unit(job="job-1"), pod), "uid-u", STRAY + "ns/other") == [
-            {},
-            {"cpu": 1000},
-        ]
+    def test_the_name_counts_more_than_the_owner_where_that_unit_exists(self) -> None:
+        pod = build_pod("p", owner="job-1", unit="ns/other", created=6)
+        other = build_unit("other", "a", uid="uid-o", created=5)
+        assert living(told(other, unit(job="job-1"), pod), "uid-u", "uid-o") == [{}, {"cpu": 1000}]
+        pods = told(unit(job="job-1"), pod)
+        assert living(pods, "uid-u", STRAY + "ns/other") == [{"cpu": 1000}, {}]
+        pods.tell(other)
+        assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 1000}]
 
     def test_two_units_of_one_job(self) -> None:
         twin = build_unit("a", "a", uid="uid-a", job="job-1")

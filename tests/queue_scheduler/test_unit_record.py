@@ -14,14 +14,12 @@ from queue_scheduler.unit_record import (
     is_same_claim,
     judge,
     judge_place,
-    selects,
     version_of,
 )
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue import (
     AdmissionCheckReference,
     LabelSelector,
-    LabelSelectorRequirement,
 )
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
 from shared_api.well_known_labels import ADOPTED, BLOCK_FOR_TEST
@@ -155,12 +153,14 @@ def test_same_claim(after: QueueUnit, *, want: bool) -> None:
         (Standing.DECIDED, "Enqueued", True),
         (Standing.BOOKED, "Dequeued", True),
         (Standing.BOOKED, "Running", False),
-        (Standing.BOOKED, "Reserved", False),
+        (Standing.BOOKED, "Reserved", True),
+        (Standing.BOOKED, "SchedReady", True),
+        (Standing.BOOKED, "SchedSucceed", True),
         (Standing.WAITING, "Enqueued", False),
         (Standing.HELD, "TimeoutBackoff", False),
     ],
 )
-def test_in_flight_is_between_dequeued_and_running(
+def test_in_flight_is_between_the_decision_and_running(
     standing: Standing, phase: str, *, want: bool
 ) -> None:
     record = UnitRecord(unit=changed(UNIT, 2, phase), version=2, standing=standing)
@@ -183,14 +183,7 @@ def test_a_missing_queue_holds() -> None:
     [
         pytest.param({}, None, id="nothing special"),
         pytest.param({"policy": "Nonsense"}, None, id="an unknown policy: the last good goes on"),
-        pytest.param({"policy": "Intelligent"}, Reason.POLICY_NOT_SERVED, id="not built yet"),
-        pytest.param({"admission_checks": (CHECK,)}, Reason.CHECKS_NOT_SERVED, id="a check"),
-        pytest.param({"admission_checks": (CHECK_OF_OTHERS,)}, None, id="a check of others"),
-        pytest.param(
-            {"admission_checks": (CHECK_OF_OTHERS, CHECK)},
-            Reason.CHECKS_NOT_SERVED,
-            id="one of two",
-        ),
+        pytest.param({"admission_checks": (CHECK,)}, None, id="a check: reserved for it"),
     ],
 )
 def test_what_a_queue_asks_for(spec: dict[str, object], want: Reason | None) -> None:
@@ -198,30 +191,20 @@ def test_what_a_queue_asks_for(spec: dict[str, object], want: Reason | None) -> 
     assert (got.reason if got else None) is want
 
 
-def expression(operator: str, *values: str, key: str = "team") -> LabelSelector:
-    requirement = LabelSelectorRequirement(key=key, operator=operator, values=values)
-    return LabelSelector(match_expressions=(requirement,))
-
-
 @pytest.mark.parametrize(
-    ("selector", "want"),
+    ("checks", "want"),
     [
-        (None, True),
-        (LabelSelector(), True),
-        (LabelSelector(match_labels={"team": "red"}), True),
-        (LabelSelector(match_labels={"team": "red", "size": "big"}), False),
-        (expression("In", "red", "blue"), True),
-        (expression("In", "blue"), False),
-        (expression("In", "x", key="absent"), False),
-        (expression("NotIn", "blue"), True),
-        (expression("NotIn", "red"), False),
-        (expression("NotIn", "x", key="absent"), True),
-        (expression("Exists"), True),
-        (expression("Exists", key="absent"), False),
-        (expression("DoesNotExist"), False),
-        (expression("DoesNotExist", key="absent"), True),
-        (expression("Unheard"), True),
+        pytest.param((CHECK_OF_OTHERS,), None, id="of others"),
+        pytest.param(
+            (CHECK_OF_OTHERS, CHECK), Reason.ADMISSION_CHECK_INACTIVE, id="of others, and its own"
+        ),
     ],
 )
-def test_selectors(selector: LabelSelector | None, *, want: bool) -> None:
-    assert selects(selector, {"team": "red"}) is want
+def test_a_check_that_is_not_active_holds_who_needs_it(
+    checks: tuple[AdmissionCheckReference, ...], want: Reason | None
+) -> None:
+    queue = build_queue("q", admission_checks=checks)
+    got = judge_place(UNIT, queue, "q", {"nodes": "no controller", "other": "neither"})
+    assert (got.reason if got else None) is want
+    if got is not None:
+        assert (got.other, got.detail) == ("nodes", "no controller")

@@ -1,0 +1,139 @@
+"""What follows a change: who is woken, and to which queue what room there is goes next.
+
+The engine changes beliefs and then settles: bookings follow the pods that came and went, the first
+waiting units are protected, classes that the change may help are woken, and the turns are brought
+up to date. Every fact and every decision ends here.
+"""
+
+from __future__ import annotations
+
+from queue_scheduler.backfill import Backfill
+from queue_scheduler.framework.extension_points import Waiter, WakingInTurn
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
+from queue_scheduler.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.unit_registry import UnitRegistry
+
+
+class Settlement:
+    """Keeps lines, turns and plugins in step with what has changed."""
+
+    def __init__(
+        self,
+        units: UnitRegistry,
+        plugins: PluginRunner,
+        backfill: Backfill,
+        rounds: PreemptionRounds,
+    ) -> None:
+        self._units = units
+        self._rounds = rounds
+        self._plugins = plugins
+        self._backfill = backfill
+        self._protected: dict[str, QueueUnitInfo] = {}
+
+    def settle(self, *, is_news: bool = True) -> tuple[str, ...]:
+        """After a change: book what pods ask for, wake whom it helps; return the queues to ask.
+
+        A decision of our own is no news: it makes no room, so it wakes nobody whose plugin can
+        not say what would help.
+        """
+        units, queues = self._units, self._units.queues
+        if units.bookings.pods.has_changed:
+            units.charge_changed_pods()
+        if queues.changed_heads and self._plugins.has_guarantees:
+            self._protect_first_units()
+        for name, number in self._plugins.take_woken(anything_changed=is_news):
+            line = queues.line(name)
+            if line is not None and line.wake(number):
+                units.changed_lines[name] = None
+        for waiter in self._rounds.take_woken():
+            self.wake(waiter)
+        return self.pass_on()
+
+    def wake(self, waiter: Waiter) -> None:
+        """Ask a class again, whatever it waits for."""
+        line = self._units.queues.line(waiter[0])
+        if line is not None and line.wake(waiter[1]):
+            self._plugins.stop_waiting(waiter)
+            self._units.queues.refresh(line, self._plugins.domains)
+
+    def pass_on(self) -> tuple[str, ...]:
+        """Bring the turns up to date, offer what room there is; return the queues to ask."""
+        units, queues = self._units, self._units.queues
+        for waiter in self._backfill.take_woken():
+            line = queues.line(waiter[0])
+            if line is not None and line.wake(waiter[1]):
+                self._plugins.stop_waiting(waiter)
+                units.changed_lines[line.name] = None
+        if units.changed_lines:
+            for name in units.changed_lines:
+                line = queues.line(name)
+                if line is not None:
+                    queues.refresh(line, self._plugins.domains)
+            units.changed_lines.clear()
+        for plugin in self._plugins.waking_in_turn:
+            for domain in plugin.stirred_domains():
+                self._offer(plugin, domain)
+        return queues.take_wakes()
+
+    def _offer(self, plugin: WakingInTurn, domain: str) -> None:
+        """Wake classes of a domain in turn, until a queue that comes before the next can move.
+
+        One that is woken is not always movable: its queue may be backing off, or wait for pods, or
+        somebody stands before it. So it is not enough to wake the first.
+        """
+        queues = self._units.queues
+        ahead = queues.first_place(domain)
+        while (first := plugin.first_woken(domain, queues.place_of, ahead)) is not None:
+            place, waiter = first
+            if ahead is not None and ahead < place:
+                return
+            plugin.stop_waiting(waiter)
+            line = queues.line(waiter[0])
+            if line is not None and line.wake(waiter[1]):
+                queues.refresh(line, self._plugins.domains)
+                ahead = queues.first_place(domain)
+                if ahead is not None and ahead <= place:
+                    return  # nobody who is offered next comes before
+
+    def _protect_first_units(self) -> None:
+        """Tell who keeps guarantees which unit of each quota waits first."""
+        queues, records = self._units.queues, self._units.records
+        changed = sorted(queues.changed_heads)
+        queues.changed_heads.clear()
+        for quota in changed:
+            key = queues.first_waiting(quota)
+            info = records[unit_key(key)].info if key is not None else None
+            if self._protected.get(quota) is info:
+                continue
+            if info is None:
+                del self._protected[quota]
+            else:
+                self._protected[quota] = info
+            self._plugins.protect(quota, info)
+
+    def forget_refusals(self) -> None:
+        """A copy without some plugins: what they refused is asked again."""
+        for line in self._units.queues:
+            self.wake_all(line)
+        self._units.queues.on_limits_changed(self._plugins.domains)
+        self.settle()
+
+    def wake_all(self, line: SchedulingQueue) -> None:
+        """Ask every unit of a queue again."""
+        for number in line.wake_all():
+            self._plugins.stop_waiting((line.name, number))
+        self._units.changed_lines[line.name] = None
+
+    def fork(
+        self,
+        units: UnitRegistry,
+        plugins: PluginRunner,
+        backfill: Backfill,
+        rounds: PreemptionRounds,
+    ) -> Settlement:
+        """Return a copy over forked parts."""
+        twin = Settlement(units, plugins, backfill, rounds)
+        twin._protected = dict(self._protected)
+        return twin
