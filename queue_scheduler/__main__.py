@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from shared_api.program import Program, run_program
 
 def run(arguments: Sequence[str]) -> int:
     """Run the program until a signal; return its exit code."""
-    flags = parse_flags(arguments)
+    flags = parse_flags(arguments, os.environ)
     configuration = load_configuration(flags.config)
     program = Program("koord-queue-scheduler", flags.program)
     return program.run(build_scheduler(program, flags, configuration))

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from shared_api.durations import DURATION_PATTERN, DurationError, parse_duration
+from queue_scheduler.queueing.strict_mode import SMALL_UNIT, StrictMode
+from shared_api.durations import DURATION_PATTERN, DurationError, parse_duration, parse_seconds
 from shared_api.program_flags import (
     ConfigurationError,
     FlagError,
@@ -27,6 +28,7 @@ from shared_api.program_flags import (
     read_program_flags,
     with_two_dashes,
 )
+from shared_api.quantity import QuantityError, amount
 from shared_api.upstream_flags import (
     KLOG_FLAGS,
     UpstreamFlag,
@@ -44,13 +46,26 @@ DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 # At most two digits of exponent: as an exact number, 1e999999999 would take hours to write out.
 _RATE: Final = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2})?")
 
+SMALL_UNITS_VARIABLE: Final = "SmallTaskAcclerate"
+"""Upstream's name of an environment variable, odd spelling included."""
+
+STRICT_PRIORITY: Final = "StrictPriority"
+STRICT_CONSISTENCY: Final = "StrictConsistency"
+"""Upstream's, too: the policy of the queues of nodes is Block, or Priority all the same."""
+
+VERDICT_TIMEOUT: Final = "30m"
+"""As long as a reservation lives: after that there is nothing left that could be granted."""
+
+NO_ENVIRONMENT: Final[Mapping[str, str]] = {}
+
 FEATURE_GATES_FLAG: Final = "--feature-gates"
+CHECK_AVAILABLE_QUOTA: Final = "ElasticQuotaTreeCheckAvailableQuota"
 FEATURE_GATES: Final[Mapping[str, bool | None]] = {
     "AllAlpha": False,
     "AllBeta": True,
     "ElasticQuota": True,
     "ElasticQuotaTreeBuildQueueForQuota": True,
-    "ElasticQuotaTreeCheckAvailableQuota": False,
+    CHECK_AVAILABLE_QUOTA: None,
     "ElasticQuotaTreeDecoupledQueue": True,
     "MaximumExecutionTime": False,
     "QueueUnitActive": None,
@@ -58,7 +73,7 @@ FEATURE_GATES: Final[Mapping[str, bool | None]] = {
     "QueueUnitRequeueState": None,
 }
 """Upstream's gates, each with the only value that describes what is done here. None: either value,
-since the gated thing is always there, and harms nobody who does not use it."""
+since the gated thing is always there and harms nobody who does not use it, or is switched by it."""
 
 UPSTREAM_FLAGS: Final = (
     *KLOG_FLAGS,
@@ -84,15 +99,9 @@ UPSTREAM_FLAGS: Final = (
     ),
     UpstreamFlag(FEATURE_GATES_FLAG, "what upstream gates is always on here, or not there"),
     UpstreamFlag(
-        "--admissionCheckControllerWorker", "units with admission checks are held in this version"
+        "--admissionCheckControllerWorker",
+        "one thread looks at what checks have answered; the answers are other programs' work",
     ),
-    UpstreamFlag(
-        "--strictDequeueMode",
-        "units are dequeued without asking koord-scheduler first",
-        is_switch=True,
-        only=False,
-    ),
-    UpstreamFlag("--queue-list", "it chooses queues for strict dequeue mode, which is not there"),
     *(
         UpstreamFlag(name, "the controllers' backoffTimeout says how long a unit is put back")
         for name in ("--podInitialBackoffSeconds", "--podMaxBackoffSeconds")
@@ -118,8 +127,10 @@ class KoordQueueConfiguration(
     Attributes:
         plugins: Plugins by name, in the order in which they are asked.
         plugin_configs: Arguments by plugin name; each plugin checks its own.
-        default_reclaim_protect_time: A Go duration ("5m") or nanoseconds, upstream's type: how
-            long a unit is not reclaimed. None ever is in this version, so any time is kept.
+        default_reclaim_protect_time: A Go duration ("5m") or nanoseconds, upstream's type: for so
+            long after its admission a unit is not evicted for another.
+        admission_check_timeout: A duration ("10m") or seconds: how long a reserved unit waits for
+            its admission checks where its queue does not say; 0: for ever.
     """
 
     # What schemas say besides the type; what a bad value is told comes from `load_configuration`.
@@ -131,16 +142,24 @@ class KoordQueueConfiguration(
         Annotated[str, Meta(extra_json_schema={"pattern": f"^({DURATION_PATTERN})$"})]
         | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
     ) = 0
+    admission_check_timeout: (
+        Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
+        | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
+    ) = "24h"
 
     def plugin_names(self) -> tuple[str, ...]:
         """Return the plugins to load, in order."""
         return tuple(entry.name for entry in self.plugins) or DEFAULT_PLUGINS
 
-    def without_effect(self) -> dict[str, str]:
-        """Return the settings that were made and do nothing, each with the reason."""
-        if not _read_protect_time(self.default_reclaim_protect_time):
-            return {}
-        return {"defaultReclaimProtectTime": "nothing is reclaimed in this version"}
+    @property
+    def admission_check_seconds(self) -> float:
+        """`admission_check_timeout` in seconds."""
+        return _read_check_timeout(self.admission_check_timeout)
+
+    @property
+    def protect_seconds(self) -> float:
+        """Return for how long after its admission a unit is not evicted for another."""
+        return float(_read_protect_time(self.default_reclaim_protect_time))
 
 
 def load_configuration(path: str | None) -> KoordQueueConfiguration:
@@ -156,6 +175,7 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
         configuration = msgspec.convert(document, KoordQueueConfiguration)
         _check_kind(configuration)
         _read_protect_time(configuration.default_reclaim_protect_time)
+        _read_check_timeout(configuration.admission_check_timeout)
     except (msgspec.ValidationError, FlagError) as error:
         msg = f"--config {path}: {error}"
         raise ConfigurationError(msg) from error
@@ -175,6 +195,15 @@ def _read_protect_time(value: str | int) -> Fraction:
         return parse_duration(value if isinstance(value, str) else f"{value}ns")
     except DurationError as error:
         msg = f"defaultReclaimProtectTime: {error}"
+        raise FlagError(msg) from error
+
+
+def _read_check_timeout(value: str | int) -> float:
+    """Return seconds."""
+    try:
+        return parse_seconds(value)
+    except DurationError as error:
+        msg = f"admissionCheckTimeout: {error}"
         raise FlagError(msg) from error
 
 
@@ -204,20 +233,35 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     debug_tls_certificate: str
     debug_tls_key: str
     oversell_rate: Fraction
+    strict: StrictMode
+    verdict_seconds: float
+    """Of strict mode: how long a unit waits for nodes."""
+    checks_available_quota: bool
+    node_queue_policy: str
+    """Of queues that are made for nodes of an ElasticQuotaTree; "": each may have its own."""
     without_effect: Mapping[str, str]
     """Flags that were given and do nothing, each with what to use instead."""
 
 
-def parse_flags(arguments: Sequence[str]) -> Flags:
+def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_ENVIRONMENT) -> Flags:
     """Read the command line.
+
+    Args:
+        arguments: Without the program's name.
+        environment: Where upstream has one setting (`SMALL_UNITS_VARIABLE`).
 
     Raises:
         SystemExit: `--help`, or an unknown flag (argparse's own message).
         FlagError: A value that makes no sense, or asks for what is not available.
     """
     got = _parser().parse_args(with_two_dashes(arguments))
-    for gates in values_of(got, FEATURE_GATES_FLAG):
-        _check_feature_gates(gates)
+    gates: dict[str, bool] = {}
+    for text in values_of(got, FEATURE_GATES_FLAG):
+        gates.update(_read_feature_gates(text))
+    checks_available_quota = gates.get(CHECK_AVAILABLE_QUOTA, False)
+    without_effect = read_upstream_flags(got, UPSTREAM_FLAGS)
+    if checks_available_quota:
+        del without_effect[FEATURE_GATES_FLAG]
     return Flags(
         program=read_program_flags(got, namespace=got.queue_namespace),
         config=got.config,
@@ -226,12 +270,72 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         debug_tls_certificate=got.debug_tls_certificate,
         debug_tls_key=got.debug_tls_key,
         oversell_rate=parse_rate(got.oversellrate),
-        without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
+        strict=_read_strict_mode(got, environment),
+        verdict_seconds=_read_seconds("--verdict-timeout", got.verdict_timeout),
+        checks_available_quota=checks_available_quota,
+        node_queue_policy=_read_node_queue_policy(environment),
+        without_effect=without_effect,
     )
 
 
-def _check_feature_gates(text: str) -> None:
-    """Refuse a gate that upstream does not know, or that asks for something else than is done."""
+def _read_strict_mode(got: argparse.Namespace, environment: Mapping[str, str]) -> StrictMode:
+    queues = [each.strip() for each in got.queue_list.split(",")]
+    named = frozenset(each for each in queues if each and not each.startswith("!"))
+    excluded = frozenset(each.removeprefix("!").strip() for each in queues if each.startswith("!"))
+    small: dict[str, int] = {}
+    if got.small_units is not None:
+        small = _read_small_units(got.small_units)
+    elif environment.get(SMALL_UNITS_VARIABLE) == "true":
+        small = dict(SMALL_UNIT)
+    return StrictMode(
+        is_on=parse_bool("--strictDequeueMode", got.strict_mode),
+        included=named,
+        excluded=excluded,
+        small=small,
+    )
+
+
+def _read_small_units(text: str) -> dict[str, int]:
+    """Read amounts such as "cpu=128,nvidia.com/gpu=8"."""
+    amounts: dict[str, int] = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        name, sign, quantity = each.partition("=")
+        if not (name and sign):
+            msg = f"--small-units {each!r}: a resource and its amount are wanted, as in cpu=128"
+            raise FlagError(msg)
+        try:
+            amounts[name] = amount(name, quantity)
+        except QuantityError as error:
+            msg = f"--small-units {each!r}: {error}"
+            raise FlagError(msg) from error
+    return amounts
+
+
+def _read_seconds(flag: str, text: str) -> float:
+    try:
+        seconds = parse_seconds(text)
+    except DurationError as error:
+        msg = f"{flag}: {error}"
+        raise FlagError(msg) from error
+    if seconds <= 0:
+        msg = f"{flag} {text}: more than 0 is needed"
+        raise FlagError(msg)
+    return seconds
+
+
+def _read_node_queue_policy(environment: Mapping[str, str]) -> str:
+    if environment.get(STRICT_CONSISTENCY) == "true":
+        return "Priority"
+    return "Block" if environment.get(STRICT_PRIORITY) == "true" else ""
+
+
+def _read_feature_gates(text: str) -> dict[str, bool]:
+    """Return what gates are set to.
+
+    Raises:
+        FlagError: A gate that upstream does not know, or that asks for something else than is done.
+    """
+    gates: dict[str, bool] = {}
     for gate in filter(None, (each.strip() for each in text.split(","))):
         name, _, value = (each.strip() for each in gate.partition("="))
         if name not in FEATURE_GATES:
@@ -241,6 +345,8 @@ def _check_feature_gates(text: str) -> None:
         if FEATURE_GATES[name] not in {None, wanted}:
             msg = f"{FEATURE_GATES_FLAG}: {gate} is not available in this version"
             raise FlagError(msg)
+        gates[name] = wanted
+    return gates
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -264,7 +370,33 @@ def _parser() -> argparse.ArgumentParser:
         "--oversellrate",
         "--oversell-rate",
         default="1",
-        help="factor on max, in mode max only (default: %(default)s)",
+        help="factor on max: in mode max, and of ElasticQuotaTrees (default: %(default)s)",
     )
+    _add_strict_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
+
+
+def _add_strict_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("strict mode").add_argument
+    add(
+        "--strictDequeueMode",
+        "--strict-mode",
+        dest="strict_mode",
+        nargs="?",
+        const="true",
+        default="false",
+        help="nodes are asked for before a unit starts (the controllers' --enable-reservation)",
+    )
+    add("--queue-list", default="", help="strict queues; !name: all but that one (default: all)")
+    add(
+        "--small-units",
+        metavar="AMOUNTS",
+        help="units that ask for no more start at once, such as cpu=128,nvidia.com/gpu=8;"
+        f" {SMALL_UNITS_VARIABLE}=true in the environment means these (default: none)",
+    )
+    add(
+        "--verdict-timeout",
+        default=VERDICT_TIMEOUT,
+        help="how long a unit waits for nodes before it is put back (default: %(default)s)",
+    )

@@ -21,8 +21,10 @@ from typing import Any, Final, Protocol, TypeVar
 import structlog
 from msgspec.structs import replace
 
+from queue_scheduler.admission_checks import fresh_entries
 from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine import Engine
+from queue_scheduler.queueing.strict_mode import ASKED_FOR_NODES, request_nodes
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing
 from shared_api.backoff import Backoff
@@ -254,9 +256,8 @@ class DequeueCycle:
                 self._refusals.note_admitted(decision)
                 self._note_written(unit)
                 self._shared.tell(Engine.on_written, decision, unit)
-                created = parse_time(unit.metadata.creation_timestamp)
-                waited = (self._clock.now() - created).total_seconds()
-                self._observer.on_admitted(decision.queue, max(0.0, waited))
+                if not decision.checks:
+                    self._observer.on_admitted(decision.queue, waited_seconds(unit, self._clock))
             case Rejected(error=error) if not error.after_retry:
                 self._take_back(decision, error)
             case Rejected() | Unknown():
@@ -288,12 +289,18 @@ class DequeueCycle:
         self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
 
 
+def waited_seconds(unit: QueueUnit, clock: Clock) -> float:
+    """Return how long ago a unit was created, by the wall clock."""
+    created = parse_time(unit.metadata.creation_timestamp)
+    return max(0.0, (clock.now() - created).total_seconds())
+
+
 def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:
     """Return the merge patch that admits a unit.
 
     Guarded by the version that the decision was made on. The list of admissions is written
     whole: the scheduler is its only writer at this move. What an earlier run gave back, and nobody
-    has taken off, would count against it.
+    has taken off, would count against it; what checks said of an earlier run is not about this one.
     """
     if decision.is_waited_for:
         # The controllers do not know queues: by this they end a start that takes too long.
@@ -301,11 +308,15 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
         awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
         conditions = with_condition(unit.status.conditions, awaited, now=now)
         unit = replace(unit, status=replace(unit.status, conditions=conditions))
-    message = f"admitted through queue {decision.queue}, charged to quota {decision.quota}"
-    status = status_of_move(unit, Phase.DEQUEUED, writer=Writer.SCHEDULER, now=now, message=message)
+    message = _tell_admission(decision)
+    status = status_of_move(unit, decision.to, writer=Writer.SCHEDULER, now=now, message=message)
+    if decision.to is Phase.SCHED_READY:
+        status |= request_nodes(unit)
     status["lastAllocateTime"] = now
     if unit.status.reclaimable_pods:
         status["reclaimablePods"] = []
+    if decision.checks or unit.status.admission_checks:
+        status["admissionChecks"] = fresh_entries(decision.checks, now)
     status["admissions"] = [
         {
             "name": grant.name,
@@ -319,3 +330,12 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
         "metadata": {"resourceVersion": decision.resource_version},
         "status": status,
     }
+
+
+def _tell_admission(decision: Dequeue) -> str:
+    place = f"through queue {decision.queue}, charged to quota {decision.quota}"
+    if decision.to is Phase.SCHED_READY:
+        return ASKED_FOR_NODES
+    if not decision.checks:
+        return f"admitted {place}"
+    return f"reserved {place}; waits for admission checks {', '.join(decision.checks)}"

@@ -8,10 +8,12 @@ the list after it; the informer counts them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.extension_points import QuotaSource
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
@@ -78,12 +80,26 @@ class EventHandlers:
         elif old is not None:
             self._shared.tell(Engine.on_queue_unit_gone, old)
 
+    def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        """Tell of an AdmissionCheck."""
+        if new is not None:
+            self._shared.tell(Engine.on_admission_check, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_admission_check_gone, old.metadata.name)
+
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
         """Tell of a quota."""
         if new is not None:
             self._shared.tell(Engine.on_quota, new)
         elif old is not None:
             self._shared.tell(Engine.on_quota_gone, old)
+
+    def on_quota_source(self, old: QuotaSource | None, new: QuotaSource | None) -> None:
+        """Tell of another object that quotas come from: the engine passes it on, as it is."""
+        if new is not None:
+            self._shared.tell(Engine.on_quota, cast("ElasticQuota", new))
+        elif old is not None:
+            self._shared.tell(Engine.on_quota_gone, cast("ElasticQuota", old))
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Tell of a pod."""

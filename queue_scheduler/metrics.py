@@ -17,14 +17,15 @@ from itertools import accumulate
 from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from queue_scheduler.decision import Dequeue, Reason, Refused
+from queue_scheduler.admission_checks import Shortfall
+from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine import Engine
-from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.objects.meta import Uid
@@ -53,6 +54,16 @@ as it likes. With those that are known, some forty series per namespace."""
 
 OTHER_KIND: Final = "other"
 
+MAX_CHECK_NAMES: Final = 100
+"""Admission checks that are shown by name; whoever writes a unit's status may invent some."""
+
+OTHER_CHECK: Final = "other"
+
+REFUSED: Final = "refused"
+UNANSWERED: Final = "unanswered"
+VERDICTS: Final = (REFUSED, UNANSWERED)
+"""Why a unit of a strict queue gets no nodes."""
+
 _RESULTS: Final = ("scheduled", "unschedulable")
 
 
@@ -65,15 +76,19 @@ class QueueCounts:
         waits: Admissions by the bucket of `WAIT_SECONDS` that their wait falls in, one more for
             what is longer than all.
         waited_seconds: Sum of the waits.
+        rounds: Rounds of evictions for units of the queue, by reason.
+        victims: Units evicted in them, by reason.
     """
 
-    __slots__ = ("refused", "scheduled", "waited_seconds", "waits")
+    __slots__ = ("refused", "rounds", "scheduled", "victims", "waited_seconds", "waits")
 
     def __init__(self) -> None:
         self.scheduled = 0
         self.refused: dict[Reason, int] = {}
         self.waits = [0] * (len(WAIT_SECONDS) + 1)
         self.waited_seconds = 0.0
+        self.rounds: dict[str, int] = {}
+        self.victims: dict[str, int] = {}
 
     def copy(self) -> QueueCounts:
         """Return an independent copy."""
@@ -82,11 +97,13 @@ class QueueCounts:
         twin.refused = dict(self.refused)
         twin.waits = self.waits[:]
         twin.waited_seconds = self.waited_seconds
+        twin.rounds = dict(self.rounds)
+        twin.victims = dict(self.victims)
         return twin
 
 
 class SchedulerMetrics:
-    """Counts of decisions and admissions; a `DecisionObserver` and an `AdmissionObserver`."""
+    """Counts of decisions, admissions and admission checks: the observer of whoever has one."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._latency = Histogram(
@@ -95,10 +112,28 @@ class SchedulerMetrics:
             buckets=LATENCY_MILLISECONDS,
             registry=registry,
         )
-        self._lock = threading.Lock()  # guards the counts, of all queues
+        self._put_back = Counter(
+            "koord_queue_units_without_nodes",
+            "Times that a unit of a strict queue gave its quota back, since its nodes were refused"
+            " or nobody answered",
+            ("verdict",),
+            registry=registry,
+        )
+        for verdict in VERDICTS:
+            self._put_back.labels(verdict)
+        self._check_failures = Counter(
+            "koord_queue_admission_check_failures",
+            "Units that lost their place by an admission check: retry, rejected or timeout",
+            ["check", "result"],
+            registry=registry,
+        )
+        self._lock = threading.Lock()  # guards the counts, of all queues, and the names of checks
+        self._checks: set[str] = set()
         self._counts: dict[str, QueueCounts] = {}
 
-    def on_decision(self, queue: str, decision: Dequeue | Refused, seconds: float) -> None:
+    def on_decision(
+        self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
+    ) -> None:
         """Count one decision."""
         self._latency.observe(seconds * 1000)
         with self._lock:
@@ -115,6 +150,25 @@ class SchedulerMetrics:
             counts = self._counts_of(queue)
             counts.waits[bisect_left(WAIT_SECONDS, waited_seconds)] += 1
             counts.waited_seconds += waited_seconds
+
+    def on_check_failed(self, check: str, why: Shortfall) -> None:
+        """Count a unit that has lost its place by an admission check."""
+        with self._lock:
+            if len(self._checks) < MAX_CHECK_NAMES:
+                self._checks.add(check)
+            name = check if check in self._checks else OTHER_CHECK
+        self._check_failures.labels(name, why.value).inc()
+
+    def on_without_nodes(self, verdict: str) -> None:
+        """Count a unit that was put back; one of `VERDICTS`."""
+        self._put_back.labels(verdict).inc()
+
+    def on_preempted(self, queue: str, reason: str, victims: int) -> None:
+        """Count a round of evictions for a unit of the queue."""
+        with self._lock:
+            counts = self._counts_of(queue)
+            counts.rounds[reason] = counts.rounds.get(reason, 0) + 1
+            counts.victims[reason] = counts.victims.get(reason, 0) + victims
 
     def counted(self) -> dict[str, QueueCounts]:
         """Return copies, by queue."""
@@ -148,14 +202,14 @@ class StateCollector(Collector):
     Args:
         shared: The engine.
         metrics: What was counted.
-        find_quotas: Returns the plugin that keeps quotas, None where there is none.
+        find_quotas: Returns the books of the plugins that keep quotas.
     """
 
     def __init__(
         self,
         shared: SharedEngine,
         metrics: SchedulerMetrics,
-        find_quotas: Callable[[Engine], ElasticQuotaPlugin | None],
+        find_quotas: Callable[[Engine], Iterable[QuotaBooks]],
     ) -> None:
         self._shared = shared
         self._metrics = metrics
@@ -185,12 +239,12 @@ class StateCollector(Collector):
             yield from self._shared.ask(self._views, names[start : start + PER_QUESTION])
 
     def _quota_names(self, engine: Engine) -> tuple[str, ...]:
-        plugin = self._find_quotas(engine)
-        return () if plugin is None else plugin.books.names()
+        books = self._find_quotas(engine)
+        return tuple(dict.fromkeys(name for each in books for name in each.names()))
 
     def _views(self, engine: Engine, names: Iterable[str]) -> list[QuotaView]:
-        plugin = self._find_quotas(engine)
-        views = [] if plugin is None else [plugin.books.view(name) for name in names]
+        books = list(self._find_quotas(engine))
+        views = (each.view(name) for name in names for each in books)
         return [view for view in views if view is not None]
 
 
@@ -248,6 +302,15 @@ def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
         "Time from the unit's creation to its admission, in seconds",
         labels=["queue"],
     )
+    by_reason = ["queue", "reason"]
+    rounds = CounterMetricFamily(
+        "koord_queue_preemptions",
+        "Rounds of evictions, by the queue of the unit that needs room, and by reason",
+        labels=by_reason,
+    )
+    victims = CounterMetricFamily(
+        "koord_queue_preempted_units", "Units evicted in these rounds", labels=by_reason
+    )
     bounds = [*map(str, WAIT_SECONDS), "+Inf"]
     for queue, counts in counted.items():
         results = (counts.scheduled, sum(counts.refused.values()))
@@ -258,14 +321,18 @@ def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
         admitted.add_metric([queue], sum(counts.waits))
         buckets = list(zip(bounds, accumulate(counts.waits), strict=True))
         wait.add_metric([queue], buckets, counts.waited_seconds)
-    yield from (attempts, bare, refusals, admitted, wait)
+        _add_reasons(rounds, queue, counts.rounds)
+        _add_reasons(victims, queue, counts.victims)
+    yield from (attempts, bare, refusals, admitted, wait, rounds, victims)
 
 
 def _add_reasons(
-    family: GaugeMetricFamily | CounterMetricFamily, queue: str, counts: Mapping[Reason, int]
+    family: GaugeMetricFamily | CounterMetricFamily,
+    queue: str,
+    counts: Mapping[Reason, int] | Mapping[str, int],
 ) -> None:
     for reason, count in counts.items():
-        family.add_metric([queue, reason.value], count)
+        family.add_metric([queue, str(reason)], count)
 
 
 def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:

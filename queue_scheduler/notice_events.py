@@ -22,7 +22,14 @@ from shared_api.client.event_recorder import (
     Happening,
     ObjectReference,
 )
-from shared_api.client.resource_types import ELASTIC_QUOTAS, PODS, QUEUE_UNITS, QUEUES
+from shared_api.client.resource_types import (
+    ELASTIC_QUOTA_TREES,
+    ELASTIC_QUOTAS,
+    PODS,
+    QUEUE_UNITS,
+    QUEUES,
+    RESOURCE_QUOTAS,
+)
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock
 
@@ -42,7 +49,8 @@ ACTION: Final = "Schedule"
 """The one word for what was being done."""
 
 _API_VERSIONS: Final = {
-    kind.kind: kind.api_version for kind in (QUEUES, QUEUE_UNITS, ELASTIC_QUOTAS, PODS)
+    kind.kind: kind.api_version
+    for kind in (QUEUES, QUEUE_UNITS, ELASTIC_QUOTAS, ELASTIC_QUOTA_TREES, RESOURCE_QUOTAS, PODS)
 }
 
 log = structlog.get_logger("notice_events")

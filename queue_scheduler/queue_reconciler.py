@@ -4,15 +4,18 @@ Ours are the queues with the label `create-by-koordqueue: "true"`. Only they are
 their quota, and only they get policy, parent and `koord-queue/` annotations from it. A queue that
 a person made is left as it is, also when a quota of its name appears.
 
+Queues are made for other things as well (`QueueSource`): nodes of an ElasticQuotaTree, `default`.
+Where they want a queue of the same name, they come first.
+
 The queue has a list of the annotations that are its quota's: they go when the quota loses them.
 What people add to one of our queues stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -30,6 +33,7 @@ from shared_api.well_known_labels import (
     LEGACY_PREFIX,
     PREFIX,
     QUEUE_POLICY,
+    QUOTA_FULLNAME,
     QUOTA_PARENT,
     QUOTA_QUEUE_ENABLE,
     SPECIAL_QUOTAS,
@@ -80,6 +84,26 @@ class DeleteQueue(msgspec.Struct, frozen=True):
 QueueAction = CreateQueue | PatchQueue | DeleteQueue | None
 
 
+class QueueSource(Protocol):
+    """Something else that queues are made for. Called by the reconciler's thread."""
+
+    def wants(self, name: str) -> bool:
+        """Say whether there has to be a queue of that name."""
+        ...
+
+    def has_made(self, queue: Queue) -> bool:
+        """Say whether a queue is there because of this."""
+        ...
+
+    def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
+        """Say what has to be done about a queue that it wants or has made."""
+        ...
+
+    def is_complete(self) -> bool:
+        """Say whether all is known. Until then, what is not wanted may be, and its queue stays."""
+        ...
+
+
 def decide_queue(
     name: str, namespace: str, quota: ElasticQuota | None, queue: Queue | None
 ) -> QueueAction:
@@ -87,8 +111,7 @@ def decide_queue(
     if name in SPECIAL_QUOTAS:
         return None
     if quota is None:
-        ours = queue is not None and is_ours(queue) and not queue.metadata.deletion_timestamp
-        return DeleteQueue(queue.metadata.uid) if ours and queue is not None else None
+        return None if queue is None or is_of_node(queue) else decide_deletion(queue)
     if queue is None:
         return CreateQueue(_build_queue(name, namespace, quota))
     return _decide_patch(quota, queue) if is_ours(queue) else None
@@ -99,6 +122,18 @@ def is_ours(queue: Queue) -> bool:
     return queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) == "true"
 
 
+def is_of_node(queue: Queue) -> bool:
+    """Say whether the scheduler made the queue for a node of an ElasticQuotaTree."""
+    return is_ours(queue) and QUOTA_FULLNAME in queue.metadata.annotations
+
+
+def decide_deletion(queue: Queue) -> DeleteQueue | None:
+    """Say what has to be done about a queue that nothing is left for: only ours are deleted."""
+    if not is_ours(queue) or queue.metadata.deletion_timestamp:
+        return None
+    return DeleteQueue(queue.metadata.uid)
+
+
 def oldest(quotas: Iterable[ElasticQuota]) -> ElasticQuota | None:
     """Return the quota that counts among those of one name: the oldest, ties by namespace."""
     return min(
@@ -107,23 +142,38 @@ def oldest(quotas: Iterable[ElasticQuota]) -> ElasticQuota | None:
 
 
 def _build_queue(name: str, namespace: str, quota: ElasticQuota) -> dict[str, Any]:
-    labels = {CREATED_BY_KOORD_QUEUE: "true"}
     parent = quota.metadata.labels.get(QUOTA_PARENT)
-    if parent:
-        labels[QUOTA_PARENT] = parent
+    return build_queue(
+        name,
+        namespace,
+        labels={QUOTA_PARENT: parent} if parent else {},
+        annotations=_wanted_annotations(quota),
+        spec={
+            "queuePolicy": _policy_of(quota) or DEFAULT_POLICY,
+            "priority": OWN_QUEUE_PRIORITY,
+        },
+    )
+
+
+def build_queue(
+    name: str,
+    namespace: str,
+    *,
+    spec: dict[str, Any],
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the body of a queue of ours."""
     return {
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": labels,
-            "annotations": _wanted_annotations(quota),
+            "labels": {CREATED_BY_KOORD_QUEUE: "true", **(labels or {})},
+            "annotations": dict(annotations or {}),
         },
-        "spec": {
-            "queuePolicy": _policy_of(quota) or DEFAULT_POLICY,
-            "priority": OWN_QUEUE_PRIORITY,
-        },
+        "spec": spec,
     }
 
 
@@ -187,16 +237,20 @@ class QueuesAndQuotas:
             is not served, a quota that is missing from it may exist, and its queue stays.
         is_readable: False of the key of a queue that exists and can not be read; its users are told
             elsewhere (`unreadable_objects`).
+        are_elastic: Whether ElasticQuotas count; otherwise no queue is made or deleted for them.
+        others: What queues are made for besides.
     """
 
     quotas: IndexedStore[ElasticQuota]
     queues: IndexedStore[Queue]
     are_quotas_known: Callable[[], bool]
     is_readable: Callable[[str], bool]
+    are_elastic: bool = True
+    others: Sequence[QueueSource] = ()
 
 
 class QueueReconciler:
-    """The step that makes queues follow quotas. Its keys are names of quotas.
+    """The step that makes queues follow quotas. Its keys are names of queues.
 
     Args:
         client: Sends; past the dispatcher, since the next look at a queue needs what came of it.
@@ -256,22 +310,35 @@ class QueueReconciler:
 
     def _reconcile(self, name: str) -> None:
         known, key = self._known, f"{self._namespace}/{name}"
-        are_quotas_known = known.are_quotas_known()  # before it is looked who is missing
-        quota = oldest(known.quotas.by_index(BY_NAME, name))
         queue = known.queues.get(key)
-        match decide_queue(name, self._namespace, quota, queue):
+        action, is_complete = self._decide(name, queue)
+        match action:
             case CreateQueue() | PatchQueue() if not known.is_readable(key):
                 self._names.add_after(name, UNREADABLE_SECONDS)
             case CreateQueue(body):
                 known.queues.note_written(self._client.create(QUEUES, self._namespace, body))
-                log.info("queue made for quota", queue=name)
+                log.info("queue made", queue=name)
             case PatchQueue(body):
                 patched = self._client.patch(QUEUES, self._namespace, name, body)
                 known.queues.note_written(patched)
-            case DeleteQueue() if not are_quotas_known:
+            case DeleteQueue() if not is_complete:
                 self._names.add_after(name, UNKNOWN_SECONDS)
             case DeleteQueue(uid):
                 self._client.delete(QUEUES, self._namespace, name, uid=uid)
                 log.info("queue deleted with its quota", queue=name)
             case None:
                 pass
+
+    def _decide(self, name: str, queue: Queue | None) -> tuple[QueueAction, bool]:
+        """Return what to do about a queue, and whether it was known then that nothing wants it."""
+        known, namespace = self._known, self._namespace
+        wanting = [source for source in known.others if source.wants(name)]
+        made = [each for each in known.others if queue is not None and each.has_made(queue)]
+        for source in (*wanting, *made):
+            is_complete = source.is_complete()  # before it is looked who is missing
+            return source.decide(name, namespace, queue), is_complete
+        if not known.are_elastic:
+            return None, True
+        is_complete = known.are_quotas_known()
+        quota = oldest(known.quotas.by_index(BY_NAME, name))
+        return decide_queue(name, namespace, quota, queue), is_complete

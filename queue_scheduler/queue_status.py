@@ -17,33 +17,26 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from queue_scheduler.admission_checks import KnownChecks, lists_check
+from queue_scheduler.decision import Reason
 from queue_scheduler.dequeue_cycle import WritersCache, WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import queue_message
-from queue_scheduler.queueing.queue_policies import NOT_SERVED_POLICIES
+from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
-from shared_api.durations import DurationError, parse_duration
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import Queue
 from shared_api.process.clock import Clock, rfc3339
 from shared_api.queue_unit_phases import condition_body, with_condition
-from shared_api.well_known_labels import (
-    DISABLE_SHOW_ITEMS,
-    STATUS_REFRESH_INTERVAL,
-    read_annotation,
-)
+from shared_api.well_known_labels import DISABLE_SHOW_ITEMS, read_annotation
 
 MAX_ITEMS: Final = 100
 """Keeps the object small: some kilobytes, whatever the length of the queue."""
-
-INTERVAL_SECONDS: Final = 5.0
-"""Between two writes of one queue, unless its annotation says otherwise. Its status is the largest
-thing that is written: under load one write a second took a fifth of what admissions took."""
 
 MIN_INTERVAL_SECONDS: Final = 1.0
 """At most one write a second and queue, whatever the annotation says."""
@@ -66,6 +59,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
         admitted: Units that occupy quota.
         items: (name, namespace, priority) of the first in line, in order.
         policy: The policy in force; read again at a start, where the queue names an unknown one.
+        stop: The stop policy in force; read again at a start, as the policy.
         ready: Whether the queue does its work.
         reason: Of the condition.
         message: Of the condition.
@@ -75,6 +69,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     admitted: int
     items: tuple[tuple[str, str, int], ...]
     policy: str
+    stop: str
     ready: bool
     reason: str
     message: str
@@ -95,6 +90,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
         admitted=engine.units.admitted_count(name),
         items=items,
         policy=line.policy.name,
+        stop=line.options.stop.value,
         ready=ready,
         reason=reason,
         message=message,
@@ -105,9 +101,10 @@ def judge_queue(engine: Engine, line: SchedulingQueue) -> tuple[bool, str, str]:
     """Return whether a queue does its work, the reason, and the words for it."""
     queue = line.queue
     policy = queue.spec.queue_policy
-    if policy in NOT_SERVED_POLICIES:
-        message = f"policy {policy} is not available in this version; units are held"
-        return False, "QueuePolicyNotServed", message
+    options = line.options
+    if options.is_stopped:
+        message = "; ".join((_STOPPED[options.stop], *options.problems))
+        return False, "Stopped", message
     # Before what lets some units through.
     refusal = engine.plugins.why_not_ready(queue)
     if refusal is not None:
@@ -115,10 +112,46 @@ def judge_queue(engine: Engine, line: SchedulingQueue) -> tuple[bool, str, str]:
     if policy and policy != line.policy.name:
         message = f"policy {policy!r} is unknown; {line.policy.name} stays in force"
         return False, "UnknownPolicy", message
-    if queue.spec.admission_checks:
-        message = "admission checks are not carried out by this version; their units are held"
-        return False, "AdmissionChecksNotServed", message
-    return True, "Ready", "units are admitted in order"
+    if options.problems:
+        return False, "UnreadableAnnotation", "; ".join(options.problems)
+    return _judge_checks(queue, engine.units.checks) or (True, READY, _tell_order(line))
+
+
+def _tell_order(line: SchedulingQueue) -> str:
+    order = "units are admitted in order"
+    if not line.options.backfill or line.is_backfilling:
+        return order
+    return f"{order}; policy {line.policy.name} does not backfill"
+
+
+def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | None:
+    """Return what is wrong with the checks that a queue lists, None for nothing.
+
+    Only one that is not active holds units. What does not exist here may be answered all the same.
+    """
+    if not queue.spec.admission_checks:
+        return None
+    inactive = sorted(name for name in checks.inactive if lists_check(queue, name))
+    if inactive:
+        told = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
+        message = f"admission checks are not active, units that need them wait: {told}"
+        return False, Reason.ADMISSION_CHECK_INACTIVE.value, message
+    waits = "units are reserved, and wait until somebody writes its verdict into their status"
+    if checks.are_served is False:
+        message = f"the cluster has no AdmissionChecks (CRD of kueue.x-k8s.io); {waits}"
+        return True, "AdmissionChecksNotServed", message
+    if checks.are_served and (missing := checks.missing(queue)):
+        message = f"admission checks do not exist: {', '.join(missing)}; {waits}"
+        return True, "AdmissionCheckMissing", message
+    return None
+
+
+_STOPPED: Final = {
+    StopPolicy.HOLD: "stopped by the stop policy Hold: units wait, and what has started goes on",
+    StopPolicy.HOLD_AND_DRAIN: (
+        "stopped by the stop policy HoldAndDrain: units wait, and what has started is asked back"
+    ),
+}
 
 
 def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> dict[str, Any]:
@@ -145,6 +178,7 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
             "pending": figures.pending,
             "admitted": figures.admitted,
             "policyInForce": figures.policy,
+            "stopPolicyInForce": figures.stop,
             "queueItemDetails": {ITEMS_KEY: items},
             "conditions": [condition_body(each) for each in conditions],
         },
@@ -160,8 +194,9 @@ def is_shown(queue: Queue, figures: QueueFigures) -> bool:
     )
     condition = find_condition(status.conditions, READY)
     return (
-        (status.pending, status.admitted, items, status.policy_in_force)
-        == (figures.pending, figures.admitted, figures.items, figures.policy)
+        (status.pending, status.admitted, items)
+        == (figures.pending, figures.admitted, figures.items)
+        and (status.policy_in_force, status.stop_policy_in_force) == (figures.policy, figures.stop)
         and condition is not None
         and (condition.status == "True", condition.reason, condition.message)
         == (figures.ready, figures.reason, figures.message)
@@ -224,11 +259,11 @@ class QueueStatusWriter:
         now = self._clock.monotonic()
         if now < writing.not_before:
             return
-        queue = self._shared.ask(lambda engine: engine.queues.queue(name))
-        if queue is None or not self._cache.is_readable(queue.metadata.key):
+        known = self._shared.ask(_read_queue, name)
+        if known is None or not self._cache.is_readable(known[0].metadata.key):
             return  # what is known of it is old: a write would only meet a conflict
-        annotations = queue.metadata.annotations
-        hidden = read_annotation(annotations, DISABLE_SHOW_ITEMS) is not None
+        queue, interval = known
+        hidden = read_annotation(queue.metadata.annotations, DISABLE_SHOW_ITEMS) is not None
         figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
         if figures is None:
             return
@@ -239,7 +274,7 @@ class QueueStatusWriter:
             writing.settled = wanted
             return
         writing.under_way = wanted
-        writing.not_before = now + _interval(read_annotation(annotations, STATUS_REFRESH_INTERVAL))
+        writing.not_before = now + max(MIN_INTERVAL_SECONDS, interval)
         body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
         write = status_report(QUEUES, queue.metadata.namespace, name, body)
         self._writes.submit(write, lambda outcome: self._on_outcome(writing, wanted, outcome))
@@ -276,11 +311,7 @@ def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
         log.warning("status of a queue is not written", queue=writing.name, outcome=str(outcome))
 
 
-def _interval(text: str | None) -> float:
-    """Return `koord-queue/queue-items-refresh-interval` in seconds; nonsense is the default."""
-    if text is None:
-        return INTERVAL_SECONDS
-    try:
-        return max(MIN_INTERVAL_SECONDS, float(parse_duration(text)))
-    except DurationError:
-        return INTERVAL_SECONDS
+def _read_queue(engine: Engine, name: str) -> tuple[Queue, float] | None:
+    """Return a queue, and how many seconds lie between two writes of its status."""
+    line = engine.queues.line(name)
+    return None if line is None else (line.queue, line.options.status_interval_seconds)

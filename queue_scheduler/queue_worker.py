@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from queue_scheduler.decision import Dequeue, Refused, Rest
+from queue_scheduler.decision import Dequeue, Preempt, Refused, Rest
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread
@@ -14,7 +14,9 @@ from shared_api.process.loop_thread import LoopThread
 class DecisionObserver(Protocol):
     """Counts what was decided."""
 
-    def on_decision(self, queue: str, decision: Dequeue | Refused, seconds: float) -> None:
+    def on_decision(
+        self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
+    ) -> None:
         """Take one decision and how long it took the engine."""
         ...
 
@@ -25,7 +27,7 @@ class QueueWorker:
     Args:
         queue: Name of the queue.
         shared: The engine.
-        carry_out: Takes a Dequeue and returns at once; the write goes on elsewhere.
+        carry_out: Takes a Dequeue or Preempt and returns at once; the writes go on elsewhere.
         may_decide: False while this process does not lead, its caches are not complete, or too
             many writes are under way. Whoever makes it true again wakes the workers.
     """
@@ -34,7 +36,7 @@ class QueueWorker:
         self,
         queue: str,
         shared: SharedEngine,
-        carry_out: Callable[[Dequeue], None],
+        carry_out: Callable[[Dequeue | Preempt], None],
         may_decide: Callable[[], bool],
         clock: Clock,
         observer: DecisionObserver,
@@ -51,12 +53,12 @@ class QueueWorker:
         if not self._may_decide():
             return None
         started = self._clock.monotonic()
-        decision = self._shared.decide_next(self._queue, started)
+        decision = self._shared.decide_next(self._queue, started, self._clock.now())
         if isinstance(decision, Rest):
             if decision.until is None:
                 return None
             return max(0.0, decision.until - self._clock.monotonic())
-        if isinstance(decision, Dequeue):
+        if isinstance(decision, Dequeue | Preempt):
             self._carry_out(decision)
         self._observer.on_decision(self._queue, decision, self._clock.monotonic() - started)
         return 0.0

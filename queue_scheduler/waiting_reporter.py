@@ -47,6 +47,8 @@ TOLD_REASONS: Final = frozenset(
     {
         Reason.INVALID_DEMAND,
         Reason.NO_QUOTA,
+        Reason.AMBIGUOUS_QUOTA,
+        Reason.QUOTA_NOT_IN_NAMESPACE,
         Reason.QUOTA_NOT_IN_QUEUE,
         Reason.NO_QUEUE,
         Reason.EXCEEDS_QUOTA,

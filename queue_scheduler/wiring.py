@@ -2,8 +2,10 @@
 
 informers --> event_handlers --> shared_engine --> engine
 |
-queue_worker (one per queue) <--+--> dequeue_cycle --> write_dispatcher --> client
-backoff_returns, queue_reconciler, queue_status, waiting_reporter, notice_events: beside the line
+queue_worker (one per queue) <--+--> dequeue_cycle, preemption_cycle --> write_dispatcher --> client
+admission_check_cycle, backoff_returns, growth_cycle, unit_evictions: what follows from a unit
+and the time; queue_drains, queue_reconciler, queue_status, waiting_reporter, notice_events: beside
+the line
 debug_api: questions
 """
 
@@ -14,12 +16,13 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from queue_scheduler.backoff_returns import BackoffReturns
+from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
+from queue_scheduler.admission_check_watch import follow_kind, watch_admission_checks
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.debug_api.access import ReviewedAccess, open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
-from queue_scheduler.debug_api.snapshots import QuotaReaders
+from queue_scheduler.decision import Dequeue, Notice, Preempt
 from queue_scheduler.dequeue_cycle import DequeueCycle
 from queue_scheduler.engine import Engine
 from queue_scheduler.event_handlers import EventHandlers
@@ -27,24 +30,35 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.notice_events import NoticeEvents, ObjectEvents
 from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
-from queue_scheduler.plugin_loading import build_plugins, load_policies
-from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugin_loading import Switches, build_plugins, load_policies
+from queue_scheduler.preemption_cycle import PreemptionCycle
+from queue_scheduler.queue_drains import QueueDrains
 from queue_scheduler.queue_reconciler import BY_NAME, QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_status import QueueStatusWriter
 from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
-from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
 from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_shells import UnitParts, UnitShells
 from queue_scheduler.unreadable_objects import UnreadableObjects
 from queue_scheduler.waiting_reporter import WaitingReporter
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
-from shared_api.client.resource_types import ELASTIC_QUOTAS, NODES, PODS, QUEUE_UNITS, QUEUES
+from shared_api.client.resource_types import (
+    ELASTIC_QUOTAS,
+    NODES,
+    PODS,
+    QUEUE_UNITS,
+    QUEUES,
+)
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.process.probes import open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
@@ -57,9 +71,6 @@ a unit but the last of a unit's pods going."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
 """Between tries of the same work; a server that is down is asked less and less."""
-
-NO_QUOTAS: Final = "every unit waits with reason NoQuota until then"
-"""What follows while the CRD of quotas is missing."""
 
 log = structlog.get_logger("wiring")
 
@@ -75,31 +86,9 @@ def build_scheduler(
         FlagError: The configuration names an unknown plugin, or arguments it refuses.
         AddressError: The debug address, or what it is served with.
     """
-    if without_effect := {**flags.without_effect, **configuration.without_effect()}:
-        log.warning("settings without effect", settings=without_effect)
+    if flags.without_effect:
+        log.warning("settings without effect", settings=flags.without_effect)
     return Scheduler(program, flags, configuration)
-
-
-def find_quotas(engine: Engine) -> ElasticQuotaPlugin | None:
-    """Return the plugin that keeps quotas, where there is one."""
-    plugins = engine.plugins.plugins
-    return next((each for each in plugins if isinstance(each, ElasticQuotaPlugin)), None)
-
-
-def read_quota_views(engine: Engine) -> list[QuotaView]:
-    """Return the quotas of an engine, where a plugin keeps any."""
-    plugin = find_quotas(engine)
-    return [] if plugin is None else plugin.views()
-
-
-def read_quota_names(engine: Engine) -> tuple[str, ...]:
-    """Return the names of the quotas of an engine; far cheaper than their numbers."""
-    plugin = find_quotas(engine)
-    return () if plugin is None else plugin.books.names()
-
-
-QUOTA_READERS: Final = QuotaReaders(read_quota_names, read_quota_views)
-"""How the debug API reads quotas."""
 
 
 class Scheduler:
@@ -111,10 +100,16 @@ class Scheduler:
         self._program = program
         self._clock = program.clock
         self._threads: list[LoopThread] = []
+        self._is_started = False
         self._metrics = SchedulerMetrics(program.metrics.registry)
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
+        self._sources = QuotaSources(
+            configuration.plugin_names(),
+            flags,
+            lambda kind, settings: self._informer(kind, settings=settings, store=IndexedStore()),
+            lambda kind: KindProbe(program.client, kind, program.clock),
+        )
         self._build_informers(flags.queue_namespace)
-        self._quota_kind = KindProbe(program.client, ELASTIC_QUOTAS, program.clock)
         self._takeover = Takeover(
             program.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -135,12 +130,19 @@ class Scheduler:
         self._events = self._build_events()
         caches = StoreCaches(self._queues, self._units, self._quotas, self._pods, self._nodes)
         handle = PluginHandle(caches, flags.oversell_rate, self._events, self._dispatcher)
-        plugins = build_plugins(configuration, flags.oversell_rate, handle)
-        engine = Engine(PluginRunner(plugins), load_policies())
+        switches = Switches(
+            oversell_rate=flags.oversell_rate, checks_available_quota=flags.checks_available_quota
+        )
+        plugins = build_plugins(configuration, switches, handle)
+        engine = Engine(
+            PluginRunner(plugins), load_policies(), flags.strict, configuration.protect_seconds
+        )
         self._shared = SharedEngine(engine, self._workers.wake)
         handle.attach(self._shared)
         self._cycle = self._build_cycle()
-        self._build_beside_the_line(flags.queue_namespace)
+        notices = self._build_notices(self._takeover.is_open)
+        self._build_beside_the_line(flags.queue_namespace, notices)
+        self._build_unit_shells(flags, configuration.admission_check_seconds, notices.tell)
         self._debug = self._build_debug(flags, handle)
 
     # --- parts --------------------------------------------------------------------------------
@@ -152,14 +154,16 @@ class Scheduler:
         self._units = self._informer(QUEUE_UNITS)
         self._quotas = self._informer(
             ELASTIC_QUOTAS,
-            settings=InformerSettings(if_missing=NO_QUOTAS),
+            settings=self._sources.settings_of(ELASTIC_QUOTAS),
             store=IndexedStore(indexes=by_name, transform=_compacting()),
         )
         self._pods = self._informer(PODS, settings=InformerSettings(gather_seconds=PODS_SECONDS))
         self._nodes = self._informer(NODES)
+        self._quota_checks = self._sources.checks(self._quotas)
         # The order of the start: what maps and orders units before the units.
         self._informers: list[SharedInformer[Any]] = [
             self._quotas,
+            *self._sources.informers.values(),
             self._queues,
             self._nodes,
             self._units,
@@ -202,7 +206,7 @@ class Scheduler:
         cycle = DequeueCycle(
             self._shared,
             self._dispatcher,
-            lambda namespace, name: self._program.client.get(QUEUE_UNITS, namespace, name),
+            self._read_unit,
             self._units.note_written,
             self._clock,
             unsettled,
@@ -211,11 +215,12 @@ class Scheduler:
         run(cycle.step)
         return cycle
 
-    def _build_beside_the_line(self, queue_namespace: str) -> None:
+    def _read_unit(self, namespace: str, name: str) -> QueueUnit:
+        return self._program.client.get(QUEUE_UNITS, namespace, name)
+
+    def _build_beside_the_line(self, queue_namespace: str, notices: NoticeEvents) -> None:
         """Build what follows the decisions: reasons, queues of quotas, counts, events, metrics."""
         may_write = self._takeover.is_open
-        notices = NoticeEvents(self._shared, self._events, may_write, self._clock)
-        self._thread_of("notice-events", notices.step)
         run, due = self._work_queue("waiting-reporter")
         reporter = WaitingReporter(
             self._shared,
@@ -236,6 +241,8 @@ class Scheduler:
                 queues=self._queues.store,
                 are_quotas_known=self._quotas.has_synced,
                 is_readable=self._queues.is_readable,
+                are_elastic=self._sources.are_elastic,
+                others=self._sources.build_queue_sources(names.add),
             ),
             names,
             self._takeover.may_write,
@@ -249,29 +256,79 @@ class Scheduler:
             self._clock,
         )
         self._thread_of("queue-status", status.step)
+        drains = QueueDrains(
+            self._shared, self._dispatcher, self._units.note_written, may_write, self._clock
+        )
+        self._thread_of("queue-drains", drains.step)
         registry = self._program.metrics.registry
         registry.register(StateCollector(self._shared, self._metrics, find_quotas))
         unit_metrics = UnitMetrics(self._shared, self._units.has_synced, self._clock)
         registry.register(unit_metrics)
         self._units.add_handler(unit_metrics.on_queue_unit)
         self._build_unreadable(may_write)
-        self._subscribe(
-            EventHandlers(
-                self._shared, self._workers, reporter.on_unit_seen, self._units.is_rewound
-            )
+        self._handlers = EventHandlers(
+            self._shared, self._workers, reporter.on_unit_seen, self._units.is_rewound
         )
-        run, due = self._work_queue("backoff-returns")
-        returns = BackoffReturns(
-            self._shared, self._dispatcher, self._units.note_written, may_write, self._clock, due
+        self._subscribe(self._handlers)
+
+    def _build_unit_shells(
+        self, flags: Flags, check_seconds: float, tell: Callable[[Notice], None]
+    ) -> None:
+        """Build what looks at one unit after another; told of news after the engine."""
+        shells = UnitShells(
+            UnitParts(
+                shared=self._shared,
+                writes=self._dispatcher,
+                units=self._units,
+                read_unit=self._read_unit,
+                may_write=self._takeover.is_open,
+                clock=self._clock,
+                rng=self._program.rng,
+            ),
+            self._work_queue,
         )
-        run(returns.step)
-        self._units.add_handler(returns.on_queue_unit)  # after the engine has been told
+        shells.follow_backoffs()
+        shells.follow_growth()
+        shells.follow_evictions(self._pods)
+        shells.follow_nodes(flags.verdict_seconds, tell, self._metrics.on_without_nodes)
+        checks = shells.follow_checks(self._queues, check_seconds, tell, self._metrics)
+        self._check_watch = self._watch_checks(checks)
+
+    def _watch_checks(self, checks: AdmissionCheckCycle) -> KindWatch[AdmissionCheck]:
+        """Follow Kueue's AdmissionChecks where the cluster has them; nobody waits for that."""
+        store = IndexedStore[AdmissionCheck](transform=_compacting())
+
+        def make(version: ResourceType[AdmissionCheck]) -> SharedInformer[AdmissionCheck]:
+            informer = self._informer(version, store=store)
+            informer.add_handler(self._handlers.on_admission_check)
+            informer.add_handler(checks.on_admission_check)
+            return informer
+
+        watch = watch_admission_checks(
+            self._program.client, make, self._start_informer, self._clock
+        )
+        self._thread_of("admission-check-kind", follow_kind(watch, self._shared))
+        return watch
+
+    def _build_notices(self, may_write: Callable[[], bool]) -> NoticeEvents:
+        notices = NoticeEvents(self._shared, self._events, may_write, self._clock)
+        self._thread_of("notice-events", notices.step)
+        self._preemptions = PreemptionCycle(
+            self._shared,
+            self._dispatcher,
+            self._units.note_written,
+            notices.tell,
+            self._clock,
+            self._metrics,
+        )
+        return notices
 
     def _build_unreadable(self, may_write: Callable[[], bool]) -> None:
         followed: dict[str, SharedInformer[Any]] = {
             QUEUES.kind: self._queues,
             QUEUE_UNITS.kind: self._units,
             ELASTIC_QUOTAS.kind: self._quotas,
+            **{kind.kind: each for kind, each in self._sources.informers.items()},
         }
         run, due = self._work_queue("unreadable-objects")
         unreadable = UnreadableObjects(
@@ -290,6 +347,8 @@ class Scheduler:
     def _subscribe(self, handlers: EventHandlers) -> None:
         self._quotas.add_handler(handlers.on_quota)
         self._quotas.add_handler(self._reconciler.on_quota)
+        for source in self._sources.informers.values():
+            source.add_handler(handlers.on_quota_source)
         self._queues.add_handler(handlers.on_queue)
         self._queues.add_handler(self._reconciler.on_queue)
         self._nodes.add_handler(handlers.on_node)
@@ -322,7 +381,8 @@ class Scheduler:
         check_address(address, flags.debug_tls_certificate, flags.debug_tls_key)
         open_to_all = is_loopback(address)
         access = open_access if open_to_all else ReviewedAccess(self._program.reviewer)
-        api = DebugApi(self._shared, QUOTA_READERS, self._program.leadership.is_leader)
+        is_leader = self._program.leadership.is_leader
+        api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
         app = build_app(api, access, handle.debug_routes(access), VERSION)
         listener = open_listener(address, "--debug-address")
         port = listener.getsockname()[1]
@@ -339,11 +399,17 @@ class Scheduler:
         return QueueWorker(
             queue,
             self._shared,
-            self._cycle.carry_out,
+            self._carry_out,
             self._may_decide,
             self._clock,
             self._metrics,
         )
+
+    def _carry_out(self, decision: Dequeue | Preempt) -> None:
+        if isinstance(decision, Preempt):
+            self._preemptions.carry_out(decision)
+        else:
+            self._cycle.carry_out(decision)
 
     def _start_worker(self, queue: str, worker: QueueWorker) -> LoopThread:
         thread = self._program.spawn(f"queue/{queue}", worker.step)
@@ -355,23 +421,30 @@ class Scheduler:
     @property
     def informers(self) -> Sequence[SharedInformer[Any]]:
         """The caches; for whoever calls all steps on one thread (tests)."""
-        return tuple(self._informers)
+        checks = self._check_watch.informer
+        return tuple(self._informers) if checks is None else (*self._informers, checks)
 
     def start(self) -> None:
         """Fill the caches and start all threads; decisions wait for `Takeover`."""
+        self._is_started = True
         for thread in self._threads:
             thread.start()
         for informer in self._informers:
-            informer.start(self._program.metrics.process.on_loop_error)
+            self._start_informer(informer)
         self._debug.start()
+
+    def _start_informer(self, informer: SharedInformer[Any]) -> None:
+        if self._is_started:  # else its steps are called by whoever calls all steps
+            informer.start(self._program.metrics.process.on_loop_error)
 
     def stop(self) -> None:
         """End decisions first, then writes, then the caches."""
         self._workers.stop()
         self._dispatcher.stop()
-        followers = [each.thread for each in self._informers if each.thread is not None]
+        informers = self.informers
+        followers = [each.thread for each in informers if each.thread is not None]
         stop_all([*self._threads, *followers, self._debug], self._clock)
-        for informer in self._informers:
+        for informer in informers:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
@@ -383,7 +456,7 @@ class Scheduler:
         return {
             "queues-synced": self._queues.check_synced,
             "queueunits-synced": self._units.check_synced,
-            "elasticquotas-synced": self._check_quotas,
+            **self._quota_checks,
             "pods-synced": self._pods.check_synced,
             "nodes-synced": self._nodes.check_synced,
         }
@@ -394,12 +467,6 @@ class Scheduler:
 
     def _are_caches_ready(self) -> bool:
         return all(check()[0] for check in self.ready_checks().values())
-
-    def _check_quotas(self) -> tuple[bool, str]:
-        ok, detail = self._quotas.check_synced()
-        if ok or self._quota_kind.may_be_served():
-            return ok, detail
-        return True, f"ElasticQuota is not served here; {NO_QUOTAS}"
 
     def _may_decide(self) -> bool:
         return self._takeover.is_open() and self._dispatcher.has_room()

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import wraps
 from http import HTTPStatus
 from itertools import islice
@@ -33,6 +34,7 @@ from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.process.clock import SystemClock
 
 MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
@@ -73,12 +75,18 @@ class DebugApi:
         shared: The engine.
         quotas: Reads the engine's quotas.
         is_leader: Whether this replica decides.
+        now: Says what time it is, for how long units have run; None: the machine's.
     """
 
     def __init__(
-        self, shared: SharedEngine, quotas: QuotaReaders, is_leader: Callable[[], bool]
+        self,
+        shared: SharedEngine,
+        quotas: QuotaReaders,
+        is_leader: Callable[[], bool],
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self._shared = shared
+        self._now = now or SystemClock().now
         self._snapshots = Snapshots(shared, quotas)
         self._quotas = quotas
         self._is_leader = is_leader
@@ -119,9 +127,12 @@ class DebugApi:
 
     @_in_turn
     def queue_unit(self, namespace: Name, name: Name) -> views.UnitView:
-        """One unit, with its position and why it waits."""
-        unit = self._snapshots.unit(f"{namespace}/{name}")
-        return views.view_unit(_found(unit, f"queue unit {namespace}/{name} is unknown"))
+        """One unit, with its position, why it waits, and whom it would have evicted."""
+        key = f"{namespace}/{name}"
+        unit = _found(self._snapshots.unit(key), f"queue unit {key} is unknown")
+        waits = unit.refusal is not None and unit.position > 0
+        would = self._snapshots.would_preempt(key, self._now()) if waits else None
+        return views.view_unit(unit, would)
 
     @_in_turn
     def quotas(self) -> views.QuotaTreePage:

@@ -9,34 +9,53 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import count, islice
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from queue_scheduler.backfill import Promise
 from queue_scheduler.bookings import Charge
-from queue_scheduler.decision import Refusal
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing, UnitRecord
+from queue_scheduler.victim_search import Found
 from shared_api.objects.queue import Queue
-from shared_api.well_known_labels import read_available_quotas
+from shared_api.well_known_labels import (
+    QUOTA_FULLNAME,
+    read_annotation,
+    read_available_quotas,
+)
 
 BATCH: Final = 50
 """Units that are read in one hold of the lock: about 2 us each."""
 
 
 class UnitFacts(msgspec.Struct, frozen=True):
-    """One unit; `position` counts from 1 and is 0 where it is not in line."""
+    """One unit; `position` counts from 1 and is 0 where it is not in line.
+
+    `promise` is of a unit behind which others wait so as not to delay it.
+    """
 
     record: UnitRecord
     position: int
     refusal: Refusal | None
     charge: Charge | None
+    promise: Promise | None = None
+
+
+class WouldPreempt(msgspec.Struct, frozen=True):
+    """Whom a waiting unit would have evicted; `is_enabled`: and may, as its queue is now."""
+
+    is_enabled: bool
+    found: Found
 
 
 class QuotaReaders(NamedTuple):
@@ -57,17 +76,19 @@ class QueueFacts(msgspec.Struct, frozen=True):
     Attributes:
         queue: Its object.
         policy: The policy in force.
+        options: What it asks for besides.
         quotas: See `find_quotas`.
         pending: Units that wait or are held.
         admitted: Units that occupy quota.
         head: The first in line.
         refusal: Of the refused unit nearest to the front; where there is none, of a unit
-            that is pending and held.
+            that is pending and held. Where the queue is stopped, that it is.
         held: Keys of the units that something about the queue might bring into its line.
     """
 
     queue: Queue
     policy: str
+    options: QueueOptions
     quotas: list[str]
     pending: int
     admitted: int
@@ -143,6 +164,13 @@ class Snapshots:
         """Return a unit with its position, or None where it is unknown."""
         return self._shared.ask(_read_unit_in_line, key)
 
+    def would_preempt(self, key: str, wall: datetime) -> WouldPreempt | None:
+        """Return whom a unit would have evicted now, also where its queue does not preempt.
+
+        Asked of a fork: the choice may take some milliseconds.
+        """
+        return _find_victims(self._shared.fork(), key, wall)
+
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Read units, given by key and position, lazily in batches; without those that are gone."""
         rest = iter(places)
@@ -155,8 +183,8 @@ def find_quotas(
 ) -> list[str]:
     """Return the quotas that concern a queue, sorted.
 
-    That is the one that it is named like, if it exists, those that its annotation lists ("*" for
-    all), and those of the units that wait in it or came through it and occupy quota.
+    That is the one that it is named like, or was made for, if it exists, those that its annotation
+    lists ("*" for all), and those of the units that wait in it or came through it and occupy quota.
 
     Args:
         queue: The queue.
@@ -165,7 +193,8 @@ def find_quotas(
         known: The quotas that exist.
     """
     name = queue.metadata.name
-    named = {name} if name in known else set[str]()
+    made_for = read_annotation(queue.metadata.annotations, QUOTA_FULLNAME)
+    named = {each for each in (name, made_for) if each is not None and each in known}
     listed = read_available_quotas(queue.metadata.annotations)
     return sorted(named | listed | {*waiting} | booked.get(name, set()))
 
@@ -179,6 +208,22 @@ def find_booked_quotas(records: Iterable[UnitRecord]) -> dict[str, set[str]]:
         if record.standing is not waiting and record.info is not None and record.occupies:
             found.setdefault(record.info.queue, set()).add(record.info.quota)
     return found
+
+
+def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:
+    record = engine.record(key)
+    info = None if record is None else record.info
+    line = None if info is None else engine.queues.line(info.queue)
+    if record is None or info is None or line is None or record.standing is not Standing.WAITING:
+        return None
+    found = engine.rounds.would_evict(line, info, wall)
+    if found is not None and found.victims:
+        return WouldPreempt(is_enabled=True, found=found)
+    line.options = replace(line.options, preempts=True)
+    found = engine.rounds.would_evict(line, info, wall)
+    if found is None or not found.victims:
+        return None
+    return WouldPreempt(is_enabled=False, found=found)
 
 
 def _queue_names(engine: Engine) -> list[str]:
@@ -202,15 +247,20 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     # By quota: merging the line's classes costs more the more of them there are.
     firsts = [first for quota in quotas if (first := line.first_of(quota)) is not None]
     head = _read_unit(engine, unit_key(min(firsts)), 1) if firsts else None
-    refused = min(line.last_refusals(), default=None, key=lambda pair: pair[0])
+    refusal = None
+    if line.options.is_stopped:
+        refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
+    elif (refused := min(line.last_refusals(), default=None, key=lambda pair: pair[0])) is not None:
+        refusal = refused[1]
     return QueueFacts(
         queue=line.queue,
         policy=line.policy.name,
+        options=line.options,
         quotas=quotas,
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted_count(name),
         head=head,
-        refusal=refused[1] if refused is not None else None,
+        refusal=refusal,
         held=engine.units.held_for(f"queue/{name}"),
     )
 
@@ -224,7 +274,8 @@ def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
     record = engine.record(key)
     if record is None:
         return None
-    return UnitFacts(record, position, engine.refusal_of(key), engine.charge_of(record.uid))
+    refusal, charge = engine.refusal_of(key), engine.charge_of(record.uid)
+    return UnitFacts(record, position, refusal, charge, engine.promise_of(key))
 
 
 def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
@@ -233,7 +284,10 @@ def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
     if record is not None and record.standing is Standing.WAITING and record.info is not None:
         line = engine.queues.line(record.info.queue)
         position = line.count_before(record.info.order_key) + 1 if line is not None else 0
-    return _read_unit(engine, key, position)
+    unit = _read_unit(engine, key, position)
+    if unit is None or unit.refusal is not None:
+        return unit
+    return replace(unit, refusal=engine.growths.refusal_of(key))
 
 
 def _waits_in(record: UnitRecord, name: str) -> bool:

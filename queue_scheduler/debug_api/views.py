@@ -7,6 +7,8 @@ their fields are the API's contract and make `/openapi.json`. Amounts are canoni
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
@@ -14,10 +16,11 @@ from pydantic_core import to_json
 from queue_scheduler.debug_api.snapshots import (
     QueueFacts,
     UnitFacts,
+    WouldPreempt,
     find_booked_quotas,
     find_quotas,
 )
-from queue_scheduler.decision import Refusal
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import full_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -26,6 +29,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import ALL_QUOTAS
+
+BEHIND: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
+"""Reasons of those who wait so as not to delay another unit."""
 
 
 def _camel(name: str) -> str:
@@ -67,8 +73,39 @@ class JobView(View):
     name: str = ""
 
 
+class VictimView(View):
+    """A unit that would have to go; `lost_seconds` is how long its pods have run."""
+
+    namespace: str
+    name: str
+    priority: int
+    lost_seconds: int
+
+
+class WouldPreemptView(View):
+    """Whom a waiting unit would have evicted now, the cheapest first.
+
+    `enabled`: its queue, or its quota, lets it; otherwise that is how it would be if the queue did.
+    `reason`: `Preempted` for its queue, `Reclaimed` for its quota. Other rounds are not looked at.
+    """
+
+    enabled: bool
+    reason: str
+    victims: list[VictimView]
+
+
 class UnitView(View):
-    """One unit. `position` counts from 1 and is 0 for units that are not in line."""
+    """One unit. `position` counts from 1 and is 0 for units that are not in line.
+
+    `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
+    `checks` are what its admission checks have said last, by their names.
+
+    In a queue that backfills: `backfill_behind` is the unit that this one must not delay, and
+    `promised_start` when a unit behind which others wait fits at the latest, by what is declared;
+    `promise_is_overdue` says that something should have ended by now that it waits for.
+
+    `would_preempt` is told of a single unit that waits, where evictions would help.
+    """
 
     namespace: str
     name: str
@@ -83,7 +120,12 @@ class UnitView(View):
     created: str
     demand: dict[str, str]
     charged: dict[str, str]
+    checks: dict[str, str]
     refusal: RefusalView | None
+    backfill_behind: str
+    promised_start: str
+    promise_is_overdue: bool
+    would_preempt: WouldPreemptView | None = None
 
 
 class QueueView(View):
@@ -91,11 +133,16 @@ class QueueView(View):
 
     `quotas` are the one that it is named like, those that its annotation lists ("*" for all), and
     those of its waiting and admitted units. `last_refusal` is that of the refused unit nearest to
-    the front; where none in line is refused, that of a pending unit that is held.
+    the front; where none in line is refused, that of a pending unit that is held; of a stopped
+    queue, that it is. `stop_policy` is the one in force, `backfill` whether it is asked for,
+    `problems` what can not be read of the queue's annotations.
     """
 
     name: str
     policy: str
+    stop_policy: str
+    backfill: bool
+    problems: list[str]
     priority: int
     quotas: list[str]
     pending: int
@@ -202,7 +249,25 @@ def view_refusal(refusal: Refusal) -> RefusalView:
     )
 
 
-def view_unit(facts: UnitFacts) -> UnitView:
+def view_would_preempt(would: WouldPreempt | None) -> WouldPreemptView | None:
+    """Return whom a unit would have evicted."""
+    if would is None:
+        return None
+    victims = []
+    for victim in would.found.victims:
+        namespace, _, name = victim.unit.partition("/")
+        victims.append(
+            VictimView(
+                namespace=namespace,
+                name=name,
+                priority=victim.priority,
+                lost_seconds=victim.lost_seconds,
+            )
+        )
+    return WouldPreemptView(enabled=would.is_enabled, reason=would.found.reason, victims=victims)
+
+
+def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
     """Return one unit."""
     record, refusal, charge = facts.record, facts.refusal, facts.charge
     unit, info = record.unit, record.info
@@ -220,8 +285,18 @@ def view_unit(facts: UnitFacts) -> UnitView:
         created=unit.metadata.creation_timestamp,
         demand=_quantities(info.demand.total) if info is not None else {},
         charged=_quantities(charge.amounts) if charge is not None else {},
+        checks={each.name: each.state for each in unit.status.admission_checks},
         refusal=view_refusal(refusal) if refusal is not None else None,
+        backfill_behind=refusal.other if refusal is not None and refusal.reason in BEHIND else "",
+        promised_start=_moment(facts.promise.at) if facts.promise is not None else "",
+        promise_is_overdue=facts.promise is not None and facts.promise.is_overdue,
+        would_preempt=view_would_preempt(would),
     )
+
+
+def _moment(seconds: int) -> str:
+    """Return a time of seconds since the epoch, as Kubernetes writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _view_job(unit: QueueUnit) -> JobView:
@@ -236,6 +311,9 @@ def view_queue(facts: QueueFacts) -> QueueView:
     return QueueView(
         name=facts.queue.metadata.name,
         policy=facts.policy,
+        stop_policy=facts.options.stop.value,
+        backfill=facts.options.backfill,
+        problems=list(facts.options.problems),
         priority=facts.queue.spec.priority or 0,
         quotas=facts.quotas,
         pending=facts.pending,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.dequeue_cycle import DequeueCycle
+from queue_scheduler.dequeue_cycle import DequeueCycle, WriteSink
 from queue_scheduler.unit_record import Standing
 from shared_api.client.resource_types import QUEUE_UNITS
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -22,13 +22,13 @@ class Admissions:
 class Line:
     """A kit with its cycle, and what became of its decisions."""
 
-    def __init__(self, kit: ShellKit) -> None:
+    def __init__(self, kit: ShellKit, writes: WriteSink | None = None) -> None:
         self.kit = kit
         self.observer = Admissions()
         self.unsettled = kit.work_queue()
         self.cycle = DequeueCycle(
             kit.shared,
-            kit.dispatcher,
+            writes or kit.dispatcher,
             lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
             kit.note_written,
             kit.clock,

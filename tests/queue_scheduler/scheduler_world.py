@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -86,15 +86,17 @@ class SchedulerWorld:
 
     def start(
         self,
-        *,
+        *more_flags: str,
         leadership: Leadership | None = None,
         configuration: KoordQueueConfiguration = MAX_MODE,
         settle_seconds: float = 2.0,
+        arguments: Sequence[str] = (),
     ) -> None:
         """Start a scheduler, in place of the one before."""
         self.stop()
         self._host = Host(self.server, self.clock, leadership or SoleLeader("test"))
-        flags = parse_flags([f"--queue-namespace={QUEUE_NAMESPACE}", "--debug-address=127.0.0.1:0"])
+        own_flags = (f"--queue-namespace={QUEUE_NAMESPACE}", "--debug-address=127.0.0.1:0")
+        flags = parse_flags([*own_flags, *more_flags])
         program = cast("Program", self._host)
         self.scheduler = build_scheduler(program, flags, configuration)
         self.settle(settle_seconds)

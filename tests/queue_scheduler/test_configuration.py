@@ -13,6 +13,7 @@ from queue_scheduler.configuration import (
     parse_flags,
     parse_rate,
 )
+from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.program_flags import ConfigurationError, FlagError
 from tests.go_flags import spellings_in_go
 
@@ -53,22 +54,29 @@ def test_upstreams_shape_is_read(tmp_path: Path) -> None:
     assert got.plugin_configs == {"ElasticQuotaV2": {"mode": "max"}}
 
 
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("", 86400.0), ("admissionCheckTimeout: 10m\n", 600.0), ("admissionCheckTimeout: 0\n", 0.0)],
+)
+def test_how_long_admission_checks_may_take(tmp_path: Path, text: str, want: float) -> None:
+    assert load(tmp_path, text).admission_check_seconds == want
+
+
 def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
     got = load(tmp_path, "")
     assert got.plugin_names() == ("Priority", "ElasticQuotaV2")
-    assert got.without_effect() == {}
+    assert got.protect_seconds == 0
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [("5m", True), ("300000000000", True), ("0", False), ("0s", False), ('""', False)],
+    ("text", "want"),
+    [("5m", 300.0), ("300000000000", 300.0), ("1.5s", 1.5), ("0", 0.0), ("0s", 0.0), ('""', 0.0)],
 )
-def test_a_protection_that_nobody_needs_is_taken_and_told(
-    tmp_path: Path, text: str, told: bool
+def test_the_protect_time_is_a_duration_or_nanoseconds(
+    tmp_path: Path, text: str, want: float
 ) -> None:
-    got = load(tmp_path, f"{HEAD}defaultReclaimProtectTime: {text}\n").without_effect()
-    want = {"defaultReclaimProtectTime": "nothing is reclaimed in this version"}
-    assert got == (want if told else {})
+    got = load(tmp_path, f"{HEAD}defaultReclaimProtectTime: {text}\n")
+    assert got.protect_seconds == want
 
 
 @pytest.mark.parametrize(
@@ -89,6 +97,12 @@ def test_a_protection_that_nobody_needs_is_taken_and_told(
         ),
         pytest.param(
             HEAD + "defaultReclaimProtectTime: -1\n", "defaultReclaimProtectTime: ", id="negative"
+        ),
+        pytest.param(
+            HEAD + "admissionCheckTimeout: soon\n", "admissionCheckTimeout: 'soon'", id="nor this"
+        ),
+        pytest.param(
+            HEAD + "admissionCheckTimeout: -1\n", "admissionCheckTimeout: ", id="negative as well"
         ),
     ],
 )
@@ -156,7 +170,10 @@ UPSTREAMS_TABLE = [
     ("vmodule", "reconciler=2", False),
     ("logtostderr", "true", True),
 ]
-IN_EFFECT = {"kubeconfig", "qps", "burst", "oversellrate", "leaderElection", "config", "v"}
+IN_EFFECT = {
+    *("kubeconfig", "qps", "burst", "oversellrate", "leaderElection", "config", "v"),
+    *("strictDequeueMode", "queue-list"),
+}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +208,6 @@ def test_what_upstreams_chart_passes_is_taken_and_what_does_nothing_is_told() ->
 @pytest.mark.parametrize(
     ("argument", "says"),
     [
-        pytest.param("--strictDequeueMode", "--strictDequeueMode=true is not", id="strict mode"),
         pytest.param("--defaultPreemptible=false", "label jobs", id="not preemptible"),
         pytest.param("--enableApiHandler=maybe", "neither true nor false", id="no truth value"),
         pytest.param(
@@ -215,6 +231,81 @@ def test_a_flag_that_would_change_which_jobs_start_is_refused(argument: str, say
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        pytest.param([], StrictMode(), id="off"),
+        pytest.param(["--strictDequeueMode"], StrictMode(is_on=True), id="all queues"),
+        pytest.param(
+            ["--strict-mode=true", "--queue-list=a, b,!c ,!d,"],
+            StrictMode(is_on=True, included=frozenset("ab"), excluded=frozenset("cd")),
+            id="some, and some not",
+        ),
+        pytest.param(
+            ["--small-units=cpu=2500m, nvidia.com/gpu=1"],
+            StrictMode(small={"cpu": 2500, "nvidia.com/gpu": 1}),
+            id="what is small",
+        ),
+    ],
+)
+def test_strict_mode(arguments: list[str], want: StrictMode) -> None:
+    assert parse_flags(arguments).strict == want
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "want"),
+    [
+        pytest.param([], "true", {"cpu": 128_000, "nvidia.com/gpu": 8}, id="upstream's variable"),
+        pytest.param([], "false", {}, id="it says no"),
+        pytest.param(["--small-units=cpu=1"], "true", {"cpu": 1000}, id="the flag wins"),
+        pytest.param(["--small-units="], "true", {}, id="the flag says none"),
+    ],
+)
+def test_upstreams_variable_for_small_units(
+    arguments: list[str], variable: str, want: dict[str, int]
+) -> None:
+    got = parse_flags(arguments, {"SmallTaskAcclerate": variable})
+    assert got.strict.small == want
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("--strictDequeueMode=maybe", "neither true nor false"),
+        ("--small-units=cpu", "a resource and its amount"),
+        ("--small-units=cpu=much", "--small-units 'cpu=much'"),
+        ("--verdict-timeout=soon", "--verdict-timeout"),
+        ("--verdict-timeout=0", "more than 0"),
+    ],
+)
+def test_what_makes_no_sense_in_strict_mode(argument: str, says: str) -> None:
+    with pytest.raises(FlagError, match=says):
+        parse_flags([argument])
+
+
 def test_a_flag_given_twice_is_looked_at_twice() -> None:
     with pytest.raises(FlagError, match="AllAlpha"):
         parse_flags(["--feature-gates=AllAlpha=true", "--feature-gates=AllBeta=true"])
+
+
+@pytest.mark.parametrize(
+    ("environment", "want"),
+    [
+        ({}, ""),
+        ({"StrictPriority": "true"}, "Block"),
+        ({"StrictPriority": "false"}, ""),
+        ({"StrictPriority": "true", "StrictConsistency": "true"}, "Priority"),
+    ],
+)
+def test_the_environment_may_say_the_policy_of_nodes_queues(
+    environment: dict[str, str], want: str
+) -> None:
+    assert parse_flags([], environment).node_queue_policy == want
+
+
+def test_the_gate_about_namespaces_is_a_switch() -> None:
+    gate = "ElasticQuotaTreeCheckAvailableQuota"
+    assert not parse_flags([]).checks_available_quota
+    flags = parse_flags([f"--feature-gates={gate}=false", f"--feature-gates={gate}=true"])
+    assert flags.checks_available_quota
+    assert flags.without_effect == {}, "it has an effect"

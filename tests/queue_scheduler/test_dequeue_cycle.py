@@ -13,6 +13,7 @@ from queue_scheduler.dequeue_cycle import (
 )
 from queue_scheduler.unit_record import Standing
 from shared_api.objects.meta import Timestamp
+from shared_api.queue_unit_phases import Phase
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import pod_set
 from tests.queue_scheduler.cycle_kit import Line
@@ -268,3 +269,17 @@ def test_the_patch_says_that_the_queue_waits_for_the_pods(kit: ShellKit, waits: 
         if waits
         else {}
     )
+
+
+def test_in_strict_mode_the_patch_asks_for_nodes_with_the_number_of_the_attempt(
+    kit: ShellKit,
+) -> None:
+    unit = kit.add_unit("a")
+    unit = replace(unit, status=replace(unit.status, attempts=1))
+    decision = replace(kit.dequeue(), to=Phase.SCHED_READY)
+    patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
+    status = patch["status"]
+    assert (status["phase"], status["attempts"]) == ("SchedReady", 2)
+    assert status["message"] == "Waiting scheduler to schedule this queueUnit"
+    assert status["admissions"][0]["replicas"] == 1
+    assert condition_of(patch, "Admitted")["status"] == "True"

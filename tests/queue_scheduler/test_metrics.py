@@ -9,18 +9,21 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
+from queue_scheduler.admission_checks import Shortfall
 from queue_scheduler.decision import Refused
 from queue_scheduler.engine import Engine
 from queue_scheduler.metrics import (
+    MAX_CHECK_NAMES,
     MAX_OTHER_KINDS,
+    OTHER_CHECK,
     OTHER_KIND,
     QUIET_SECONDS,
     SchedulerMetrics,
     StateCollector,
     UnitMetrics,
 )
+from queue_scheduler.quota_sources import find_quotas
 from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.wiring import find_quotas
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
@@ -285,3 +288,19 @@ def test_a_queue_costs_few_lines(kit: ShellKit, scrape: Scrape) -> None:
         assert isinstance(kit.decide(name), Refused)
         count_everything(scrape.metrics, [name])
     assert lines() - before <= 10 * MOST_LINES_PER_QUEUE
+
+
+def test_checks_are_counted_by_name_up_to_a_limit() -> None:
+    registry = CollectorRegistry()
+    metrics = SchedulerMetrics(registry)
+    for number in range(MAX_CHECK_NAMES + 2):
+        metrics.on_check_failed(f"check-{number}", Shortfall.TIMEOUT)
+    metrics.on_check_failed("check-0", Shortfall.RETRY)
+    name = "koord_queue_admission_check_failures_total"
+
+    def value(check: str, result: str) -> float | None:
+        return registry.get_sample_value(name, {"check": check, "result": result})
+
+    assert (value("check-0", "timeout"), value("check-0", "retry")) == (1.0, 1.0)
+    assert value(OTHER_CHECK, "timeout") == 2.0
+    assert value(f"check-{MAX_CHECK_NAMES}", "timeout") is None

@@ -40,6 +40,10 @@ EXPECTED = {
     "koord_queue_admission_wait_time_seconds_bucket": "queue le",
     "koord_queue_admission_wait_time_seconds_sum": "queue",
     "koord_queue_admission_wait_time_seconds_count": "queue",
+    # what admission checks refuse
+    "koord_queue_admission_check_failures_total": "check result",
+    # strict mode
+    "koord_queue_units_without_nodes_total": "verdict",
     # usage (above), min and max per quota and resource
     "koord_queue_quota_min": "quota resource",
     "koord_queue_quota_max": "quota resource",
@@ -64,6 +68,8 @@ EXPECTED = {
 }
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "namespace": "default"}
+EARLIER = "2026-11-01T09:00:00Z"
+TAKES_ALL = {"annotations": {"koord-queue/available-quota-in-queue": "*"}}
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +83,15 @@ def text() -> Iterator[str]:
 
 def populate(world: SchedulerWorld) -> None:
     world.add_quota()
+    world.settle()
+    refused = {"name": "nodes", "state": "Rejected", "message": "", "lastTransitionTime": EARLIER}
+    world.direct.create(
+        queue_body("checked", admissionChecks=[{"name": "nodes"}], metadata=TAKES_ALL)
+    )
+    world.add_unit("refused", queue="checked")
+    world.settle()
+    answer = {"status": {"admissionChecks": [refused]}}
+    world.direct.patch("queueunits", "refused", answer, namespace="default", subresource="status")
     world.settle()
     world.add_unit("a", cpu=3, consumerRef={**JOB, "uid": "1"})
     world.settle()

@@ -414,3 +414,11 @@ def test_of_two_quotas_of_one_name_the_oldest_counts() -> None:
     assert oldest([]) is None
     assert oldest([made("b", 9), made("c", 3), made("a", 9)]) == made("c", 3)
     assert oldest([made("b", 3), made("a", 3)]) == made("a", 3)
+
+
+def test_a_queue_that_was_made_for_a_node_is_not_deleted_for_want_of_a_quota() -> None:
+    node = {"koord-queue/quota-fullname": "root/a"}
+    made = queue("root-a", metadata={**OURS, "annotations": node})
+    assert decide_queue("root-a", QUEUE_NAMESPACE, None, made) is None
+    somebodys = queue("root-a", metadata={"annotations": node, "uid": "q1"})
+    assert decide_queue("root-a", QUEUE_NAMESPACE, None, somebodys) is None

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 
 from queue_scheduler.engine import Engine
 from queue_scheduler.queue_status import (
-    INTERVAL_SECONDS,
     MAX_ITEMS,
     MIN_INTERVAL_SECONDS,
     RETRY_BACKOFF,
@@ -18,11 +17,14 @@ from queue_scheduler.queue_status import (
     is_shown,
     read_figures,
 )
+from queue_scheduler.queueing.queue_options import STATUS_INTERVAL_SECONDS as INTERVAL_SECONDS
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
 from shared_api.client.writes import Dropped, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import queue, to_struct
+from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
+from tests.properties.engine_kit import build_check
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
@@ -309,21 +311,62 @@ def test_items_are_hidden_where_the_queue_says_so(writer: Writer) -> None:
     ("spec", "want"),
     [
         pytest.param({"policy": "Lottery"}, "UnknownPolicy", id="unknown policy"),
-        pytest.param({"policy": "Intelligent"}, "QueuePolicyNotServed", id="not served"),
-        pytest.param(
-            {"admissionChecks": [{"name": "prov"}]}, "AdmissionChecksNotServed", id="checks"
-        ),
+        pytest.param({"policy": "Intelligent"}, "Ready", id="Intelligent"),
+        pytest.param({"admissionChecks": [{"name": "prov"}]}, "Ready", id="checks"),
+        pytest.param({"metadata": {STOP_POLICY: "Hold"}}, "Stopped", id="stopped"),
+        pytest.param({"metadata": {STOP_POLICY: "HoldAndDrain"}}, "Stopped", id="drained"),
+        pytest.param({"metadata": {STOP_POLICY: "hold"}}, "UnreadableAnnotation", id="misspelt"),
+        pytest.param({"metadata": {MAX_DEPTH: "x"}}, "UnreadableAnnotation", id="no number"),
         pytest.param({}, "Ready", id="fine"),
     ],
 )
 def test_the_condition_says_what_keeps_the_queue_from_working(
     kit: ShellKit, spec: dict[str, Any], want: str
 ) -> None:
-    takes_all = {"annotations": {"koord-queue/available-quota": "*"}}
-    kit.add_queue("other", metadata=takes_all, **spec)
+    written = {"koord-queue/available-quota": "*", **spec.pop("metadata", {})}
+    kit.add_queue("other", metadata={"annotations": written}, **spec)
     figures = kit.shared.ask(read_figures, "other", max_items=MAX_ITEMS)
     assert figures is not None
     assert (figures.reason, figures.ready) == (want, want == "Ready")
+
+
+@pytest.mark.parametrize(
+    ("served", "active", "want", "told"),
+    [
+        pytest.param(None, "", "Ready", "in order", id="nobody has looked yet"),
+        pytest.param(False, "", "AdmissionChecksNotServed", "CRD of kueue.x-k8s.io", id="no CRD"),
+        pytest.param(True, "", "AdmissionCheckMissing", "do not exist: prov", id="missing"),
+        pytest.param(True, "True", "Ready", "in order", id="active"),
+        pytest.param(True, "False", "AdmissionCheckInactive", "prov (no controller)", id="not"),
+    ],
+)
+def test_the_condition_tells_of_checks_that_are_not_as_they_should(
+    kit: ShellKit, *, served: bool | None, active: str, want: str, told: str
+) -> None:
+    takes = {"annotations": {"koord-queue/available-quota": "team"}}
+    kit.add_queue("team-b", metadata=takes, admissionChecks=[{"name": "prov"}])
+    kit.add_quota("team-c", 1)
+    if served is not None:
+        kit.engine.on_admission_checks_served(are_served=served)
+    if active:
+        kit.engine.on_admission_check(build_check("prov", active, "no controller"))
+    figures = kit.shared.ask(read_figures, "team-b", max_items=MAX_ITEMS)
+    assert figures is not None
+    assert (figures.reason, figures.ready) == (want, want != "AdmissionCheckInactive")
+    assert told in figures.message
+    alone = kit.shared.ask(read_figures, "team-c", max_items=MAX_ITEMS)
+    assert alone is not None
+    assert alone.reason == "Ready", "it lists no check"
+
+
+@pytest.mark.parametrize(("policy", "want"), [("Intelligent", True), ("Block", False)])
+def test_a_policy_that_does_not_backfill_says_so(kit: ShellKit, policy: str, *, want: bool) -> None:
+    asks = {"annotations": {BACKFILL: "true", "koord-queue/available-quota": "*"}}
+    kit.add_queue("other", policy=policy, metadata=asks)
+    figures = kit.shared.ask(read_figures, "other", max_items=MAX_ITEMS)
+    assert figures is not None
+    assert figures.ready
+    assert figures.message.endswith("does not backfill") == want
 
 
 def test_a_queue_that_admits_nothing_says_why_and_says_when_that_is_over(writer: Writer) -> None:
@@ -340,12 +383,11 @@ def test_a_queue_that_admits_nothing_says_why_and_says_when_that_is_over(writer:
     assert (ready["status"], ready["reason"]) == ("True", "Ready")
 
 
-@pytest.mark.parametrize("policy", ["Lottery", "Intelligent"])
-def test_what_holds_all_units_is_said_before_what_holds_some(kit: ShellKit, policy: str) -> None:
-    kit.add_queue("nobodys", policy=policy, admissionChecks=[{"name": "prov"}])
+def test_what_holds_all_units_is_said_before_what_holds_some(kit: ShellKit) -> None:
+    kit.add_queue("nobodys", policy="Lottery", admissionChecks=[{"name": "prov"}])
     figures = kit.shared.ask(read_figures, "nobodys", max_items=MAX_ITEMS)
     assert figures is not None
-    assert figures.reason == {"Lottery": "NoQuota", "Intelligent": "QueuePolicyNotServed"}[policy]
+    assert figures.reason == "NoQuota"
 
 
 def test_the_list_ends_at_a_hundred(kit: ShellKit) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.decision import Dequeue, Refused, WriteFailure
+from queue_scheduler.decision import Dequeue, Preempt, Refused, WriteFailure
 from queue_scheduler.engine import Engine
 from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
 from shared_api.process.loop_thread import LoopThread, Step
@@ -18,7 +18,9 @@ class Seen:
     def __init__(self) -> None:
         self.decisions: list[tuple[str, type]] = []
 
-    def on_decision(self, queue: str, decision: Dequeue | Refused, seconds: float) -> None:
+    def on_decision(
+        self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
+    ) -> None:
         self.decisions.append((queue, type(decision)))
 
 
@@ -28,7 +30,7 @@ class Bench:
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
         self.may_decide = True
-        self.carried: list[Dequeue] = []
+        self.carried: list[Dequeue | Preempt] = []
         self.seen = Seen()
         self.worker = QueueWorker(
             "team",
@@ -71,6 +73,7 @@ def test_after_a_refused_write_it_rests_until_the_queue_may_try_again(bench: Ben
     bench.worker.step()
     retry_at = bench.kit.clock.monotonic() + 5.0
     rejected, why = bench.carried[0], WriteFailure.REJECTED
+    assert isinstance(rejected, Dequeue)
     bench.kit.shared.tell(Engine.on_write_failed, rejected, why, retry_at=retry_at)
     assert bench.worker.step() == pytest.approx(5.0)
     bench.kit.clock.advance(5.0)

@@ -21,8 +21,8 @@ from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.engine import Engine
+from queue_scheduler.quota_sources import QUOTA_READERS
 from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.wiring import QUOTA_READERS
 from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE
-from queue_scheduler.wiring import QUOTA_READERS
+from queue_scheduler.quota_sources import QUOTA_READERS
 from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
 

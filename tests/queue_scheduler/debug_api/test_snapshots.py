@@ -12,9 +12,9 @@ from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
 from queue_scheduler.engine import Engine
+from queue_scheduler.quota_sources import QUOTA_READERS
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import UnitRecord
-from queue_scheduler.wiring import QUOTA_READERS
 from shared_api.quantity import format_amount
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
 from tests.queue_scheduler.served_app import served

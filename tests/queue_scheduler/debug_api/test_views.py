@@ -8,10 +8,13 @@ import pytest
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.engine import Engine
-from queue_scheduler.wiring import QUOTA_READERS, read_quota_views
+from queue_scheduler.quota_sources import QUOTA_READERS, read_quota_views
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.testing.object_builders import consumer_ref, elastic_quota, job_body, queue
-from tests.queue_scheduler.shell_kit import ShellKit
+from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
+from tests.properties.engine_kit import wall_time
+from tests.queue_scheduler.cycle_kit import Line
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
 
 
 @pytest.fixture
@@ -65,6 +68,17 @@ def test_a_refusal_has_its_numbers_and_its_words(api: DebugApi) -> None:
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
 
 
+def test_a_reserved_unit_shows_what_its_checks_say(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_unit("u")
+    entry = {"state": "Pending", "message": "", "lastTransitionTime": "2026-11-01T09:00:00Z"}
+    entries = [{**entry, "name": "nodes"}, {**entry, "name": "budget", "state": "Ready"}]
+    status = {"status": {"phase": "Reserved", "admissionChecks": entries}}
+    kit.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
+    kit.learn("u")
+    unit = api.queue_unit("default", "u")
+    assert (unit.phase, unit.checks) == ("Reserved", {"nodes": "Pending", "budget": "Ready"})
+
+
 @pytest.mark.parametrize(
     ("name", "position", "standing"),
     [("big", 1, "waiting"), ("small", 2, "waiting"), ("run", 0, "decided"), ("off", 0, "held")],
@@ -86,6 +100,39 @@ def test_a_page_of_a_line(api: DebugApi) -> None:
     assert page(1, 1) == [("small", 2)]
     assert page(0, 1) == [("big", 1)]
     assert page(5, 10) == []
+
+
+def test_who_waits_behind_whom_and_until_when_in_a_queue_that_backfills(
+    kit: ShellKit, api: DebugApi
+) -> None:
+    patch = {"metadata": {"annotations": {BACKFILL: "true"}}}
+    kit.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
+    kit.learn_queue("team")
+    kit.add_unit("run", cpu=3, maximumExecutionTimeSeconds=100)
+    kit.dequeue()
+    kit.add_unit("head", cpu=4)
+    kit.add_unit("small", maximumExecutionTimeSeconds=101)
+    for _ in range(2):
+        kit.shared.decide_next("team", 0.0, wall_time(1_800_000_000))
+    head, small = api.queue_unit("default", "head"), api.queue_unit("default", "small")
+    assert (head.promised_start, head.promise_is_overdue) == ("2027-01-15T08:01:40Z", False)
+    assert (head.backfill_behind, small.promised_start) == ("", "")
+    assert small.backfill_behind == "default/head"
+    assert small.refusal is not None
+    assert small.refusal.message.endswith("does not fit yet: default/head")
+    assert api.queue("team", 0, 1).queue.backfill
+
+
+def test_a_stopped_queue_says_so(kit: ShellKit, api: DebugApi) -> None:
+    annotations = {STOP_POLICY: "Hold", MAX_DEPTH: "x"}
+    patch = {"metadata": {"annotations": annotations}}
+    kit.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
+    kit.learn_queue("team")
+    kit.add_unit("waits")
+    queue = api.queue("team", 0, 1).queue
+    assert (queue.stop_policy, len(queue.problems)) == ("Hold", 1)
+    assert queue.last_refusal is not None
+    assert queue.last_refusal.reason == "StoppedQueue"
 
 
 def test_quotas_stand_under_their_parents(busy: ShellKit) -> None:
@@ -240,3 +287,24 @@ def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
     kit.learn("a")
     detail = api.queue("mixed")
     assert (detail.queue.admitted, detail.units, detail.queue.last_refusal) == (1, [], None)
+
+
+def test_a_unit_that_waits_says_whom_it_would_have_evicted(kit: ShellKit, api: DebugApi) -> None:
+    line = Line(kit)
+    for name, priority in (("low", 1), ("middle", 5)):
+        kit.add_unit(name, cpu=2, priority=priority)
+        line.cycle.carry_out(kit.dequeue())
+        kit.send()
+    kit.add_unit("high", cpu=2, priority=9)
+    kit.decide()
+    off = api.queue_unit("default", "high").would_preempt
+    low = views.VictimView(namespace="default", name="low", priority=1, lost_seconds=0)
+    assert off == views.WouldPreemptView(enabled=False, reason="Preempted", victims=[low])
+    assert api.queue_unit("default", "low").would_preempt is None
+    on = {"metadata": {"annotations": {"koord-queue/enable-queueunit-preemption": "true"}}}
+    kit.direct.patch("queues", "team", on, namespace="koord-queue")
+    kit.learn_queue("team")
+    assert api.queue_unit("default", "high").would_preempt == off.model_copy(
+        update={"enabled": True}
+    )
+    assert kit.engine.rounds.nominated == ()

@@ -1,0 +1,162 @@
+"""The whole scheduler and admission checks in virtual time: upstream's list, Kueue's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from shared_api.testing.object_builders import elastic_quota_body
+from tests.check_situations import (
+    ADMISSION_CHECK_CRD,
+    SITUATIONS,
+    Json,
+    Situation,
+    admission_check,
+)
+from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+
+
+class VirtualCluster:
+    """A `Cluster` over the scheduler in virtual time."""
+
+    def __init__(self, world: SchedulerWorld) -> None:
+        self._world = world
+        self._direct = world.direct
+
+    def create_quota(self, name: str, *, cpu_max: int, labels: Mapping[str, str]) -> None:
+        amounts = {"cpu": cpu_max}
+        body = elastic_quota_body(name, min=amounts, max=amounts)
+        body["metadata"]["labels"].update(labels)
+        self._direct.create(body)
+
+    def create_unit(self, body: Json) -> None:
+        self._direct.create(body)
+
+    def unit(self, name: str) -> Json:
+        return self._world.unit(name)
+
+    def patch_unit(self, name: str, body: Json) -> None:
+        subresource = "status" if "status" in body else ""
+        self._direct.patch("queueunits", name, body, namespace="default", subresource=subresource)
+
+    def patch_queue(self, name: str, body: Json) -> None:
+        self._direct.patch("queues", name, body, namespace=QUEUE_NAMESPACE)
+        self._world.settle(0.2)
+
+    def has_queue(self, name: str) -> bool:
+        return any(q["metadata"]["name"] == name for q in self._direct.list("queues"))
+
+    def wait(self, what: Callable[[], bool], seconds: float) -> bool:
+        until = self._world.clock.monotonic() + seconds
+        while self._world.clock.monotonic() < until:
+            if what():
+                return True
+            self._world.settle(0.1)
+        return what()
+
+
+@pytest.fixture
+def world() -> Iterator[SchedulerWorld]:
+    with running_world() as world:
+        world.start()
+        yield world
+
+
+@pytest.mark.parametrize("number", SITUATIONS)
+def test_upstreams_list(world: SchedulerWorld, number: str) -> None:
+    SITUATIONS[number](Situation(VirtualCluster(world), number.lower()))
+
+
+# --- Kueue's AdmissionChecks --------------------------------------------------------------------
+
+
+@pytest.fixture
+def asking(world: SchedulerWorld) -> SchedulerWorld:
+    """A world whose queue `team` lists the check `nodes`."""
+    world.add_quota()
+    world.settle()
+    spec = {"spec": {"admissionChecks": [{"name": "nodes"}]}}
+    world.direct.patch("queues", "team", spec, namespace=QUEUE_NAMESPACE)
+    world.settle()
+    return world
+
+
+def ready(world: SchedulerWorld) -> tuple[str, str]:
+    """Status and reason of what the queue says of itself."""
+    found = condition_of(world.queue(), "Ready")
+    return str(found["status"]), str(found["reason"])
+
+
+def set_active(world: SchedulerWorld, active: str, message: str = "") -> None:
+    conditions = admission_check("nodes", active, message)["status"]
+    world.direct.patch("admissionchecks", "nodes", {"status": conditions})
+    world.settle(6.0)
+
+
+def test_without_the_kind_units_are_reserved_and_the_queue_says_who_is_missing(
+    asking: SchedulerWorld,
+) -> None:
+    asking.add_unit("u")
+    asking.settle(12.0)
+    assert (asking.phase("u"), ready(asking)) == ("Reserved", ("True", "AdmissionChecksNotServed"))
+    asking.direct.create(ADMISSION_CHECK_CRD)
+    asking.settle(12.0)
+    assert ready(asking) == ("True", "AdmissionCheckMissing")
+    asking.direct.create(admission_check("nodes", "True"))
+    asking.settle(6.0)
+    assert ready(asking) == ("True", "Ready")
+    asking.direct.delete(ADMISSION_CHECK_CRD["spec"]["names"]["plural"], "nodes")
+    asking.settle(6.0)
+    assert ready(asking) == ("True", "AdmissionCheckMissing")
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_check_that_is_not_active_holds_units_until_it_is(
+    asking: SchedulerWorld, order: str
+) -> None:
+    if order == "after":
+        asking.direct.create(ADMISSION_CHECK_CRD)
+        asking.direct.create(admission_check("nodes", "False", "no such config"))
+        asking.settle(12.0)
+        asking.add_unit("u")
+    else:
+        asking.add_unit("u", cpu=5)
+        asking.settle(6.0)
+        asking.direct.create(ADMISSION_CHECK_CRD)
+        asking.direct.create(admission_check("nodes", "False", "no such config"))
+    asking.settle(12.0)
+    assert (asking.phase("u"), asking.reason("u")) == ("Enqueued", "AdmissionCheckInactive")
+    found = condition_of(asking.unit("u"), "QuotaReserved")
+    assert found["message"] == "admission check nodes is not active: no such config"
+    assert ready(asking) == ("False", "AdmissionCheckInactive")
+    set_active(asking, "True")
+    if order == "after":
+        assert asking.phase("u") == "Reserved"
+    else:
+        assert asking.reason("u") == "ExceedsQuota"
+
+
+def test_when_the_kind_goes_it_holds_nobody(asking: SchedulerWorld) -> None:
+    asking.direct.create(ADMISSION_CHECK_CRD)
+    asking.direct.create(admission_check("nodes", "False"))
+    asking.settle(12.0)
+    asking.add_unit("u")
+    asking.settle(6.0)
+    assert asking.phase("u") == "Enqueued"
+    asking.direct.delete("customresourcedefinitions", ADMISSION_CHECK_CRD["metadata"]["name"])
+    asking.settle(20.0)
+    assert (asking.phase("u"), ready(asking)) == ("Reserved", ("True", "AdmissionChecksNotServed"))
+
+
+def test_a_restart_writes_nothing_about_checks(asking: SchedulerWorld) -> None:
+    asking.direct.create(ADMISSION_CHECK_CRD)
+    asking.direct.create(admission_check("nodes", "True"))
+    asking.add_unit("u")
+    asking.settle(20.0)
+    before = asking.server.resource_version
+    asking.start()
+    asking.settle(20.0)
+    assert asking.phase("u") == "Reserved"
+    assert asking.server.resource_version == before
