@@ -1,0 +1,140 @@
+"""The writes behind a decision: repeated, late, or not allowed."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from queue_scheduler.admission_check_controller.provisioning_decision import (
+    DeleteRequest,
+    DeleteTemplate,
+    HandOver,
+    MakeRequest,
+)
+from queue_scheduler.admission_check_controller.provisioning_writes import ProvisioningWrites
+from queue_scheduler.admission_check_controller.request_plan import PlannedPods, RequestPlan
+from shared_api.admission_check_kit.unit_checks import NotLeadingError
+from shared_api.client.errors import Conflict, NotFound
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.resource_types import PROVISIONING_REQUEST_VERSIONS, OnlyMetadata
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.provisioning_request import ProvisioningRequest
+from shared_api.objects.queue_unit import QueueUnit
+from tests.queue_scheduler.admission_check_controller.provisioning_world import ProvisioningWorld
+
+
+class Kit:
+    """A unit on a server, and the writes for it; a test sets what it likes."""
+
+    def __init__(self) -> None:
+        self.world = ProvisioningWorld()
+        self.world.add_gpu_unit()
+        clock = self.world.clock
+        client = ResourceClient(
+            self.world.server, flow=FlowControl(0, 1, clock), clock=clock, rng=random.Random(1)
+        )
+        self.leads = True
+        self.version: ResourceType[ProvisioningRequest] | None = PROVISIONING_REQUEST_VERSIONS[0]
+        self.requests: IndexedStore[ProvisioningRequest] = IndexedStore()
+        self.templates: IndexedStore[OnlyMetadata] = IndexedStore()
+        self.writes = ProvisioningWrites(
+            client, self, self.requests, self.templates, lambda: self.version
+        )
+
+    def may_write(self) -> bool:
+        return self.leads
+
+    @property
+    def unit(self) -> QueueUnit:
+        return msgspec.convert(self.world.unit(), QueueUnit)
+
+    def plan(self) -> RequestPlan:
+        return RequestPlan(
+            check="check",
+            controller_name="a.b/c",
+            class_name="x.y",
+            parameters={},
+            pods=(PlannedPods("worker", 2), PlannedPods("launcher", 1)),
+            attempt="then/0",
+            demand=self.writes.read_demand_of(self.unit).digest,
+        )
+
+    def make(self) -> ProvisioningRequest:
+        self.writes.carry_out([MakeRequest(self.plan())], self.unit)
+        (request,) = self.requests.list()
+        return request
+
+
+def test_what_is_made_is_in_the_caches_at_once() -> None:
+    kit = Kit()
+    request = kit.make()
+    names = [each.pod_template_ref.name for each in request.spec.pod_sets]
+    assert sorted(each.metadata.name for each in kit.templates.list()) == sorted(names)
+
+
+def test_made_twice_it_is_one() -> None:
+    kit = Kit()
+    kit.make()
+    kit.make()
+    assert kit.world.made() == {"provisioningrequests": 1, "podtemplates": 2}
+
+
+def test_a_unit_that_has_changed_is_decided_again() -> None:
+    kit = Kit()
+    seen = kit.unit
+    kit.world.direct.patch("queueunits", "unit", {"spec": {"priority": 3}}, namespace="default")
+    with pytest.raises(Conflict):
+        kit.writes.read_demand_of(seen)
+    stale = msgspec.structs.replace(kit.plan(), demand="of yesterday")
+    with pytest.raises(Conflict):
+        kit.writes.carry_out([MakeRequest(stale)], kit.unit)
+    assert kit.world.made() == {"provisioningrequests": 0, "podtemplates": 0}
+
+
+def test_another_unit_of_the_name_is_not_read() -> None:
+    kit = Kit()
+    seen = kit.unit
+    kit.world.direct.delete("queueunits", "unit", "default")
+    kit.world.add_gpu_unit()
+    with pytest.raises(Conflict):
+        kit.writes.read_demand_of(seen)
+
+
+def test_who_does_not_lead_writes_nothing() -> None:
+    kit = Kit()
+    request = kit.make()
+    template = kit.templates.list()[0].metadata
+    before = kit.world.server.resource_version
+    kit.leads = False
+    for action in (
+        MakeRequest(kit.plan()),
+        HandOver(template, request.metadata),
+        DeleteRequest(request.metadata),
+        DeleteTemplate(template),
+    ):
+        with pytest.raises(NotLeadingError):
+            kit.writes.carry_out([action], kit.unit)
+    assert kit.world.server.resource_version == before
+
+
+def test_what_is_gone_already_is_as_good_as_deleted() -> None:
+    kit = Kit()
+    request = kit.make().metadata
+    another = msgspec.structs.replace(request, uid=Uid("another"))
+    kit.writes.carry_out([DeleteRequest(another)], None)
+    assert kit.world.made()["provisioningrequests"] == 1, "only the one that was meant"
+    kit.writes.carry_out([DeleteRequest(request), DeleteRequest(request)], None)
+    assert kit.world.made()["provisioningrequests"] == 0
+    gone = ObjectMeta(name="none", namespace="default", uid=Uid("x"), resource_version="1")
+    kit.writes.carry_out([DeleteTemplate(gone), HandOver(gone, request)], None)
+
+
+def test_requests_that_are_not_served_can_not_be_made() -> None:
+    kit = Kit()
+    kit.version = None
+    with pytest.raises(NotFound, match="not served"):
+        kit.make()
