@@ -1,0 +1,253 @@
+"""What to do about the reservations of one unit: all that is known in, a list of actions out. Pure.
+
+The unit's phase says what there should be:
+
+    SchedReady     one reservation per pod, of this attempt; their verdicts move the unit
+    SchedSucceed   those that hold a node, until the pods have taken them
+    SchedFailed    those that still wait: all others keep room that nobody will use
+    Running        those that pods have not taken yet, until all pods run
+    all others     none
+
+So a crash between any two steps leaves objects from which the next look goes on, and whatever ends
+an attempt (an eviction, the job's end, a deleted unit) has its reservations deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import (
+    Action,
+    EventType,
+    PatchUnitStatus,
+    TellJob,
+    TellUnit,
+)
+from queue_controllers.jobframework.generic_job import parse_moment
+from queue_controllers.jobframework.job_view import Moment
+from queue_controllers.jobframework.unit_status import set_condition
+from queue_controllers.reservations.reservation_builder import PlannedReservation
+from queue_controllers.reservations.reservation_verdict import Answer, judge_reservations
+from shared_api.objects.meta import Condition, find_condition, is_condition_true
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.reservation import AVAILABLE, FAILED, Reservation
+from shared_api.queue_unit_phases import (
+    Phase,
+    Writer,
+    is_being_evicted,
+    phase_of,
+    status_of_move,
+    with_condition,
+)
+from shared_api.well_known_labels import ATTEMPT, UNIT_UID
+
+NOT_SERVED: Final = "ReservationsNotServed"
+"""Condition and event: the API server has no Reservations, so nobody can be asked for nodes."""
+
+NO_NODES: Final = "NoNodes"
+"""Event: koord-scheduler has no nodes for the job now."""
+
+NOT_RESERVED: Final = "NotReserved"
+"""Event: the job is released without nodes kept for it."""
+
+NOT_SERVED_SECONDS: Final = 60.0
+"""How long a unit waits for Reservations to be served: CRDs are installed after those who use them,
+and taken away and put back by upgrades."""
+
+PER_LOOK: Final = 100
+"""Reservations that are created or deleted before others have their turn: a second or less."""
+
+
+class CreateReservations(Action, frozen=True):
+    """Create these; each is guarded by its name, which is the attempt's own."""
+
+    unit: QueueUnit
+    planned: tuple[PlannedReservation, ...]
+
+
+class DeleteReservations(Action, frozen=True):
+    """Delete these; guarded by their uids."""
+
+    reservations: tuple[Reservation, ...]
+
+
+class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known of one unit's reservations at one moment."""
+
+    unit: QueueUnit | None
+    reservations: tuple[Reservation, ...] = ()
+    """All that name the unit, by whatever uid and attempt."""
+    planned: tuple[PlannedReservation, ...] | None = None
+    """Those that there should be in this attempt; None while the job is not known."""
+    why_none: str = ""
+    """Why no nodes can be kept for a job of this kind; "" where they can."""
+    is_served: bool = True
+    """The API server has Reservations."""
+    moment: Moment
+
+
+class ReservationDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do now, and when to look again without having been asked to."""
+
+    actions: tuple[Action, ...] = ()
+    look_again_seconds: float | None = None
+
+
+def decide(view: ReservationView) -> ReservationDecision:
+    """Say what to do about the reservations of one unit."""
+    unit = view.unit
+    if unit is None or unit.metadata.deletion_timestamp is not None:
+        return _delete(view.reservations)
+    mine, others = _of_this_attempt(view.reservations, unit)
+    if phase_of(unit) is not Phase.SCHED_READY and _is_told_not_served(unit):
+        over = Condition(type=NOT_SERVED, status="False", reason="Settled")
+        return ReservationDecision(actions=(set_condition(unit, over, view.moment),))
+    match phase_of(unit):
+        case Phase.SCHED_READY if is_being_evicted(unit) or unit.spec.active is False:
+            return ReservationDecision()  # what frees it ends the attempt
+        case Phase.SCHED_READY:
+            left_over = _delete(others)
+            return left_over if left_over.actions else _reserve(view, unit, mine)
+        case Phase.SCHED_SUCCEED:
+            return _delete([*others, *_in_phase(mine, FAILED)])
+        case Phase.SCHED_FAILED:
+            return _delete([*others, *_in_phase(mine, FAILED, AVAILABLE)])
+        case Phase.RUNNING if not _do_all_pods_run(unit):
+            # Half a job's pods may still be on their way to the nodes that were kept for them.
+            kept = {each.metadata.uid for each in _in_phase(mine, AVAILABLE)}
+            return _delete(r for r in view.reservations if r.metadata.uid not in kept)
+        case _:
+            return _delete(view.reservations)
+
+
+def has_part(unit: QueueUnit | None) -> bool:
+    """Say whether reservations have a part in the unit's phase, so that it must be looked at."""
+    return unit is not None and phase_of(unit) in _PHASES_WITH_PART
+
+
+_PHASES_WITH_PART: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_SUCCEED, Phase.SCHED_FAILED})
+
+
+# --- nodes are asked for --------------------------------------------------------------------------
+
+
+def _reserve(
+    view: ReservationView, unit: QueueUnit, mine: tuple[Reservation, ...]
+) -> ReservationDecision:
+    """Ask for what is missing, or follow the verdicts."""
+    if view.why_none:
+        return _succeed(view, unit, f"Released without reserved nodes: {view.why_none}")
+    if view.planned is None:
+        return ReservationDecision()
+    if not view.is_served:
+        return _wait_for_kind(view, unit)
+    there = {each.metadata.name: each for each in mine}
+    missing = tuple(each for each in view.planned if each.name not in there)
+    if missing:
+        batch = missing[:PER_LOOK]
+        return ReservationDecision(actions=(CreateReservations(unit=unit, planned=batch),))
+    asked = [there[each.name] for each in view.planned]
+    verdict = judge_reservations(asked, unit.status.attempts)
+    match verdict.answer:
+        case Answer.OPEN:
+            return ReservationDecision()
+        case Answer.REFUSED:
+            return _fail(view, unit, verdict.message)
+        case Answer.GRANTED:
+            moved = _move(
+                view, unit, Phase.SCHED_SUCCEED, f"Nodes are reserved for {len(asked)} pods"
+            )
+            return ReservationDecision(actions=(moved,))
+
+
+def _succeed(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDecision:
+    moved = _move(view, unit, Phase.SCHED_SUCCEED, message)
+    told = TellUnit(unit=unit, reason=NOT_RESERVED, message=message)
+    return ReservationDecision(actions=(moved, told))
+
+
+def _fail(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDecision:
+    moved = fail_unit(view, unit, message)
+    note = f"koord-scheduler has no nodes for all of its pods now, its turn comes again: {message}"
+    told = TellJob(reason=NO_NODES, message=note, type=EventType.WARNING)
+    return ReservationDecision(actions=(moved, told))
+
+
+def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecision:
+    """Say that there are no Reservations, and give the unit back when that does not change."""
+    message = (
+        "The API server has no Reservations (scheduling.koordinator.sh): no nodes can be asked for"
+    )
+    if not _is_told_not_served(unit):
+        missing = Condition(type=NOT_SERVED, status="True", reason="CrdMissing", message=message)
+        noted = set_condition(unit, missing, view.moment, message=message)
+        told = TellUnit(unit=unit, reason=NOT_SERVED, message=message, type=EventType.WARNING)
+        heard = TellJob(reason=NOT_SERVED, message=message, type=EventType.WARNING)
+        return ReservationDecision(
+            actions=(noted, told, heard), look_again_seconds=NOT_SERVED_SECONDS
+        )
+    said = find_condition(unit.status.conditions, NOT_SERVED)
+    since = None if said is None else parse_moment(said.last_transition_time or "")
+    waited = 0.0 if since is None else (view.moment.wall - since).total_seconds()
+    if since is not None and waited < NOT_SERVED_SECONDS:
+        return ReservationDecision(look_again_seconds=NOT_SERVED_SECONDS - waited)
+    return ReservationDecision(actions=(fail_unit(view, unit, message),))
+
+
+def fail_unit(view: ReservationView, unit: QueueUnit, message: str) -> PatchUnitStatus:
+    """Return the write that says that the unit gets no nodes in this attempt."""
+    return _move(view, unit, Phase.SCHED_FAILED, message)
+
+
+def _move(view: ReservationView, unit: QueueUnit, to: Phase, message: str) -> PatchUnitStatus:
+    conditions = unit.status.conditions
+    if _is_told_not_served(unit):
+        over = Condition(type=NOT_SERVED, status="False", reason="Settled")
+        conditions = with_condition(conditions, over, now=view.moment.stamp)
+    changed = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
+    )
+    status: Mapping[str, Any] = status_of_move(
+        changed, to, writer=Writer.RESERVATIONS, now=view.moment.stamp, message=message
+    )
+    return PatchUnitStatus(unit=unit, status=dict(status))
+
+
+def _is_told_not_served(unit: QueueUnit) -> bool:
+    return is_condition_true(unit.status.conditions, NOT_SERVED)
+
+
+# --- those that there are -------------------------------------------------------------------------
+
+
+def _of_this_attempt(
+    reservations: tuple[Reservation, ...], unit: QueueUnit
+) -> tuple[tuple[Reservation, ...], tuple[Reservation, ...]]:
+    """Return (those of the unit's present attempt, all others)."""
+    wanted = (unit.metadata.uid, str(unit.status.attempts))
+    mine: list[Reservation] = []
+    others: list[Reservation] = []
+    for each in reservations:
+        labels = each.metadata.labels
+        is_mine = (labels.get(UNIT_UID), labels.get(ATTEMPT)) == wanted
+        (mine if is_mine else others).append(each)
+    return tuple(mine), tuple(others)
+
+
+def _in_phase(reservations: Iterable[Reservation], *phases: str) -> list[Reservation]:
+    return [each for each in reservations if each.status.phase in phases]
+
+
+def _do_all_pods_run(unit: QueueUnit) -> bool:
+    return all(each.running >= each.replicas for each in unit.status.admissions)
+
+
+def _delete(reservations: Iterable[Reservation]) -> ReservationDecision:
+    """Return the deletion of those that are not on their way out already."""
+    left = tuple(each for each in reservations if each.metadata.deletion_timestamp is None)
+    if not left:
+        return ReservationDecision()
+    return ReservationDecision(actions=(DeleteReservations(reservations=left[:PER_LOOK]),))

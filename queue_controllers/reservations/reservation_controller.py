@@ -1,0 +1,274 @@
+"""Looks at units in strict mode, and at all reservations: reads the caches, decides, executes.
+
+Keys are `namespace/name` of units. They come from units whose phase reservations have a part in,
+and from reservations, which name their unit.
+
+The CRD of reservations may be missing. Units then wait, say so, and are given back
+(`decide.NOT_SERVED_SECONDS`); when it appears they are asked for as if it had been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from queue_controllers.jobframework.execute import NotLeadingError
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    JobFacts,
+    NamesPods,
+    PodOwner,
+    read_facts,
+)
+from queue_controllers.jobframework.job_view import Moment
+from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.jobframework.reconciler import ReconcilerObserver
+from queue_controllers.reservations.decide import (
+    CreateReservations,
+    DeleteReservations,
+    ReservationView,
+    decide,
+    fail_unit,
+    has_part,
+)
+from queue_controllers.reservations.execute import ReservationExecutor
+from queue_controllers.reservations.reservation_builder import plan_reservations, with_updates
+from shared_api.client.errors import (
+    ApiFailure,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from shared_api.client.resource_types import RESERVATIONS
+from shared_api.informer.indexed_store import IndexedStore, IndexFunction
+from shared_api.informer.kind_watch import KindWatch
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.reservation import Reservation
+from shared_api.process.clock import Clock
+from shared_api.well_known_labels import RELATED_QUEUE_UNIT
+from shared_api.work_queue import WorkQueue
+
+BY_UNIT: Final = "unit"
+
+JOB_SECONDS: Final = 2.0
+"""How soon a unit is looked at again whose job is not in the cache: that of its kind may be filled
+later, and no change of a job is told here."""
+
+NOT_LEADING_SECONDS: Final = 1.0
+"""How long a key rests that could not be written because too little of the lease was left."""
+
+OPENING_SECONDS: Final = 0.1
+"""How often it is looked whether this process may begin."""
+
+GATHER_SECONDS: Final = 0.1
+"""How long a change of a reservation waits for others: those of a gang are decided together."""
+
+MAX_LOOKS: Final = 3
+"""At one key in one step; after that others have their turn."""
+
+MAX_TOLD_CHARS: Final = 500
+"""Of a server's refusal that goes into a status."""
+
+log = structlog.get_logger("reservations")
+
+
+class JobsOfAKind(Protocol):
+    """The jobs of one kind (`ExtensionServer`)."""
+
+    @property
+    def adapter(self) -> GenericJob[Any]:
+        """Facts about the kind."""
+        ...
+
+    def is_kind_of(self, unit: QueueUnit) -> bool:
+        """Say whether the unit names a job of this kind."""
+        ...
+
+    def job_of(self, unit: QueueUnit) -> Any:  # noqa: ANN401 - a job of any kind, or None
+        """Return the job of a unit, from the cache; None where it is not there."""
+        ...
+
+
+class _Job(msgspec.Struct, frozen=True):
+    """What is known of the job of a unit."""
+
+    facts: JobFacts
+    owners: dict[str, PodOwner] = {}
+    why_none: str = ""
+
+
+def reservation_indexes() -> Mapping[str, IndexFunction[Reservation]]:
+    """Return the indexes of the cache of reservations that this module asks."""
+    return {BY_UNIT: _unit_of}
+
+
+class ReservationController:
+    """Looks at the reservations of units.
+
+    Args:
+        executor: Carries actions out.
+        units: All units.
+        reservations: All reservations of ours, with `reservation_indexes`.
+        watch: Follows the kind of reservations.
+        kinds: The enabled kinds of jobs.
+        queue: Keys of units.
+        clock: The time of decisions.
+        has_taken_over: Whether this process decides at all.
+        observer: Counts.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+        self,
+        executor: ReservationExecutor,
+        *,
+        units: IndexedStore[QueueUnit],
+        reservations: IndexedStore[Reservation],
+        watch: KindWatch[Reservation],
+        kinds: Callable[[], Sequence[JobsOfAKind]],
+        queue: WorkQueue[str],
+        clock: Clock,
+        has_taken_over: Callable[[], bool],
+        observer: ReconcilerObserver,
+    ) -> None:
+        self._executor = executor
+        self._units = units
+        self._reservations = reservations
+        self.watch = watch
+        self._kinds = kinds
+        self.queue = queue
+        self._clock = clock
+        self._has_taken_over = has_taken_over
+        self._observer = observer
+        self._is_open = False
+
+    # --- handlers -----------------------------------------------------------------------------
+
+    def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Take in a change of a unit."""
+        unit = new if new is not None else old
+        if unit is None:
+            return
+        key = unit.metadata.key
+        if has_part(new) or has_part(old) or self._reservations.by_index(BY_UNIT, key):
+            self.queue.add(key)
+
+    def on_reservation(self, old: Reservation | None, new: Reservation | None) -> None:
+        """Take in a change of a reservation."""
+        reservation = new if new is not None else old
+        if reservation is not None:
+            for key in _unit_of(reservation):
+                self.queue.add_after(key, GATHER_SECONDS)
+
+    def look_at_all(self) -> None:
+        """Queue all units that there may be something to do about."""
+        for unit in self._units.list():
+            if has_part(unit):
+                self.queue.add(unit.metadata.key)
+        for reservation in self._reservations.list():
+            for key in _unit_of(reservation):
+                self.queue.add(key)
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def keep(self) -> float:
+        """Follow the kind, and whether this process decides; return how long to rest."""
+        rest = self.watch.step()
+        was_open, self._is_open = self._is_open, self._has_taken_over() and self.watch.is_ready()
+        if self._is_open and not was_open:  # the kind may have appeared: it is not ready then
+            self.look_at_all()
+        return rest if self._is_open else min(rest, OPENING_SECONDS)
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        key = self.queue.try_get()
+        if key is None:
+            return self.queue.seconds_until_ready()
+        try:
+            self._look_at(key)
+        finally:
+            self.queue.done(key)
+        return 0.0
+
+    def _look_at(self, key: str) -> None:
+        if not self._is_open:
+            return  # all keys are queued when it opens
+        try:
+            for _ in range(MAX_LOOKS):
+                if not self._look_once(key):
+                    break
+            else:
+                self.queue.add(key)
+            self.queue.forget(key)
+        except NotLeadingError:
+            self.queue.add_after(key, NOT_LEADING_SECONDS)
+        except (Conflict, NotFound) as news:
+            log.debug("an object has changed", unit=key, error=str(news))
+            self.queue.add_rate_limited(key)
+        except ApiFailure as failure:
+            log.warning("could not act on reservations", unit=key, error=str(failure))
+            self._observer.on_error(RESERVATIONS.plural)
+            self.queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
+
+    def _look_once(self, key: str) -> bool:
+        """Do what one look says; return whether that may have made more to do."""
+        unit = self._units.get(key)
+        job = None if unit is None else self._find_job(unit)
+        view = ReservationView(
+            unit=unit,
+            reservations=tuple(self._reservations.by_index(BY_UNIT, key)),
+            planned=None if unit is None or job is None else plan_reservations(job.facts, unit),
+            why_none="" if job is None else job.why_none,
+            is_served=self.watch.is_served(),
+            moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
+        )
+        decision = decide(view)
+        for action in decision.actions:
+            try:
+                self._executor.execute(
+                    action, job.facts if job else None, job.owners if job else {}
+                )
+            except (BadRequest, Forbidden, Invalid) as refusal:
+                self._observer.on_action(
+                    RESERVATIONS.plural, type(action).__name__, type(refusal).__name__
+                )
+                if not isinstance(action, CreateReservations):
+                    raise
+                message = f"A reservation is refused: {refusal.message}"[:MAX_TOLD_CHARS]
+                self._executor.execute(fail_unit(view, action.unit, message), None, {})
+                return True
+            self._observer.on_action(RESERVATIONS.plural, type(action).__name__, "done")
+        rest = decision.look_again_seconds
+        if rest is None and has_part(unit) and job is None:
+            rest = JOB_SECONDS
+        if rest is not None:
+            self.queue.add_after(key, rest)
+        # Those that were deleted stay in the cache until the watch says so, which brings us back.
+        return any(not isinstance(each, DeleteReservations) for each in decision.actions)
+
+    def _find_job(self, unit: QueueUnit) -> _Job | None:
+        for kind in self._kinds():
+            if not kind.is_kind_of(unit):
+                continue
+            job, adapter = kind.job_of(unit), kind.adapter
+            if job is None:
+                return None
+            facts = read_facts(adapter, job, held_by_annotation=False)
+            if not isinstance(adapter, NamesPods):
+                return _Job(facts, why_none=f"those of a {adapter.kind.kind} can not be told")
+            plan = plan_updates(facts, unit, {})
+            if isinstance(plan, UpdateConflict):
+                # It is not released like this: whoever would release it says so, and stops it.
+                return _Job(facts, why_none=plan.message)
+            owners = {each.name: adapter.pod_owner(job, each.name) for each in facts.pod_sets}
+            return _Job(with_updates(facts, plan.updates), owners)
+        return None
+
+
+def _unit_of(reservation: Reservation) -> tuple[str, ...]:
+    key = reservation.metadata.annotations.get(RELATED_QUEUE_UNIT, "")
+    return (key,) if key else ()

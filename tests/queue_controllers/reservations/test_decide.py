@@ -1,0 +1,204 @@
+"""What is done about the reservations of a unit, by its phase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.jobframework.actions import PatchUnitStatus
+from queue_controllers.reservations.decide import (
+    NOT_SERVED_SECONDS,
+    PER_LOOK,
+    DeleteReservations,
+    decide,
+    has_part,
+)
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.objects.reservation import Reservation
+from shared_api.queue_unit_phases import Phase
+from tests.job_situations import NOW, evicted, facts, unit
+from tests.queue_controllers.reservations.reservation_kit import (
+    NO,
+    SINCE,
+    YES,
+    asked,
+    do,
+    reservation,
+    said,
+    strict,
+    view_of,
+)
+
+READY = strict()
+AGAIN = strict(attempts=2)
+NOT_SERVED = Condition(type="ReservationsNotServed", status="True", last_transition_time=SINCE)
+ONE_OF_TWO = (Admission(name="main", replicas=2, running=1),)
+TWO_OF_TWO = (Admission(name="main", replicas=2, running=2),)
+EACH_PHASE = (
+    reservation("pending"),
+    reservation("available", phase="Available"),
+    reservation("succeeded", phase="Succeeded"),
+    reservation("failed", phase="Failed"),
+)
+OLD = reservation("old", phase="Available", attempt=0)
+ALL = "delete available failed pending succeeded"
+
+
+@pytest.mark.parametrize(
+    ("of", "reservations", "want"),
+    [
+        pytest.param(READY, (), ["create 2"], id="none is there"),
+        pytest.param(READY, asked(READY)[:1], ["create 1"], id="one is missing"),
+        pytest.param(READY, asked(READY), [], id="not decided"),
+        pytest.param(READY, asked(READY, YES), ["move SchedSucceed"], id="granted"),
+        pytest.param(READY, asked(READY, NO), ["move SchedFailed", "tell NoNodes"], id="refused"),
+        pytest.param(
+            AGAIN, asked(AGAIN, said("False", "X/1")), [], id="said of the attempt before"
+        ),
+        pytest.param(AGAIN, (OLD,), ["delete old"], id="one of an earlier attempt is left"),
+        pytest.param(
+            READY, (reservation("other", unit_uid="qu-0"),), ["delete other"], id="of another unit"
+        ),
+        pytest.param(
+            AGAIN,
+            (reservation("old", attempt=1, deleted=Timestamp("x")),),
+            ["create 2"],
+            id="what is on its way out is not waited for",
+        ),
+        pytest.param(strict(conditions=evicted()), (), [], id="being evicted"),
+        pytest.param(strict(active=False), (), [], id="deactivated"),
+    ],
+)
+def test_while_nodes_are_asked_for(
+    of: QueueUnit, reservations: tuple[Reservation, ...], want: list[str]
+) -> None:
+    assert do(of, reservations) == want
+
+
+def test_a_job_that_needs_no_pod_needs_no_node() -> None:
+    assert do(READY, job=facts(count=0)) == ["move SchedSucceed"]
+
+
+def test_no_more_is_asked_for_than_was_granted() -> None:
+    assert do(READY, job=facts(count=9)) == ["create 2"]
+
+
+def test_a_job_that_is_not_known_is_waited_for() -> None:
+    assert do(READY, job=None) == []
+
+
+def test_a_kind_whose_pods_can_not_be_told_is_released_and_told_so() -> None:
+    got = do(READY, why_none="those of a Foo can not be told")
+    assert got == ["move SchedSucceed", "TellUnit"]
+
+
+def test_many_are_asked_for_piece_by_piece() -> None:
+    of = strict(admissions=(Admission(name="main", replicas=250),))
+    job = facts(count=250)
+    assert do(of, job=job) == [f"create {PER_LOOK}"]
+    assert do(of, asked(of, job=job)[:200], job=job) == ["create 50"]
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(strict("SchedSucceed"), ["delete failed"], id="SchedSucceed"),
+        pytest.param(strict("SchedFailed"), ["delete available failed"], id="SchedFailed"),
+        pytest.param(
+            strict("Running", admissions=ONE_OF_TWO),
+            ["delete failed pending succeeded"],
+            id="Running, one pod on its way",
+        ),
+        pytest.param(strict("Running", admissions=TWO_OF_TWO), [ALL], id="Running"),
+        *(
+            pytest.param(strict(phase, admissions=()), [ALL], id=phase)
+            for phase in ("Enqueued", "TimeoutBackoff", "Dequeued", "Succeed", "Failed")
+        ),
+        pytest.param(None, [ALL], id="gone"),
+    ],
+)
+def test_which_reservations_go(of: QueueUnit | None, want: list[str]) -> None:
+    assert do(of, EACH_PHASE) == want
+
+
+@pytest.mark.parametrize("phase", ["SchedReady", "SchedSucceed", "SchedFailed", "Running"])
+def test_those_of_an_earlier_attempt_go_in_any_phase(phase: str) -> None:
+    assert do(strict(phase, admissions=ONE_OF_TWO), (OLD,)) == ["delete old"]
+
+
+def test_those_of_a_unit_that_is_being_deleted_go() -> None:
+    meta = msgspec.structs.replace(READY.metadata, deletion_timestamp=SINCE)
+    assert do(msgspec.structs.replace(READY, metadata=meta), EACH_PHASE) == [ALL]
+
+
+def test_what_is_on_its_way_out_is_not_deleted_twice() -> None:
+    assert do(None, (reservation("a", deleted=SINCE),)) == []
+
+
+def test_many_are_deleted_piece_by_piece() -> None:
+    many = tuple(reservation(f"r{number:03}") for number in range(250))
+    (action,) = decide(view_of(None, many)).actions
+    assert isinstance(action, DeleteReservations)
+    assert len(action.reservations) == PER_LOOK
+
+
+# --- the kind is not served -----------------------------------------------------------------------
+
+
+def test_without_the_kind_it_says_so_and_waits() -> None:
+    decision = decide(view_of(READY, is_served=False))
+    assert do(READY, is_served=False) == ["write status", "TellUnit", "tell ReservationsNotServed"]
+    assert decision.look_again_seconds == NOT_SERVED_SECONDS
+
+
+def test_it_goes_on_waiting_for_its_minute() -> None:
+    of = strict(conditions=(NOT_SERVED,))
+    decision = decide(view_of(of, is_served=False))
+    assert (decision.actions, decision.look_again_seconds) == ((), 30.0)
+
+
+def test_after_its_minute_it_is_given_back_with_the_reason() -> None:
+    of = strict(conditions=(NOT_SERVED,))
+    (moved,) = decide(view_of(of, is_served=False, moment=NOW.after(31.0))).actions
+    assert status_of(moved)["phase"] == "SchedFailed"
+    assert "has no Reservations" in status_of(moved)["message"]
+    assert condition_of(moved, "ReservationsNotServed") == "False"
+    assert condition_of(moved, "Admitted") == "False"
+
+
+def test_when_the_kind_appears_nodes_are_asked_for() -> None:
+    of = strict(conditions=(NOT_SERVED,))
+    assert do(of) == ["create 2"]
+    (moved,) = decide(view_of(of, asked(of, YES))).actions
+    assert condition_of(moved, "ReservationsNotServed") == "False"
+
+
+def test_a_unit_that_was_freed_meanwhile_does_not_go_on_saying_so() -> None:
+    (written,) = decide(view_of(unit("Enqueued", conditions=(NOT_SERVED,)))).actions
+    assert condition_of(written, "ReservationsNotServed") == "False"
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_in_which_phases_reservations_have_a_part(phase: Phase) -> None:
+    assert has_part(strict(phase.value)) is phase.value.startswith("Sched")
+    assert not has_part(None)
+
+
+def test_the_verdict_is_told_with_its_words() -> None:
+    moved, _ = decide(view_of(READY, asked(READY, NO))).actions
+    assert "0/3 nodes are available" in status_of(moved)["message"]
+    (moved,) = decide(view_of(READY, asked(READY, YES))).actions
+    assert status_of(moved)["message"] == "Nodes are reserved for 2 pods"
+
+
+def status_of(action: Any) -> dict[str, Any]:
+    assert isinstance(action, PatchUnitStatus)
+    return action.status
+
+
+def condition_of(action: Any, condition_type: str) -> str:
+    conditions = status_of(action)["conditions"]
+    return next((str(c["status"]) for c in conditions if c["type"] == condition_type), "")

@@ -1,0 +1,95 @@
+"""Reservations are created once, whatever became of earlier tries."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
+from queue_controllers.jobframework.execute import NotLeadingError
+from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
+from queue_controllers.reservations.execute import ReservationExecutor
+from queue_controllers.reservations.reservation_builder import plan_reservations
+from queue_controllers.reservations.reservation_settings import ReservationSettings
+from shared_api.client.event_recorder import Happening
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.leader_election import SoleLeader
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.reservation import Reservation
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.job_situations import facts
+from tests.queue_controllers.reservations.reservation_kit import KoordScheduler, strict
+
+JOB = BatchJob(metadata=ObjectMeta(name="main", namespace="team", uid=Uid("uid-1")))
+OWNERS = {"main": BatchJobAdapter().pod_owner(JOB, "main")}
+UNIT = strict()
+PLANNED = plan_reservations(facts(), UNIT)
+
+
+class Nothing:
+    """An event sink and a cache that forget."""
+
+    def record(self, happening: Happening) -> None:
+        """Take an event."""
+
+    def note_written(self, written: QueueUnit) -> bool:
+        """Take a unit."""
+        return True
+
+
+class Desk:
+    """An executor over a server with the kind, and what it has learned."""
+
+    def __init__(self) -> None:
+        clock, rng = VirtualClock(), random.Random(1)
+        server = FakeApiServer(clock=clock, rng=rng)
+        self.koord_scheduler = KoordScheduler(server.direct)
+        self.koord_scheduler.install()
+        self.noted: list[Reservation] = []
+        self.leadership = SoleLeader("test")
+        self.executor = ReservationExecutor(
+            ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng),
+            self.leadership,
+            Nothing(),
+            units=Nothing(),
+            note_reservation=self.noted.append,
+            clock=clock,
+            settings=ReservationSettings(),
+        )
+
+    def create(self) -> None:
+        action = CreateReservations(unit=UNIT, planned=PLANNED)
+        self.executor.execute(action, facts(), OWNERS)
+
+    def names(self) -> list[str]:
+        return [each.metadata.name for each in self.noted]
+
+
+def test_what_is_there_already_is_taken_for_created() -> None:
+    desk = Desk()
+    desk.create()
+    uids = [each.metadata.uid for each in desk.noted]
+    desk.create()
+    assert [each.metadata.uid for each in desk.noted] == uids * 2
+    assert set(desk.koord_scheduler.reservations()) == set(desk.names())
+
+
+def test_what_is_gone_already_counts_as_deleted() -> None:
+    desk = Desk()
+    desk.create()
+    action = DeleteReservations(reservations=tuple(desk.noted))
+    for _ in range(2):
+        desk.executor.execute(action, None, {})
+    assert desk.koord_scheduler.reservations() == {}
+
+
+def test_without_the_lead_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    monkeypatch.setattr(desk.leadership, "writable_seconds", lambda: 1.0)
+    with pytest.raises(NotLeadingError):
+        desk.create()
+    assert desk.koord_scheduler.reservations() == {}

@@ -1,0 +1,109 @@
+"""Nodes that a ConfigMap names, and how a template keeps off them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.reservations.node_blacklist import (
+    MAX_NODES,
+    BlacklistError,
+    avoid_nodes,
+    read_blacklist,
+)
+from queue_controllers.reservations.reservation_settings import BLACKLIST_SECONDS
+
+NOW = datetime(2025, 4, 14, 12, 0, tzinfo=UTC)
+KEPT_OFF = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["bad"]}
+
+
+def at(*times: str) -> str:
+    reports = [{"lastUpdateTimestamp": each, "errorMsg": "e", "errorCode": 1} for each in times]
+    return msgspec.json.encode({"node1": reports}).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("", (), id="empty"),
+        pytest.param("{}", (), id="no node"),
+        # There the second is listed as well: entries never expire.
+        pytest.param(at("2025-04-14T07:00:00Z"), ("node1",), id="[ctl-64] five hours ago"),
+        pytest.param(at("2023-04-14T07:00:00Z"), (), id="[ctl-64] two years ago"),
+        pytest.param(at("2025-04-14T00:00:01Z"), ("node1",), id="just within twelve hours"),
+        pytest.param(at("2025-04-14T00:00:00Z"), (), id="twelve hours ago"),
+        pytest.param(at("2023-04-14T07:00:00Z", "2025-04-14T11:00:00Z"), ("node1",), id="newest"),
+        pytest.param(at("2025-04-14T08:00:01+08:00"), ("node1",), id="of another time zone"),
+        pytest.param(at("2025-04-15T00:00:00Z"), ("node1",), id="a clock that is ahead"),
+        pytest.param('{"node1": []}', ("node1",), id="without a report"),
+        pytest.param('{"node1": [{}]}', ("node1",), id="without a time"),
+        pytest.param('{"": []}', (), id="without a name"),
+        pytest.param('{"b": [], "a": []}', ("a", "b"), id="in order"),
+    ],
+)
+def test_who_is_listed(text: str, want: tuple[str, ...]) -> None:
+    assert read_blacklist(text, NOW, BLACKLIST_SECONDS) == want
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense", "[]", '{"a": 1}', '{"a": [{"lastUpdateTimestamp": 5}]}']
+)
+def test_what_can_not_be_read_is_told(text: str) -> None:
+    with pytest.raises(BlacklistError, match="not a map of nodes to reports"):
+        read_blacklist(text, NOW, BLACKLIST_SECONDS)
+
+
+def test_of_too_many_those_reported_last_count() -> None:
+    reports = {
+        f"n{number:04}": [{"lastUpdateTimestamp": f"2025-04-14T11:00:00.{number:06}Z"}]
+        for number in range(MAX_NODES + 10)
+    }
+    got = read_blacklist(msgspec.json.encode(reports).decode(), NOW, BLACKLIST_SECONDS)
+    assert len(got) == MAX_NODES
+    assert got[0] == "n0010"
+
+
+def terms_of(spec: dict[str, Any]) -> Any:
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return required["nodeSelectorTerms"]
+
+
+def with_terms(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    }
+
+
+def test_a_template_without_affinity_gets_a_term() -> None:
+    assert terms_of(avoid_nodes({"containers": []}, ("bad",))) == [{"matchExpressions": [KEPT_OFF]}]
+
+
+def test_each_term_that_there_is_gets_the_requirement() -> None:
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    got = avoid_nodes(with_terms({"matchExpressions": [zone]}, fields), ("bad",))
+    assert terms_of(got) == [
+        {"matchExpressions": [zone, KEPT_OFF]},
+        {**fields, "matchExpressions": [KEPT_OFF]},
+    ]
+
+
+def test_an_empty_term_goes_on_matching_nothing() -> None:
+    assert terms_of(avoid_nodes(with_terms({}), ("bad",))) == [{}]
+
+
+def test_what_else_the_affinity_says_stays() -> None:
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+    spec = {"affinity": {"nodeAffinity": preferred, "podAffinity": {"x": 1}}}
+    got = avoid_nodes(spec, ("bad",))
+    assert got["affinity"]["podAffinity"] == {"x": 1}
+    assert preferred.items() <= got["affinity"]["nodeAffinity"].items()
+    assert spec["affinity"]["nodeAffinity"] is preferred
+
+
+def test_without_bad_nodes_nothing_is_added() -> None:
+    assert avoid_nodes({"containers": []}, ()) == {"containers": []}

@@ -1,0 +1,402 @@
+"""Strict mode over the fake API server: nodes are asked for, and the job is released with them.
+
+The tests play koord-scheduler, and the part of the queue's scheduler.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from queue_controllers.configuration import Configuration, read_configuration
+from queue_controllers.extensions.batch_job import BatchJobAdapter
+from shared_api.testing.faults import EVERY_TIME, Match
+from tests.queue_controllers.conftest import World, pod_of
+from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
+
+if TYPE_CHECKING:
+    pass
+
+CREATE = Match(plural="reservations", verb="create")
+STATUS = Match(plural="queueunits", verb="patch", subresource="status")
+
+Json = dict[str, Any]
+
+
+class StrictWorld(World):
+    """A cluster with Koordinator, and a controller of reservations."""
+
+    def __init__(self, *, reservations: bool = True) -> None:
+        super().__init__()
+        self.koord_scheduler = KoordScheduler(self.direct)
+        if reservations:
+            self.koord_scheduler.install()
+
+    def begin(self, *, configuration: Configuration | None = None, **job: Any) -> None:
+        """Start the controllers, and bring a Job of two pods to SchedReady."""
+        self.start("--enable-reservation", configuration=configuration)
+        self.job(**job)
+        self.settle()
+        self.ask_for_nodes()
+
+    def ask_for_nodes(self, attempt: int = 1) -> None:
+        """Do what the scheduler does with a unit whose quota is there, in strict mode."""
+        self.admit()
+        self.patch_unit_status({"phase": "SchedReady", "attempts": attempt})
+        self.settle()
+
+    def free(self) -> None:
+        """Do what the scheduler does with a unit that got no nodes."""
+        self.patch_unit_status({"phase": "TimeoutBackoff", "admissions": []})
+        self.settle()
+
+    def reservations(self) -> dict[str, Json]:
+        return self.koord_scheduler.reservations()
+
+    def answer(self, status: str, reason: str, *names: str, phase: str = "Pending") -> None:
+        self.koord_scheduler.answer(status, reason, *names, phase=phase)
+        self.settle()
+
+    def grant(self) -> None:
+        self.koord_scheduler.grant()
+        self.settle()
+
+    def condition(self, condition_type: str) -> str:
+        conditions = self.get_unit()["status"].get("conditions", ())
+        return next((str(c["status"]) for c in conditions if c["type"] == condition_type), "")
+
+    def message(self) -> str:
+        return str(self.get_unit()["status"].get("message", ""))
+
+
+@pytest.fixture
+def world() -> StrictWorld:
+    return StrictWorld()
+
+
+def test_a_job_is_released_when_every_pod_has_its_node(world: StrictWorld) -> None:
+    world.begin()
+    assert len(world.reservations()) == 2
+    world.answer("True", "Scheduled", min(world.reservations()), phase="Available")
+    assert (world.phase(), world.is_suspended()) == ("SchedReady", True)
+    world.grant()
+    world.settle()
+    assert (world.phase(), world.is_suspended()) == ("SchedSucceed", False)
+    assert world.condition("Admitted") == "True"
+    assert len(world.reservations()) == 2, "its pods are to take them"
+
+
+def test_what_it_asks_for_is_a_reservation_to_the_api_server(world: StrictWorld) -> None:
+    world.begin()
+    for each in world.reservations().values():
+        spec = each["spec"]
+        assert spec["owners"][0]["controller"]["uid"] == world.get_job()["metadata"]["uid"]
+        assert spec["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
+        assert spec["ttl"] == "1800s"
+
+
+def test_they_go_when_its_pods_run(world: StrictWorld) -> None:
+    world.begin()
+    world.grant()
+    world.settle()
+    world.run_pods()
+    world.settle()
+    assert world.phase() == "Running"
+    assert world.reservations() == {}
+    assert world.writes().count("delete reservations") == 2, "each once"
+
+
+def test_those_for_pods_on_their_way_stay_until_they_run_too(world: StrictWorld) -> None:
+    world.begin()
+    world.grant()
+    world.settle()
+    world.run_pods(1)
+    world.settle(2.0)
+    taken = min(world.reservations())
+    world.direct.patch(
+        "reservations", taken, {"status": {"phase": "Succeeded"}}, subresource="status"
+    )
+    world.settle()
+    assert world.phase() == "Running"
+    assert len(world.reservations()) == 1
+    assert taken not in world.reservations()
+    world.direct.create(pod_of(world.get_job(), "main-1"))
+    runs = {"status": {"phase": "Running"}}
+    world.direct.patch("pods", "main-1", runs, namespace="team", subresource="status")
+    world.settle(40.0)
+    assert world.reservations() == {}
+
+
+def test_refused_and_then_granted_in_the_next_attempt(world: StrictWorld) -> None:
+    """[ctl-63] There a PyTorchJob of a master and a worker; here a Job of two pods.
+
+    Jobs are the only kind that comes along.
+    """
+    world.begin()
+    first = set(world.reservations())
+    assert len(first) == 2
+    world.answer("False", "Unschedulable/1")
+    assert world.phase() == "SchedFailed"
+    assert "0/3 nodes" in world.message()
+    world.ask_for_nodes(attempt=2)
+    world.answer("True", "Scheduled/2", phase="Available")
+    world.settle()
+    assert (world.phase(), world.is_suspended()) == ("SchedSucceed", False)
+    assert not first & set(world.reservations()), "the second attempt has its own"
+
+
+def test_refused_it_keeps_no_room_and_says_so_on_the_job(world: StrictWorld) -> None:
+    world.begin()
+    first, second = world.reservations()
+    world.answer("True", "Scheduled", first, phase="Available")
+    world.answer("False", "Unschedulable", second)
+    world.settle()
+    assert world.phase() == "SchedFailed"
+    assert set(world.reservations()) == {second}
+    assert world.condition("Admitted") == "False"
+    assert "no nodes" in world.notes_on_jobs()["NoNodes"]
+    world.free()
+    assert world.reservations() == {}
+    assert world.is_suspended()
+
+
+def test_they_go_with_the_unit(world: StrictWorld) -> None:
+    world.begin()
+    world.direct.delete("jobs", "main", "team")
+    world.settle(10.0)
+    assert world.units() == []
+    assert world.reservations() == {}
+
+
+def test_they_go_with_a_unit_that_went_while_nobody_looked(world: StrictWorld) -> None:
+    world.begin()
+    world.direct.delete("jobs", "main", "team")
+    world.direct.delete("queueunits", "main", "team")
+    world.start("--enable-reservation")
+    world.settle(2.0)
+    assert world.reservations() == {}
+
+
+def test_an_eviction_ends_the_attempt(world: StrictWorld) -> None:
+    world.begin(annotations={"scheduling.x-k8s.io/active": "true"})
+    stop = {"metadata": {"annotations": {"scheduling.x-k8s.io/active": "false"}}}
+    world.patch_job(stop)
+    world.settle(2.0)
+    assert world.phase() == "Enqueued"
+    assert world.reservations() == {}
+
+
+def test_others_reservations_are_left_alone(world: StrictWorld) -> None:
+    body = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "theirs"},
+        "spec": {"owners": [{"labelSelector": {}}], "template": {}},
+    }
+    world.direct.create(body)
+    world.begin()
+    value = world.host.metrics.registry.get_sample_value
+    assert value("koord_queue_reservations", {}) == 2, "they are not even followed"
+    world.free()
+    assert set(world.reservations()) == {"theirs"}
+
+
+def test_without_the_flag_nothing_is_asked_for(world: StrictWorld) -> None:
+    controllers = world.start()
+    world.job()
+    world.settle()
+    world.ask_for_nodes()
+    assert world.reservations() == {}
+    assert world.phase() == "SchedReady"
+    assert "reservations-synced" not in controllers.ready_checks()
+
+
+def test_a_lost_answer_to_a_create_makes_no_second_reservation(world: StrictWorld) -> None:
+    world.server.faults.lose_answer(times=1, match=CREATE)
+    world.begin()
+    world.settle(5.0)
+    assert len(world.reservations()) == 2
+    world.grant()
+    world.settle()
+    assert world.phase() == "SchedSucceed"
+
+
+def test_a_busy_server_is_asked_again(world: StrictWorld) -> None:
+    world.server.faults.fail(500, times=1, match=CREATE)
+    world.begin()
+    world.settle(5.0)
+    assert len(world.reservations()) == 2
+
+
+def test_a_verdict_that_meets_a_conflict_is_written_all_the_same(world: StrictWorld) -> None:
+    world.begin()
+    world.server.faults.fail(409, times=1, match=STATUS)
+    world.grant()
+    world.settle(3.0)
+    assert world.phase() == "SchedSucceed"
+
+
+@pytest.mark.parametrize("code", [403, 422])
+def test_a_refused_reservation_ends_the_attempt_with_the_servers_words(
+    world: StrictWorld, code: int
+) -> None:
+    world.server.faults.fail(code, times=EVERY_TIME, match=CREATE)
+    world.begin()
+    world.settle(2.0)
+    assert world.phase() == "SchedFailed"
+    assert world.message().startswith("A reservation is refused: ")
+
+
+def test_at_rest_nothing_is_written(world: StrictWorld) -> None:
+    world.begin()
+    world.settle(5.0)
+    before = len(world.writes())
+    world.settle(60.0)
+    assert len(world.writes()) == before
+
+
+def test_what_is_done_is_counted(world: StrictWorld) -> None:
+    world.begin()
+    value = world.host.metrics.registry.get_sample_value
+    assert value("koord_queue_reservations", {}) == 2
+    labels = {"extension": "reservations", "action": "CreateReservations", "outcome": "done"}
+    assert value("koord_queue_job_actions_total", labels) == 1
+    world.free()
+    assert value("koord_queue_reservations", {}) == 0
+
+
+def answer_of_check(**update: Any) -> Json:
+    wanted = {"name": "main", **update}
+    return {"name": "check", "state": "Ready", "message": "", "podSetUpdates": [wanted]}
+
+
+def test_nodes_are_asked_for_where_admission_checks_want_the_pods(world: StrictWorld) -> None:
+    world.start("--enable-reservation")
+    world.job()
+    world.settle()
+    check = answer_of_check(nodeSelector={"zone": "a"})
+    world.patch_unit_status({"admissionChecks": [{**check, "lastTransitionTime": world.now()}]})
+    world.ask_for_nodes()
+    for each in world.reservations().values():
+        assert each["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "a"}
+
+
+def test_where_checks_contradict_the_job_no_nodes_are_asked_for(world: StrictWorld) -> None:
+    world.start("--enable-reservation")
+    world.job()
+    world.settle()
+    check = answer_of_check(labels={"quota.scheduling.koordinator.sh/name": "x"})
+    other = {**answer_of_check(labels={"quota.scheduling.koordinator.sh/name": "y"}), "name": "b"}
+    checks = [{**each, "lastTransitionTime": world.now()} for each in (check, other)]
+    world.patch_unit_status({"admissionChecks": checks})
+    world.ask_for_nodes()
+    world.settle(3.0)
+    assert world.reservations() == {}
+    assert world.is_suspended()
+    assert world.get_unit()["spec"]["active"] is False
+
+
+# --- the blacklist --------------------------------------------------------------------------------
+
+
+def blacklist(world: World, data: Json, namespace: str = "kube-system", name: str = "") -> None:
+    meta = {"namespace": namespace, "name": name or "kubedl-blacklist-data"}
+    text = msgspec.json.encode(data).decode()
+    key = "global_anomalousNodesGlobal_xingyun-aiph"
+    world.direct.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: text}}
+    )
+
+
+def nodes_avoided(world: StrictWorld) -> list[set[str]]:
+    """Return what each reservation keeps off."""
+    found = []
+    for each in world.reservations().values():
+        spec = each["spec"]["template"]["spec"]
+        node_affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+        required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+        rules = [
+            rule
+            for term in required.get("nodeSelectorTerms", ())
+            for rule in term["matchExpressions"]
+        ]
+        found.append({node for rule in rules for node in rule["values"]})
+    return found
+
+
+def test_bad_nodes_are_avoided_until_their_reports_are_old(world: StrictWorld) -> None:
+    """[ctl-64] There a report never gets old."""
+    fresh, old = world.now(), "2023-04-14T07:00:00Z"
+    reports = {node: [{"lastUpdateTimestamp": at}] for node, at in (("bad", fresh), ("was", old))}
+    blacklist(world, reports)
+    world.begin()
+    assert nodes_avoided(world) == [{"bad"}, {"bad"}]
+    world.free()
+    world.clock.advance(12 * 3600)
+    world.settle()
+    world.ask_for_nodes(attempt=2)
+    assert nodes_avoided(world) == [set(), set()]
+
+
+def test_another_config_map_may_name_them(world: StrictWorld) -> None:
+    blacklist(world, {"bad": []}, namespace="other", name="broken")
+    named = read_configuration({"reservations": {"nodeBlacklist": "other/broken"}}, {"job"})
+    world.begin(configuration=named)
+    assert nodes_avoided(world) == [{"bad"}, {"bad"}]
+
+
+def test_a_blacklist_that_can_not_be_read_stops_nobody(world: StrictWorld) -> None:
+    match = Match(plural="configmaps", verb="get")
+    world.server.faults.fail(403, times=EVERY_TIME, match=match)
+    world.begin()
+    assert nodes_avoided(world) == [set(), set()]
+
+
+# --- what is not there ----------------------------------------------------------------------------
+
+
+def test_without_the_kind_the_unit_says_so_and_is_given_back() -> None:
+    world = StrictWorld(reservations=False)
+    world.begin()
+    assert world.condition("ReservationsNotServed") == "True"
+    assert "has no Reservations" in world.notes_on_jobs()["ReservationsNotServed"]
+    world.settle(50.0)
+    assert world.phase() == "SchedReady"
+    world.settle(20.0)
+    assert world.phase() == "SchedFailed"
+    assert "has no Reservations" in world.message()
+    assert world.condition("ReservationsNotServed") == "False"
+
+
+def test_when_the_kind_appears_the_unit_is_asked_for() -> None:
+    world = StrictWorld(reservations=False)
+    world.begin()
+    world.koord_scheduler.install()
+    world.settle(10.0)
+    assert len(world.reservations()) == 2
+    world.grant()
+    world.settle()
+    assert world.phase() == "SchedSucceed"
+
+
+class NamelessPods:
+    """Jobs, without the ability to say by what their pods are told."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "pod_owner":
+            raise AttributeError(name)
+        return getattr(BatchJobAdapter(), name)
+
+
+def test_a_kind_whose_pods_can_not_be_told_is_released_at_once(
+    world: StrictWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extensions = {"job": NamelessPods()}
+    monkeypatch.setattr("tests.queue_controllers.conftest.find_extensions", lambda: extensions)
+    world.begin()
+    world.settle()
+    assert (world.phase(), world.is_suspended()) == ("SchedSucceed", False)
+    assert "NotReserved" in world.events()
+    assert world.reservations() == {}
