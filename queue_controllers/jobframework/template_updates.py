@@ -1,0 +1,126 @@
+"""What admission checks have a job's pod templates carry, and how it is taken off again. Pure.
+
+A release adds labels, annotations, node selectors and tolerations to the templates, and notes on
+the job (annotation `koord-queue/pod-set-updates`) what it has added that was not there. Wherever
+the templates are read that is left out of them, so a unit always shows what its user wants, and the
+next release begins from there; it also takes off what is wanted no more. Until then the job keeps
+it: no write is spent on an eviction, and pods that go do not let templates change.
+
+Of a value only a digest is noted: what somebody has changed since is his, and stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from shared_api.objects.meta import WireStruct
+from shared_api.well_known_labels import POD_SET_UPDATES
+
+MAX_NOTE_CHARS: Final = 65_536
+"""Of the annotation: a quarter of what an object's annotations may have together."""
+
+DIGEST_CHARS: Final = 12
+
+Toleration = dict[str, Any]
+"""As JSON."""
+
+
+class TemplateUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a release changes in one pod template; None takes a key off."""
+
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+    node_selector: dict[str, str | None] = {}
+    tolerations: tuple[Toleration, ...] | None = None
+    """All that the template shall have; None leaves them alone."""
+
+
+class AddedParts(WireStruct, frozen=True):
+    """What releases have added to one pod template: keys with digests of their values."""
+
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+
+
+NOTHING_ADDED: Final = AddedParts()
+
+
+def digest_of(value: str) -> str:
+    """Return a short digest of a label's or annotation's value."""
+    return hashlib.sha256(value.encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def read_added(annotations: Mapping[str, str]) -> dict[str, AddedParts]:
+    """Return by pod set what a job notes as added; nothing where that can not be read."""
+    note = annotations.get(POD_SET_UPDATES)
+    if not note:
+        return {}
+    try:
+        return msgspec.json.decode(note, type=dict[str, AddedParts])
+    except msgspec.MsgspecError:  # it is the user's to break: then the templates are his own
+        return {}
+
+
+def write_added(added: Mapping[str, AddedParts]) -> str:
+    """Return the note for a job, "" for nothing."""
+    noted = {name: parts for name, parts in added.items() if parts != NOTHING_ADDED}
+    return msgspec.json.encode(noted, order="sorted").decode() if noted else ""
+
+
+def take_off(
+    template: ScheduledPodTemplate, added: AddedParts
+) -> tuple[ScheduledPodTemplate, AddedParts]:
+    """Return a template without what was added, and what of that it has."""
+    meta, spec = template.metadata, template.spec
+    there = AddedParts(
+        labels=_still_there(meta.labels, added.labels),
+        annotations=_still_there(meta.annotations, added.annotations),
+        node_selector=_still_there(spec.node_selector, added.node_selector),
+        tolerations=tuple(each for each in added.tolerations if each in spec.tolerations),
+    )
+    meta = msgspec.structs.replace(
+        meta,
+        labels=_less(meta.labels, there.labels),
+        annotations=_less(meta.annotations, there.annotations),
+    )
+    spec = msgspec.structs.replace(
+        spec,
+        node_selector=_less(spec.node_selector, there.node_selector),
+        tolerations=tuple(each for each in spec.tolerations if each not in there.tolerations),
+    )
+    return msgspec.structs.replace(template, metadata=meta, spec=spec), there
+
+
+def take_off_body(template: dict[str, Any], added: AddedParts) -> dict[str, Any]:
+    """Do the same with a whole template as JSON."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    for part, field, keys in (
+        (metadata, "labels", added.labels),
+        (metadata, "annotations", added.annotations),
+        (spec, "nodeSelector", added.node_selector),
+    ):
+        if part.get(field):
+            part[field] = _less(part[field], _still_there(part[field], keys))
+    tolerations: Sequence[Toleration] = spec.get("tolerations") or ()
+    if tolerations:
+        spec["tolerations"] = [each for each in tolerations if each not in added.tolerations]
+    return template
+
+
+def _still_there(values: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: digest
+        for key, digest in added.items()
+        if (value := values.get(key)) is not None and digest_of(value) == digest
+    }
+
+
+def _less(values: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key not in keys}

@@ -1,0 +1,78 @@
+"""What releases have added to pod templates: how it is noted, and taken off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from queue_controllers.jobframework.template_updates import (
+    NOTHING_ADDED,
+    AddedParts,
+    digest_of,
+    read_added,
+    take_off,
+    take_off_body,
+    write_added,
+)
+
+NOTE = "koord-queue/pod-set-updates"
+SPOT = {"key": "spot", "operator": "Exists"}
+OWN = {"key": "own", "operator": "Exists"}
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "a", "zone": "z1"}, "annotations": {"note": "n"}},
+    "spec": {"nodeSelector": {"zone": "z1", "disk": "ssd"}, "tolerations": [OWN, SPOT]},
+}
+ADDED = AddedParts(
+    labels={"zone": digest_of("z1")},
+    annotations={"note": digest_of("n")},
+    node_selector={"zone": digest_of("z1")},
+    tolerations=(SPOT,),
+)
+CLEAN: dict[str, Any] = {
+    "metadata": {"labels": {"app": "a"}, "annotations": {}},
+    "spec": {"nodeSelector": {"disk": "ssd"}, "tolerations": [OWN]},
+}
+
+
+def decoded(body: dict[str, Any]) -> ScheduledPodTemplate:
+    return msgspec.convert(body, ScheduledPodTemplate)
+
+
+def test_what_was_added_is_taken_off() -> None:
+    assert take_off(decoded(TEMPLATE), ADDED) == (decoded(CLEAN), ADDED)
+    copy = msgspec.json.decode(msgspec.json.encode(TEMPLATE))
+    assert take_off_body(copy, ADDED) == CLEAN
+
+
+def test_what_somebody_has_changed_since_is_his() -> None:
+    theirs = AddedParts(
+        labels={"zone": digest_of("z2"), "gone": digest_of("x")},
+        node_selector={"disk": digest_of("hdd")},
+        tolerations=({"key": "other"},),
+    )
+    assert take_off(decoded(TEMPLATE), theirs) == (decoded(TEMPLATE), NOTHING_ADDED)
+    copy = msgspec.json.decode(msgspec.json.encode(TEMPLATE))
+    assert take_off_body(copy, theirs) == TEMPLATE
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": None, "spec": {}}], ids=["bare", "null"])
+def test_a_template_that_has_nothing_loses_nothing(body: dict[str, Any]) -> None:
+    assert take_off_body(dict(body), ADDED) == body
+
+
+def test_the_note_can_be_read_again() -> None:
+    note = write_added({"main": ADDED, "ps": NOTHING_ADDED})
+    assert "z1" not in note
+    assert read_added({NOTE: note}) == {"main": ADDED}
+    assert write_added({"main": NOTHING_ADDED}) == ""
+
+
+@pytest.mark.parametrize(
+    "note", ["", "no JSON", "[]", '{"main": 1}', '{"main": {"labels": {"a": 1}}}']
+)
+def test_a_note_that_somebody_broke_says_nothing(note: str) -> None:
+    assert read_added({NOTE: note}) == {}
+    assert read_added({}) == {}
