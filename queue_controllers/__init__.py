@@ -8,8 +8,9 @@ Read in this order:
    changes are worth a look.
 4. ``pod_usage``: whose pods are whose; ``owner_lookup``: whose owners are whose;
    ``surroundings``: quotas, namespaces, priority classes.
-5. ``job_events``: what people are told of objects that can not be read; ``metrics``.
-6. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
+5. ``reservations``: nodes that are asked for before a job is released; in strict mode only.
+6. ``job_events``: what people are told of objects that can not be read; ``metrics``.
+7. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
 
 Not here: who may start (``queue_scheduler``). The two meet only in Kubernetes objects.
 """

@@ -6,6 +6,9 @@ them stand options for all extensions, which an extension may override:
     manage: namespace-quota      # labelled | namespace-quota | all
     adopt: running               # running | never
     fullPodTemplates: false
+    reservations:
+      ttl: 30m                   # how long room on nodes is kept that no pod takes
+      nodeBlacklist: kube-system/kubedl-blacklist-data
     job:
       runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
       partialRunningTimeout: 5m  # evict one of whose pods only some run for so long; 0: never
@@ -31,6 +34,7 @@ from queue_controllers.jobframework.job_settings import (
     Manage,
     backoff_from,
 )
+from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.durations import DURATION_PATTERN, DurationError, parse_seconds
 from shared_api.program_flags import (
     ConfigurationError,
@@ -60,9 +64,6 @@ UPSTREAM_FLAGS: Final = (
         "--enable-pod-reclaim", "a suspended job's pods are its operator's", is_switch=True
     ),
     UpstreamFlag(
-        "--enable-reservation", "no reservations are made in this version", is_switch=True
-    ),
-    UpstreamFlag(
         "--enable-network-aware", "no topologies are copied in this version", is_switch=True
     ),
 )
@@ -74,6 +75,9 @@ Seconds: TypeAlias = (
     Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
     | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 )
+
+_SETTINGS: Final = ReservationSettings()
+_BLACKLIST: Final = f"{_SETTINGS.blacklist_namespace}/{_SETTINGS.blacklist_name}"
 
 MAX_BACKOFF_LIMIT: Final = 2**31 - 1
 """What the status can count to."""
@@ -94,6 +98,17 @@ class ExtensionOptions(
     full_pod_templates: bool | None = None
 
 
+class ReservationOptions(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The options of reservations (`--enable-reservation`)."""
+
+    ttl: Seconds = "30m"
+    node_blacklist: Annotated[str, Meta(pattern="^([^/]+/[^/]+)?$")] = _BLACKLIST
+    node_blacklist_key: str = _SETTINGS.blacklist_key
+    node_blacklist_expiry: Seconds = "12h"
+
+
 class GeneralOptions(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -102,6 +117,7 @@ class GeneralOptions(
     manage: Manage | None = None
     adopt: Adopt | None = None
     full_pod_templates: bool = False
+    reservations: ReservationOptions = ReservationOptions()
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +137,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     manage: Manage | None
     adopt: Adopt | None
+    enable_reservation: bool
     without_effect: Mapping[str, str]
     """Flags that were given and do nothing, each with what to use instead."""
 
@@ -154,6 +171,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         workers=workers,
         manage=None if manage is None else Manage(manage),
         adopt=None if got.adopt is None else Adopt(got.adopt),
+        enable_reservation=parse_bool("--enable-reservation", got.enable_reservation),
         without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
 
@@ -199,6 +217,13 @@ def _parser() -> argparse.ArgumentParser:
         "--adopt",
         choices=[each.value for each in Adopt],
         help="jobs that already run (default: running)",
+    )
+    add(
+        "--enable-reservation",
+        nargs="?",
+        const="true",
+        default="false",
+        help="reserve nodes for the units of strict queues (the scheduler's --strictDequeueMode)",
     )
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
@@ -247,6 +272,7 @@ def read_configuration(document: object, known: Collection[str]) -> Configuratio
     }
     for key, options in extensions.items():
         _check_durations(key, options)
+    _check_reservations(general.reservations)
     return Configuration(general=general, extensions=extensions)
 
 
@@ -268,16 +294,40 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
     )
 
 
+def reservation_settings(configuration: Configuration) -> ReservationSettings:
+    """Return the settings of reservations."""
+    options = configuration.general.reservations
+    namespace, _, name = options.node_blacklist.partition("/")
+    return ReservationSettings(
+        ttl_seconds=int(parse_seconds(options.ttl)),
+        blacklist_namespace=namespace,
+        blacklist_name=name,
+        blacklist_key=options.node_blacklist_key,
+        blacklist_seconds=parse_seconds(options.node_blacklist_expiry),
+    )
+
+
 def _check_durations(key: str, options: ExtensionOptions) -> None:
     for name, value in (
         ("runningTimeout", options.running_timeout),
         ("backoffTimeout", options.backoff_timeout),
         ("partialRunningTimeout", options.partial_running_timeout),
     ):
-        try:
-            parse_seconds(value)
-        except DurationError as error:
-            raise ConfigurationError(f"{key}.{name}: {error}") from error
+        _read_seconds(f"{key}.{name}", value)
+
+
+def _check_reservations(options: ReservationOptions) -> None:
+    if _read_seconds("reservations.ttl", options.ttl) < 1:
+        # Koordinator takes 0 for "for ever": room that nobody takes would never be free again.
+        raise ConfigurationError("reservations.ttl: at least 1s is needed")
+    _read_seconds("reservations.nodeBlacklistExpiry", options.node_blacklist_expiry)
+
+
+def _read_seconds(path: str, value: str | int) -> float:
+    try:
+        return parse_seconds(value)
+    except DurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
 
 
 def _convert(document: object, to: type[Any], path: str) -> Any:  # noqa: ANN401 - an instance of `to`

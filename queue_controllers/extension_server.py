@@ -19,113 +19,16 @@ from queue_controllers.jobframework.generic_job import GenericJob, JobT
 from queue_controllers.jobframework.job_lookup import consumer_group, key_of_consumer
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.pod_usage import is_news, owner_uid_of, pause_of, unit_key_of
-from shared_api.client.errors import ApiFailure
-from shared_api.informer.indexed_store import IndexedStore, T
-from shared_api.informer.shared_informer import SharedInformer
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.informer.kind_watch import KindWatch
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock
 from shared_api.work_queue import WorkQueue
-
-LOOK_SECONDS: Final = 5.0
-"""How often a server looks whether its kind is served; it must notice within 10 s."""
-
-PENDING_LOOKS: Final = 2
-"""How often in a row a kind must be missing before its server stops: API servers restart."""
 
 OPENING_SECONDS: Final = 0.1
 """How often a server that has a kind to serve looks whether it may begin."""
 
 log = structlog.get_logger("extension_server")
-
-
-class KindWatch(Generic[T]):
-    """Follows a kind that may not be there: its informer runs while the kind is served.
-
-    Args:
-        name: of the kind, for logs and probes.
-        is_served: asks the API server; raises `ApiFailure`.
-        make_informer: makes a fresh informer (one can not be started twice) with its handlers.
-        clock: when to look again.
-        start: starts an informer that was made; None where others run its step (tests).
-        on_gone: told when the kind has gone.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_served: Callable[[], bool],
-        make_informer: Callable[[], SharedInformer[T]],
-        clock: Clock,
-        start: Callable[[SharedInformer[T]], None] | None = None,
-        on_gone: Callable[[], None] | None = None,
-    ) -> None:
-        self.name = name
-        self.informer: SharedInformer[T] | None = None
-        self._is_served = is_served
-        self._make_informer = make_informer
-        self._clock = clock
-        self._start = start
-        self._on_gone = on_gone
-        self._look_at = 0.0
-        self._was_asked = False
-        self._missing = 0
-        self._trouble = ""
-
-    def step(self) -> float:
-        """Look whether the kind is served, when it is time; return when to look again."""
-        rest = self._look_at - self._clock.monotonic()
-        if rest > 0:
-            return rest
-        self._look_at = self._clock.monotonic() + LOOK_SECONDS
-        try:
-            served = self._is_served()
-            self._trouble = ""
-        except ApiFailure as failure:
-            self._trouble = str(failure)
-            return LOOK_SECONDS
-        self._missing = 0 if served else self._missing + 1
-        if served and self.informer is None:
-            self._begin()
-        elif self.informer is not None and self._missing >= PENDING_LOOKS:
-            self._end(self.informer)
-        elif not served and not self._was_asked:
-            log.warning("kind is not served, waiting for its CRD", kind=self.name)
-        self._was_asked = True
-        return LOOK_SECONDS
-
-    def is_served(self) -> bool:
-        """Say whether the kind was there at the last look."""
-        return self.informer is not None
-
-    def is_ready(self) -> bool:
-        """Say whether nothing more can be known of the kind now: cached, or not served."""
-        if self.informer is None:
-            return self._was_asked
-        return self.informer.has_synced()
-
-    def check(self) -> tuple[bool, str]:
-        """Judge for `/readyz`."""
-        if self.informer is not None:
-            return self.informer.check_synced()
-        if self._was_asked:
-            return True, f"{self.name} is not served, waiting for its CRD"
-        return False, f"{self.name}: {self._trouble or 'not looked for yet'}"
-
-    def _begin(self) -> None:
-        log.info("kind is served", kind=self.name)
-        informer = self._make_informer()
-        self.informer = informer
-        if self._start is not None:
-            self._start(informer)
-
-    def _end(self, informer: SharedInformer[T]) -> None:
-        log.warning("kind is not served any more", kind=self.name)
-        self.informer = None
-        informer.stop()
-        if self._on_gone is not None:
-            self._on_gone()
 
 
 class ExtensionServer(Generic[JobT]):
@@ -187,6 +90,18 @@ class ExtensionServer(Generic[JobT]):
         """The extension's key."""
         return self.adapter.kind.key
 
+    def is_kind_of(self, unit: QueueUnit) -> bool:
+        """Say whether the unit names a job of this kind."""
+        return self._key_of_unit(unit) != ""
+
+    def job_of(self, unit: QueueUnit) -> JobT | None:
+        """Return the job of a unit, from the cache; None where it is not there."""
+        job = self._jobs.get(self._key_of_unit(unit))
+        consumer = unit.spec.consumer_ref
+        if job is None or consumer is None or consumer.uid not in {"", job.metadata.uid}:
+            return None
+        return job
+
     # --- handlers ----------------------------------------------------------------------------
 
     def on_job(self, old: JobT | None, new: JobT | None) -> None:
@@ -206,11 +121,11 @@ class ExtensionServer(Generic[JobT]):
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Take in a change of a unit: its job must be looked at."""
-        if new is None and old is not None:
-            self.reconciler.on_unit_gone(old.metadata.uid)
         unit = new if new is not None else old
         if unit is None or not (key := self._key_of_unit(unit)):
             return
+        if new is None:
+            self.reconciler.on_unit_gone(key, unit)
         pause = pause_of_unit(old, new)
         was_seen = new is not None and self.reconciler.has_looked_at_unit(key, new.metadata)
         if pause is None or (old is not new and was_seen):

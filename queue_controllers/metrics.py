@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
+
+RESERVATIONS: Final = "reservations"
+"""Stands where else an extension's key does."""
 
 
 class ControllersMetrics:
@@ -14,9 +18,11 @@ class ControllersMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
         self.actions = Counter(
             "koord_queue_job_actions",
-            "What was done to jobs and their units, by outcome (done, or the kind of the error)",
+            "What was done to jobs, their units and reservations, by outcome (done, or the kind of"
+            " the error)",
             ("extension", "action", "outcome"),
             registry=registry,
         )
@@ -54,3 +60,13 @@ class ControllersMetrics:
         self.errors.labels(extension)
         self.served.labels(extension).set_function(served)
         self.jobs.labels(extension).set_function(jobs)
+
+    def show_reservations(self, reservations: Callable[[], float]) -> None:
+        """Let a scrape ask how many reservations there are; strict mode only."""
+        gauge = Gauge(
+            "koord_queue_reservations",
+            "Reservations of nodes that were made for units and are not deleted yet",
+            registry=self._registry,
+        )
+        gauge.set_function(reservations)
+        self.errors.labels(RESERVATIONS)

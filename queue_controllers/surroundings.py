@@ -7,7 +7,7 @@ about once a second, so only changes that matter for names count as changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from queue_controllers.jobframework.managed import Surroundings
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -16,6 +16,7 @@ from shared_api.objects.priority_class import PriorityClass
 from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
 from shared_api.well_known_labels import MANAGED_NAMESPACE, QUOTA_NAMESPACES, read_annotation
 
+ObjectT = TypeVar("ObjectT")
 ObjectT_co = TypeVar("ObjectT_co", covariant=True)
 
 
@@ -25,6 +26,18 @@ class Listed(Protocol[ObjectT_co]):
     def list(self) -> Iterable[ObjectT_co]:
         """Return all objects."""
         ...
+
+
+class WhileServed(Generic[ObjectT]):
+    """A cache that reads as empty while its kind is not served."""
+
+    def __init__(self, cache: Listed[ObjectT], is_served: Callable[[], bool]) -> None:
+        self._cache = cache
+        self._is_served = is_served
+
+    def list(self) -> Iterable[ObjectT]:
+        """Return all objects; none while the kind is not there."""
+        return self._cache.list() if self._is_served() else ()
 
 
 class NamespaceCache(Protocol):

@@ -3,19 +3,26 @@
 informers ──► extension_server (one per kind) ──► work queue ──► reconciler ──► client
                       ▲                                             │
    surroundings ──────┘                              event recorder ┴─► write dispatcher
+
+In strict mode, beside them: informers ──► reservation_controller ──► client
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
-from queue_controllers.configuration import PROGRAM, Configuration, Flags, settings_of
-from queue_controllers.extension_server import ExtensionServer, KindWatch
+from queue_controllers.configuration import (
+    PROGRAM,
+    Configuration,
+    Flags,
+    reservation_settings,
+    settings_of,
+)
+from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.job_events import tell_of_unreadable
 from queue_controllers.job_news import STEP_SECONDS
@@ -26,31 +33,36 @@ from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.owner_lookup import OwnerReader
 from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slim_pod
-from queue_controllers.surroundings import SurroundingsReader
+from queue_controllers.reservations.execute import ReservationExecutor
+from queue_controllers.reservations.reservation_controller import (
+    ReservationController,
+    reservation_indexes,
+)
+from queue_controllers.surroundings import SurroundingsReader, WhileServed
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import is_served
 from shared_api.client.event_recorder import EventRecorder
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
     ELASTIC_QUOTAS,
     NAMESPACES,
     PODS,
     PRIORITY_CLASSES,
     QUEUE_UNITS,
+    RESERVATIONS,
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, InformerSettings, SharedInformer
-from shared_api.leader_election import Leadership
-from shared_api.metrics import SharedMetrics
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
-from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
+from shared_api.program import Host
 from shared_api.program_flags import FlagError
 from shared_api.takeover import Takeover
+from shared_api.well_known_labels import UNIT_UID
 from shared_api.work_queue import WorkQueue
 
 EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (BatchJobAdapter(),)
@@ -73,51 +85,6 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 Check = Callable[[], tuple[bool, str]]
 
 log = structlog.get_logger("wiring")
-
-
-class Host(Protocol):
-    """The process around the controllers: `shared_api.program.Program`, or a test."""
-
-    @property
-    def client(self) -> ResourceClient:
-        """The way to the API server."""
-        ...
-
-    @property
-    def flow(self) -> FlowControl:
-        """The limit that the client obeys."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """The time."""
-        ...
-
-    @property
-    def rng(self) -> random.Random:
-        """Chance."""
-        ...
-
-    @property
-    def leadership(self) -> Leadership:
-        """Who writes."""
-        ...
-
-    @property
-    def metrics(self) -> SharedMetrics:
-        """Counts."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """Name of this replica."""
-        ...
-
-    def spawn(
-        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
-    ) -> LoopThread:
-        """Return a thread for a step, not started."""
-        ...
 
 
 def find_extensions() -> dict[str, GenericJob[Any]]:
@@ -170,17 +137,6 @@ def build_controllers(
     return Controllers(host, flags, configuration, enabled, informer_wait_seconds)
 
 
-class _WhileServed(Generic[ObjectT]):
-    """A cache that reads as empty while its kind is not served."""
-
-    def __init__(self, store: IndexedStore[ObjectT], watch: Callable[[], bool]) -> None:
-        self._store = store
-        self._watch = watch
-
-    def list(self) -> list[ObjectT]:
-        return self._store.list() if self._watch() else []
-
-
 class Controllers:
     """The `Work` of koord-queue-controllers."""
 
@@ -207,7 +163,7 @@ class Controllers:
         quotas: IndexedStore[ElasticQuota] = IndexedStore()
         self._quotas = self._watch_kind(ELASTIC_QUOTAS, quotas, on_gone=self._on_quotas_gone)
         self._around = SurroundingsReader(
-            quotas=_WhileServed(quotas, self._quotas.is_served),
+            quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
             priority_classes=self._classes.store,
             on_all_changed=self._look_at_all,
@@ -225,6 +181,7 @@ class Controllers:
         self.servers: tuple[ExtensionServer[Any], ...] = tuple(
             self._build_server(adapter, flags, configuration) for adapter in adapters.values()
         )
+        self.reservations = self._build_reservations(flags, configuration)
         self._subscribe()
 
     # --- parts --------------------------------------------------------------------------------
@@ -235,6 +192,7 @@ class Controllers:
         store: IndexedStore[ObjectT],
         *,
         gather_seconds: float = GATHER_SECONDS,
+        label_selector: str = "",
     ) -> SharedInformer[ObjectT]:
         host = self._host
         return SharedInformer(
@@ -243,7 +201,9 @@ class Controllers:
             clock=host.clock,
             rng=host.rng,
             settings=InformerSettings(
-                wait_seconds=self._informer_wait_seconds, gather_seconds=gather_seconds
+                wait_seconds=self._informer_wait_seconds,
+                gather_seconds=gather_seconds,
+                label_selector=label_selector,
             ),
             store=store,
             observer=host.metrics.informers.of_resource(resource_type.plural),
@@ -256,11 +216,16 @@ class Controllers:
         *,
         on_made: Callable[[SharedInformer[ObjectT]], None] | None = None,
         on_gone: Callable[[], None] | None = None,
+        label_selector: str = "",
     ) -> KindWatch[ObjectT]:
         rt = resource_type
 
-        def make() -> SharedInformer[ObjectT]:
-            informer = self._informer(rt, store)
+        def find() -> ResourceType[ObjectT] | None:
+            served = is_served(self._host.client, rt.group, rt.version, rt.plural)
+            return rt if served else None
+
+        def make(version: ResourceType[ObjectT]) -> SharedInformer[ObjectT]:
+            informer = self._informer(version, store, label_selector=label_selector)
             self._on_informer_made(rt.plural, informer)
             if on_made is not None:
                 on_made(informer)
@@ -268,7 +233,7 @@ class Controllers:
 
         return KindWatch(
             f"{rt.kind} ({rt.api_version})",
-            is_served=lambda: is_served(self._host.client, rt.group, rt.version, rt.plural),
+            find=find,
             make_informer=make,
             clock=self._host.clock,
             start=self._start_informer,
@@ -362,6 +327,49 @@ class Controllers:
         self._metrics.show(kind.key, served=server.watch.is_served, jobs=jobs.__len__)
         return server
 
+    def _build_reservations(
+        self, flags: Flags, configuration: Configuration
+    ) -> ReservationController | None:
+        if not flags.enable_reservation:
+            return None
+        host = self._host
+        store = IndexedStore(indexes=reservation_indexes())
+        workers: list[LoopThread] = []
+        controller = ReservationController(
+            ReservationExecutor(
+                host.client,
+                host.leadership,
+                self._events,
+                units=self._units,
+                note_reservation=store.note_written,
+                clock=host.clock,
+                settings=reservation_settings(configuration),
+            ),
+            units=self._units.store,
+            reservations=store,
+            watch=self._watch_kind(
+                RESERVATIONS,
+                store,
+                on_made=lambda informer: informer.add_handler(controller.on_reservation),
+                label_selector=UNIT_UID,
+            ),
+            kinds=lambda: self.servers,
+            queue=WorkQueue(
+                host.clock,
+                backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
+                observer=host.metrics.work_queues.of_queue(RESERVATIONS.plural),
+                on_ready=lambda: _wake_resting(workers),
+            ),
+            clock=host.clock,
+            has_taken_over=self._takeover.is_open,
+            observer=self._metrics,
+        )
+        self._run("reservations", controller.keep)
+        names = [f"reservations-worker-{number}" for number in range(flags.workers)]
+        workers += [self._run(name, controller.step) for name in names]
+        self._metrics.show_reservations(store.__len__)
+        return controller
+
     def _follow(self, server: ExtensionServer[JobT], informer: SharedInformer[JobT]) -> None:
         """Let a server hear of the jobs of a fresh informer."""
         kind = server.adapter.kind
@@ -379,6 +387,8 @@ class Controllers:
         for server in self.servers:
             self._units.add_handler(server.on_unit)
             self._pods.add_handler(server.on_pod)
+        if self.reservations is not None:
+            self._units.add_handler(self.reservations.on_unit)
         tell = tell_of_unreadable(self._events, QUEUE_UNITS.api_version, QUEUE_UNITS.kind)
         self._units.add_undecodable_handler(tell)
 
@@ -394,7 +404,8 @@ class Controllers:
         return (self._namespaces, self._classes, self._units, self._pods)
 
     def _kind_watches(self) -> tuple[KindWatch[Any], ...]:
-        return (self._quotas, *(server.watch for server in self.servers))
+        watches = (self._quotas, *(server.watch for server in self.servers))
+        return watches if self.reservations is None else (*watches, self.reservations.watch)
 
     def _running_informers(self) -> list[SharedInformer[Any]]:
         served = (watch.informer for watch in self._kind_watches())
@@ -439,6 +450,8 @@ class Controllers:
         """End workers and caches, then events."""
         for server in self.servers:
             server.queue.shut_down()
+        if self.reservations is not None:
+            self.reservations.queue.shut_down()
         stop_all(self.threads(), self._host.clock)
         self._dispatcher.stop()
         for informer in self._running_informers():
@@ -459,6 +472,8 @@ class Controllers:
         }
         for server in self.servers:
             checks[f"{server.name}-synced"] = server.watch.check
+        if self.reservations is not None:
+            checks["reservations-synced"] = self.reservations.watch.check
         return checks
 
     def threads(self) -> Sequence[LoopThread]:

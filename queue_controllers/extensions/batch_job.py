@@ -18,14 +18,22 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
+    PodOwner,
     PodStamp,
     PrioritySource,
     StatusFacts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.job import JobStatus
-from shared_api.objects.meta import ObjectMeta, WireStruct, find_condition, is_condition_true
+from shared_api.objects.meta import (
+    ObjectMeta,
+    OwnerReference,
+    WireStruct,
+    find_condition,
+    is_condition_true,
+)
 
 KIND: Final = JobKind(
     key="job", group="batch", version="v1", kind="Job", plural="jobs", owns_pods=True
@@ -116,6 +124,32 @@ class BatchJobAdapter:
             given = {key: value for key, value in metadata.items() if value}
             spec["template"] = {"metadata": given}
         return {"spec": spec}
+
+    def update_patch(self, job: BatchJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change the one template, which the API accepts while nothing of the job runs."""
+        update = updates.get(pod_set_name(job.metadata.name))
+        if update is None:
+            return {}
+        metadata = {"labels": update.labels, "annotations": update.annotations}
+        spec: dict[str, Any] = {}
+        if update.node_selector:
+            spec["nodeSelector"] = update.node_selector
+        if update.tolerations is not None:
+            spec["tolerations"] = list(update.tolerations)
+        given = {key: value for key, value in metadata.items() if value}
+        return {"spec": {"template": {"metadata": given, "spec": spec}}}
+
+    def pod_owner(self, job: BatchJob, pod_set: str) -> PodOwner:
+        """Return the job: its pods have no other controller."""
+        return PodOwner(
+            controller=OwnerReference(
+                api_version=KIND.api_version,
+                kind=KIND.kind,
+                name=job.metadata.name,
+                uid=job.metadata.uid,
+                controller=True,
+            )
+        )
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the one template."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from queue_controllers.jobframework.generic_job import PodStamp
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 
@@ -32,8 +33,12 @@ class ReleaseJob(Action, frozen=True):
 
     released_at: Timestamp
     stamps: dict[str, PodStamp] = {}
+    updates: dict[str, TemplateUpdate] = {}
+    """What else changes in the templates, by pod set: it must, or the job is not released."""
+    updates_note: str | None = None
     annotation: str | None = None
-    """What the suspend annotation becomes, "" to remove it, None to leave it alone."""
+    """What the annotations about that, and the suspend annotation, become: "" to remove them, None
+    to leave them alone."""
 
 
 class CreateUnit(Action, frozen=True):

@@ -30,18 +30,15 @@ from queue_controllers.jobframework.actions import (
     ReleaseJob,
     TellJob,
 )
-from queue_controllers.jobframework.backoff_limit import (
-    follow_limit,
-    reach_limit_when_freed,
-    reaches_limit,
+from queue_controllers.jobframework.backoff_limit import reach_limit
+from queue_controllers.jobframework.contest import fight, suspend_job
+from queue_controllers.jobframework.deactivation import follow_deactivation
+from queue_controllers.jobframework.eviction import (
+    carry_out_eviction,
+    look_in_time,
+    why_evict,
 )
-from queue_controllers.jobframework.contest import (
-    AGAINST_EVICTION,
-    fight,
-    is_contested_for,
-    suspend_job,
-)
-from queue_controllers.jobframework.generic_job import JobFacts, Outcome, parse_moment
+from queue_controllers.jobframework.generic_job import JobFacts, Outcome
 from queue_controllers.jobframework.job_annotations import (
     IGNORED_ANNOTATION,
     has_own_backoff,
@@ -51,7 +48,6 @@ from queue_controllers.jobframework.job_annotations import (
 from queue_controllers.jobframework.job_machine import JobState, State, judge_job
 from queue_controllers.jobframework.job_progress import (
     announce_eviction,
-    follow_contested,
     follow_job,
     give_up_refused,
     wait_to_resume,
@@ -60,6 +56,7 @@ from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
+from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
 from queue_controllers.jobframework.queue_unit_builder import (
     build_stamps,
     build_sync,
@@ -67,32 +64,27 @@ from queue_controllers.jobframework.queue_unit_builder import (
     choose_unit_name,
     granted_counts,
     is_our_make,
-    names_another_quota,
-    outgrows,
 )
 from queue_controllers.jobframework.unit_status import (
-    BACKOFF_TIMEOUT,
-    DEACTIVATED,
-    JOB_CHANGED,
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
-    free_unit,
-    how_to_activate,
     move_return,
     move_unit,
     running_timeout,
     set_condition,
+    was_released_already,
 )
 from queue_controllers.jobframework.waiting import (
     SILENT_SECONDS,
+    is_silent,
     note_silence,
     wait_until_stopped,
     with_event_once,
 )
-from shared_api.objects.meta import Condition, find_condition, is_condition_true
+from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
-    EVICTED,
+    POD_SET_UPDATES_CONFLICT,
     RELEASED_PHASES,
     Phase,
     is_adopted,
@@ -249,16 +241,22 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return _end_deleted(view, unit)
     if state.stopped and _is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
+    return look_in_time(view, unit, _follow_unit(view, job, unit, state))
+
+
+def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
     if body := build_sync(job, unit, view.around, waiting=waiting and state.stopped):
-        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=memory)
-    if (decision := follow_limit(view, job, unit)) is not None:
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    if (decision := follow_deactivation(view, job, unit)) is not None:
         return decision
-    if _is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
-        return Decision(actions=(note_silence(view, unit),), memory=memory)
+    if (decision := reach_limit(view, job, unit)) is not None:
+        return decision
+    if is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
+        return Decision(actions=(note_silence(view, unit),), memory=view.memory)
     if is_being_evicted(unit):
-        return _carry_out_eviction(view, job, unit, state)
-    if is_booked(unit) and (asked := _why_evict(view, job, unit, state)):
+        return carry_out_eviction(view, job, unit, state)
+    if is_booked(unit) and (asked := why_evict(view, job, unit, state)):
         return announce_eviction(view, unit, *asked)
     if _is_admitted(unit):
         return _let_run(view, job, unit, state)
@@ -299,71 +297,6 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
         return Decision(memory=view.memory)
     failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
     return Decision(actions=(failed,), memory=view.memory, settled=True)
-
-
-def _is_silent(view: JobView, state: JobState) -> bool:
-    return state.stopped and view.memory.quiet_since is not None
-
-
-def _why_evict(
-    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
-) -> tuple[str, str] | None:
-    """Return the reason and message because of which a booked unit must give its place back."""
-    if unit.spec.active is False:
-        return DEACTIVATED, "Evicted because the queue unit is deactivated"
-    if not state.stopped:
-        return None
-    if is_our_make(unit) and names_another_quota(job, unit, view.around):
-        # Released like this, its pods would be charged to one quota while it is booked in another.
-        return JOB_CHANGED, "Evicted because the job names another quota than it was admitted in"
-    if not is_adopted(unit) and outgrows(job, unit, was_released=_was_released_already(job, unit)):
-        # Released like this, it would run with more than anybody decided.
-        return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
-    return None
-
-
-def _carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if not job.suspended:
-        if is_contested_for(unit, AGAINST_EVICTION):
-            return follow_contested(view, job, unit, state)
-        if view.memory.evicting:
-            return fight(view, job, unit)
-        memory = msgspec.structs.replace(view.memory, evicting=True)
-        return Decision(
-            actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory
-        )
-    if not state.stopped:
-        return wait_until_stopped(view, state)
-    if (decision := reach_limit_when_freed(view, job, unit)) is not None:
-        return decision
-    freed = free_unit(
-        unit,
-        view.settings,
-        view.moment,
-        jitter=view.jitter,
-        silent=_is_silent(view, state),
-    )
-    # One that was suspended when its eviction was asked for has not heard of it yet.
-    told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
-    return Decision(actions=(freed, *told), memory=view.memory)
-
-
-def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
-    """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
-    evicted = find_condition(unit.status.conditions, EVICTED)
-    assert evicted is not None, "carried out without having been asked for"
-    it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
-    if unit.spec.active is False:
-        then = f"It stays suspended. To have it wait in the queue again, {how_to_activate(unit)}"
-    elif reaches_limit(view, unit):
-        then = f"{it} stays suspended: that was its last try, by its backoff limit"
-    elif evicted.reason == BACKOFF_TIMEOUT:
-        when = f"from the time that its queue unit {unit.metadata.name} names"
-        then = f"{it} waits in the queue again, {when}"
-    else:
-        then = f"{it} waits in the queue again"
-    message = f"Evicted: {evicted.message or evicted.reason}. {then}"
-    return TellJob(reason="Evicted", message=message, type=EventType.WARNING)
 
 
 # --- not the queue's (any more) ------------------------------------------------------------------
@@ -446,8 +379,15 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         return with_event_once(view, "PartialAdmission", message)
     quota = quota_of_job(job, view.around)
     stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
+    plan = plan_updates(job, unit, stamps)
+    if isinstance(plan, UpdateConflict):
+        return announce_eviction(view, unit, POD_SET_UPDATES_CONFLICT, plan.message)
     release = ReleaseJob(
-        released_at=view.moment.exact_stamp, stamps=stamps, annotation=_released_annotation(job)
+        released_at=view.moment.exact_stamp,
+        stamps=stamps,
+        updates=plan.updates,
+        updates_note=plan.note,
+        annotation=_released_annotation(job),
     )
     actions: tuple[Action, ...] = (release,)
     if view.memory.stamp_refused:
@@ -457,7 +397,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
         actions = (*actions, event)
-    if _was_released_already(job, unit):
+    if was_released_already(job, unit):
         message = (
             "Resumed: it is admitted, and was suspended by somebody else."
             f' To stop it, annotate it {ACTIVE}: "false"'
@@ -467,7 +407,11 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     # With a time to run in, a look at what is released says when that is over.
     settled = not running_timeout(unit, view.settings)
     memory = msgspec.structs.replace(
-        view.memory, running_since=None, stamp_refused=False, old_pods_since=None
+        view.memory,
+        running_since=None,
+        miscounted_since=None,
+        stamp_refused=False,
+        old_pods_since=None,
     )
     return Decision(actions=actions, memory=memory, settled=settled)
 
@@ -483,12 +427,3 @@ def _released_annotation(job: JobFacts) -> str | None:
     if job.metadata.annotations.get(SUSPEND) is None:
         return None
     return "" if job.kind.releases_on_absence else "false"
-
-
-def _was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
-    """Say whether the job has been released since this admission: then others suspended it."""
-    if phase_of(unit) is Phase.RUNNING:
-        return True
-    admitted_at = parse_moment(unit.status.last_allocate_time or "")
-    released_at = job.released_at
-    return admitted_at is not None and released_at is not None and released_at > admitted_at

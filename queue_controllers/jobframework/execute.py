@@ -24,7 +24,17 @@ from queue_controllers.jobframework.actions import (
     TellJob,
     TellUnit,
 )
-from queue_controllers.jobframework.generic_job import GenericJob, GivesFullTemplates, JobT
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    GivesFullTemplates,
+    JobT,
+    TakesTemplateUpdates,
+)
+from queue_controllers.jobframework.template_updates import (
+    NOTHING_ADDED,
+    read_added,
+    take_off_body,
+)
 from shared_api.client.errors import NotFound
 from shared_api.client.event_recorder import EventType, Happening, ObjectReference
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
@@ -32,7 +42,7 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.leader_election import Leadership
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import RELEASED_AT, SUSPEND
+from shared_api.well_known_labels import POD_SET_UPDATES, RELEASED_AT, SUSPEND
 
 _ObjectT_contra = TypeVar("_ObjectT_contra", contravariant=True)
 
@@ -146,12 +156,17 @@ class Executor(Generic[JobT]):
         annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
         if action.annotation is not None:
             annotations[SUSPEND] = action.annotation or None
+        if action.updates_note is not None:
+            annotations[POD_SET_UPDATES] = action.updates_note or None
         metadata = {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,
             "annotations": annotations,
         }
         body = self._adapter.release_patch(job, action.stamps)
+        if action.updates:
+            assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
+            body = _both(body, self._adapter.update_patch(job, action.updates))
         return self._patch_job(job, {**body, "metadata": metadata})
 
     def _switch(self, *, suspend: bool, job: JobT) -> dict[str, Any]:
@@ -202,7 +217,12 @@ class Executor(Generic[JobT]):
         if not self.may_write():
             raise NotLeadingError  # reading may have taken longer than the lease lasts
         templates = adapter.full_templates(msgspec.json.decode(raw))
-        whole = [{**each, "template": templates[each["name"]]} for each in pod_sets]
+        added = read_added(meta.annotations)
+        whole = [
+            {**each, "template": take_off_body(templates[name], added.get(name, NOTHING_ADDED))}
+            for each in pod_sets
+            for name in (each["name"],)
+        ]
         return {**body, "spec": {**body["spec"], "podSet": whole}}
 
     def _patch_status(self, action: PatchUnitStatus) -> ObjectMeta:
@@ -262,6 +282,17 @@ class Executor(Generic[JobT]):
                 note=action.message,
             )
         )
+
+
+def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return one merge patch that does what two do; of what both say the second counts."""
+    both = dict(one)
+    for key, value in other.items():
+        before = both.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = _both(before, value)  # noqa: PLW2901 - merged
+        both[key] = value
+    return both
 
 
 def _guard(unit: QueueUnit) -> dict[str, str]:

@@ -17,9 +17,22 @@ from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
-from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
+from queue_controllers.jobframework.template_updates import (
+    NOTHING_ADDED,
+    AddedParts,
+    TemplateUpdate,
+    read_added,
+    take_off,
+)
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod
-from shared_api.well_known_labels import RELATED_POD_SET, RELEASED_AT, SUSPEND, read_annotation
+from shared_api.well_known_labels import (
+    POD_SET_UPDATES,
+    RELATED_POD_SET,
+    RELEASED_AT,
+    SUSPEND,
+    read_annotation,
+)
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +66,9 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     count: int
     template: ScheduledPodTemplate
+    """As the user wants it: without what releases have added for admission checks."""
+    added: AddedParts = NOTHING_ADDED
+    """What that is, as far as it is there; `read_facts` takes it off."""
     min_count: int | None = None
     is_done: bool = False
     """All of its work is done: the job's end will say so. A set that is scaled to nothing needs no
@@ -178,12 +194,45 @@ class SortsPods(Protocol):
         ...
 
 
+class PodOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells the pods of a set from all others before there are any."""
+
+    controller: OwnerReference
+    """Their controller."""
+    labels: dict[str, str] = {}
+    """Labels that they have, where their controller has pods of other sets as well."""
+
+
+@runtime_checkable
+class NamesPods(Protocol):
+    """A kind whose pods are known before they exist: room on nodes can be kept for them."""
+
+    def pod_owner(self, job: Any, pod_set: str) -> PodOwner:  # noqa: ANN401 - a capability is asked of any kind
+        """Return what the pods of a set will be told by."""
+        ...
+
+
 @runtime_checkable
 class GivesFullTemplates(Protocol):
     """A kind whose pod templates stand in the object as they are."""
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the whole pod templates of an object as it came from the server, by pod set."""
+        ...
+
+
+@runtime_checkable
+class TakesTemplateUpdates(Protocol):
+    """A kind whose pod templates may change as a job of it is released.
+
+    Jobs of other kinds are not released when an admission check wants their pods changed.
+    """
+
+    def update_patch(self, job: Any, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
+        """Return the merge patch, without metadata, that changes the templates of pod sets.
+
+        It goes out as one with that of `release_patch`.
+        """
         ...
 
 
@@ -198,6 +247,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     priority: PrioritySource = PrioritySource()
     why_not_hold: str = ""
     foreign_manager: str = ""
+    takes_updates: bool = False
+    """Its templates may be changed as it is released."""
 
     @property
     def uid(self) -> Uid:
@@ -234,11 +285,24 @@ def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool
         metadata=job.metadata,
         suspended=suspended,
         status=adapter.status_of(job),
-        pod_sets=adapter.pod_sets(job),
+        pod_sets=_without_updates(adapter.pod_sets(job), job.metadata),
         priority=adapter.priority_of(job),
         why_not_hold=adapter.why_not_hold(job),
         foreign_manager=manager,
+        takes_updates=hasattr(adapter, "update_patch"),
     )
+
+
+def _without_updates(pod_sets: tuple[JobPodSet, ...], job: ObjectMeta) -> tuple[JobPodSet, ...]:
+    """Return the pod sets with templates as their user wants them."""
+    if POD_SET_UPDATES not in job.annotations:
+        return pod_sets
+    added = read_added(job.annotations)
+    cleaned = []
+    for each in pod_sets:
+        template, there = take_off(each.template, added.get(each.name, NOTHING_ADDED))
+        cleaned.append(msgspec.structs.replace(each, template=template, added=there))
+    return tuple(cleaned)
 
 
 def pod_set_of_pod(adapter: object, pod: Pod, names: Sequence[str]) -> str:

@@ -62,6 +62,12 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The same, by pod set; "" for those that do not say."""
     pending: int = 0
     """Living, not running, and not being deleted."""
+    pending_of_sets: dict[str, int] = {}
+    """The same, by pod set."""
+    failed: int = 0
+    """In phase Failed, and not being deleted."""
+    failed_of_sets: dict[str, int] = {}
+    """The same, by pod set."""
     pending_since: str = ""
     """When the oldest of these was created; "" for none."""
     last_created: str = ""
@@ -83,9 +89,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
     """Count the pods of one job."""
-    total = living = terminating = running = pending = 0
+    total = living = terminating = 0
     pending_since = last_created = ""
-    running_of_sets: dict[str, int] = {}
+    running: dict[str, int] = {}
+    pending: dict[str, int] = {}
+    failed: dict[str, int] = {}
     for pod in pods:
         created = pod.metadata.creation_timestamp
         last_created = max(last_created, created)
@@ -94,22 +102,29 @@ def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFact
         if pod.is_terminating:
             terminating += 1
         elif pod.status.phase == "Running":
-            running += 1
-            name = pod_set_of(pod)
-            running_of_sets[name] = running_of_sets.get(name, 0) + 1
+            _count(running, pod_set_of(pod))
         elif pod.is_living:
-            pending += 1
+            _count(pending, pod_set_of(pod))
             pending_since = min(pending_since or created, created)
+        elif pod.status.phase == "Failed":
+            _count(failed, pod_set_of(pod))
     return PodFacts(
         total=total,
         living=living,
         terminating=terminating,
-        running=running,
-        running_of_sets=running_of_sets,
-        pending=pending,
+        running=sum(running.values()),
+        running_of_sets=running,
+        pending=sum(pending.values()),
+        pending_of_sets=pending,
+        failed=sum(failed.values()),
+        failed_of_sets=failed,
         pending_since=pending_since,
         last_created=last_created,
     )
+
+
+def _count(of_sets: dict[str, int], name: str) -> None:
+    of_sets[name] = of_sets.get(name, 0) + 1
 
 
 def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, silent: bool) -> JobState:

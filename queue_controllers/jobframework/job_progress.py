@@ -24,15 +24,15 @@ from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.partial_running import missing_pods, partial_since
 from queue_controllers.jobframework.queue_unit_builder import build_growth, build_reclaimable
 from queue_controllers.jobframework.unit_status import (
-    BACKOFF_TIMEOUT,
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
-    counted_admissions,
+    count_into_status,
     evict_unit,
     move_unit,
     running_timeout,
 )
 from queue_controllers.jobframework.waiting import wait_for_old_pods
+from shared_api.evictions import BACKOFF_TIMEOUT, LATE
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, is_adopted, phase_of
 
@@ -42,10 +42,11 @@ instead of two. A job whose pods all run does not wait."""
 
 COUNT_SECONDS: Final = 30.0
 """Least time between two writes that only correct the counts of a running unit. Half of a shorter
-partial-running timeout, which goes by them."""
+partial-running timeout, which goes by them. Also how long a pod that waits before its job has come
+to run is not told of: in most lives that is over by then."""
 
-LATE: Final = "Backoff due to running timeout"
-"""Upstream's message."""
+STAYS_SECONDS: Final = 1.0
+"""How long counts must differ before they are corrected: where a job ends, its end says so."""
 
 RELEASE_REFUSED: Final = "ReleaseRefused"
 """Reason of the event that the API server does not let a job be resumed."""
@@ -60,10 +61,10 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         if not unit.spec.pod_set:  # made by hand, it only had a sum: nothing has grown
             return Decision(actions=(record,), memory=view.memory)
         message = (
-            "It has grown beyond its admission: nothing more is admitted for that,"
-            " its new pods run as far as koord-scheduler lets them"
+            "It has grown beyond its admission: its new pods count at once, and are granted when"
+            " its quota has room for them; until then they run as far as koord-scheduler lets them"
         )
-        grown = TellJob(reason="Grown", message=message, type=EventType.WARNING)
+        grown = TellJob(reason="Grown", message=message)
         return Decision(actions=(record, grown), memory=view.memory)
     late, look_again = _is_late(view, job, unit, state)
     if late:
@@ -76,9 +77,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             status["requeueState"] = None
         return _follow_counts(view, unit, status, look_again)
     if state.state is not State.RUNNING:
-        write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
         # Since when one ran stays: of a job of short pods no look need find two that run.
-        return Decision(actions=write, memory=view.memory, look_again_seconds=look_again)
+        return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)
 
 
@@ -166,8 +166,15 @@ def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
 
 
 def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
-    """Return since when the job may run; somebody else may have resumed it after the admission."""
-    moments = (job.released_at, parse_moment(unit.status.last_allocate_time or ""))
+    """Return since when the job may run; somebody else may have resumed it after the admission.
+
+    In strict mode that is since its nodes are reserved: to find them is not the job's time.
+    """
+    status = unit.status
+    is_strict = phase_of(unit) is Phase.SCHED_SUCCEED
+    reserved_at = status.last_update_time if is_strict else None
+    admitted_at = parse_moment(status.last_allocate_time or "")
+    moments = (job.released_at, admitted_at, parse_moment(reserved_at or ""))
     return max((each for each in moments if each is not None), default=None)
 
 
@@ -187,8 +194,7 @@ def _write_running(
     if view.pods.running < wanted and rest > 0:
         memory = msgspec.structs.replace(memory, running_since=since)
         return Decision(memory=memory, look_again_seconds=rest)
-    if (admissions := counted_admissions(unit, view.pods)) is not None:
-        status["admissions"] = admissions
+    status |= count_into_status(unit, view.pods)
     too_few, requeue = _may_be_too_few(view, job, unit), unit.status.requeue_state
     if too_few and requeue is not None:
         status["requeueState"] = {"count": requeue.count}
@@ -200,8 +206,12 @@ def _write_running(
         settled=settled,
         extra=status,
     )
-    memory = msgspec.structs.replace(memory, running_since=None, counted_at=now)
-    return Decision(actions=(move,), memory=memory, settled=not too_few)
+    memory = msgspec.structs.replace(
+        memory, running_since=None, counted_at=now, miscounted_since=None
+    )
+    # The next look says when that has lasted too long.
+    has_end = too_few or unit.spec.maximum_execution_time_seconds is not None
+    return Decision(actions=(move,), memory=memory, settled=not has_end)
 
 
 def _least_pause(view: JobView) -> float:
@@ -211,17 +221,26 @@ def _least_pause(view: JobView) -> float:
 
 
 def _follow_counts(
-    view: JobView, unit: QueueUnit, status: dict[str, object], look_again: float | None
+    view: JobView,
+    unit: QueueUnit,
+    status: dict[str, object],
+    look_again: float | None,
+    *,
+    stays_seconds: float = STAYS_SECONDS,
 ) -> Decision:
-    """Correct the counts of a running unit, seldom, and say since when they are right."""
+    """Correct the counts of a released unit, seldom, and say since when they are right."""
     memory, now = view.memory, view.moment.monotonic
-    if (admissions := counted_admissions(unit, view.pods)) is not None:
-        since = memory.counted_at
-        rest = 0.0 if since is None else since + _least_pause(view) - now
-        if rest <= 0 or status:
-            status |= {"admissions": admissions, "lastUpdateTime": view.moment.stamp}
-            memory = msgspec.structs.replace(memory, counted_at=now)
+    counts = count_into_status(unit, view.pods)
+    since = now if memory.miscounted_since is None else memory.miscounted_since
+    memory = msgspec.structs.replace(memory, miscounted_since=since if counts else None)
+    if counts:
+        due = since + stays_seconds
+        if memory.counted_at is not None:
+            due = max(due, memory.counted_at + _least_pause(view))
+        if due <= now or status:
+            status |= {**counts, "lastUpdateTime": view.moment.stamp}
+            memory = msgspec.structs.replace(memory, counted_at=now, miscounted_since=None)
         else:
-            look_again = rest if look_again is None else min(rest, look_again)
+            look_again = due - now if look_again is None else min(due - now, look_again)
     write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
     return Decision(actions=write, memory=memory, look_again_seconds=look_again)

@@ -58,7 +58,9 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     running_since: float | None = None
     """When a pod was first seen to run since the release, while the unit does not say so."""
     counted_at: float | None = None
-    """When counts of running pods were last written."""
+    """When counts of pods were last written."""
+    miscounted_since: float | None = None
+    """Since when the counts that are written differ from the pods."""
     stamp_refused: bool = False
     """The API server has refused a stamped release of this job: the next is tried without."""
     told: frozenset[str] = frozenset()

@@ -17,8 +17,11 @@ from datetime import datetime
 
 from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
 from queue_controllers.jobframework.job_machine import PodFacts
-from queue_controllers.jobframework.queue_unit_builder import granted_counts
-from queue_controllers.jobframework.unit_status import counted_admissions
+from queue_controllers.jobframework.queue_unit_builder import (
+    given_back_counts,
+    granted_counts,
+)
+from queue_controllers.jobframework.unit_status import count_into_status
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY
@@ -38,7 +41,7 @@ def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> int:
 
 def _wanted_pods(job: JobFacts, unit: QueueUnit) -> dict[str, int]:
     granted = granted_counts(unit)
-    given_back = {each.name: each.count for each in unit.status.reclaimable_pods}
+    given_back = given_back_counts(unit)
     wanted = {}
     for each in job.pod_sets:
         allowed = granted.get(each.name, each.count) - given_back.get(each.name, 0)
@@ -68,7 +71,7 @@ def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | 
 def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | None:
     """Return since when there are just these pods; None while that may be changing."""
     seen_by_operator = job.status.pods in {0, pods.living}
-    is_counted = bool(unit.status.admissions) and counted_admissions(unit, pods) is None
+    is_counted = bool(unit.status.admissions) and not count_into_status(unit, pods)
     if not (seen_by_operator and is_counted):
         return None
     counted = parse_moment(unit.status.last_update_time or "")

@@ -33,9 +33,9 @@ from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
     ADOPTED,
+    DEACTIVATION_MARKS,
     JOB_CREATED_AT,
     LEGACY_PREFIX,
-    LIMIT_REACHED,
     MANAGED_BY,
     PREFIX,
     QUOTA_NAME,
@@ -78,7 +78,8 @@ _OUR_PREFIXES: Final = (
 _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
-        "backoff-limit-reached",
+        *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
+        "pod-set-updates",
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
         *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
     )
@@ -127,6 +128,16 @@ def granted_counts(unit: QueueUnit) -> dict[str, int]:
     return {each.name: admitted.get(each.name, each.count) for each in unit.spec.pod_set}
 
 
+def given_back_counts(unit: QueueUnit) -> dict[str, int]:
+    """Return how many pods of each set have given their quota back, as far as it was granted.
+
+    The status is anybody's to edit who may: what it says beyond that is not believed.
+    """
+    said = {each.name: each.count for each in unit.status.reclaimable_pods}
+    granted = granted_counts(unit)
+    return {name: min(max(said.get(name, 0), 0), count) for name, count in granted.items()}
+
+
 def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> bool:
     """Say whether the job now asks for more than its unit was admitted with.
 
@@ -136,10 +147,8 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
     admitted = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
     counts = {name: pod_set.count for name, pod_set in admitted.items()}
     if was_released:
-        given_back = {each.name: each.count for each in unit.status.reclaimable_pods}
-        counts = {
-            name: count - given_back.get(name, 0) for name, count in granted_counts(unit).items()
-        }
+        given_back = given_back_counts(unit)
+        counts = {name: count - given_back[name] for name, count in granted_counts(unit).items()}
     for pod_set in job.pod_sets:
         if not pod_set.count:
             continue
@@ -351,8 +360,8 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
         spec["priority"] = number
     active = read_active(job)
     # An absent annotation leaves the field alone, so that a deactivation by others sticks. What it
-    # says to one at the backoff limit is `backoff_limit`'s to judge.
-    follows = LIMIT_REACHED not in unit.metadata.annotations
+    # says to one that the controllers have deactivated is `deactivation`'s to judge.
+    follows = unit.metadata.annotations.keys().isdisjoint(DEACTIVATION_MARKS)
     if follows and active is not None and unit.spec.active != active:
         spec["active"] = active
     seconds = read_max_execution_seconds(job)
@@ -385,7 +394,7 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
 
     Only counts grow; what was given back stays given back (`reclaimablePods` only grows).
     """
-    given_back = {each.name: each.count for each in unit.status.reclaimable_pods}
+    given_back = given_back_counts(unit)
     known = {each.name: each.count for each in unit.spec.pod_set}
     grown = tuple(
         msgspec.structs.replace(each, count=max(known.get(each.name, 0), needed))
@@ -404,19 +413,21 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
     """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
 
-    Counts only grow, up to what was admitted: what the job has grown by was never booked. The last
-    share of work that is done is not written: the final condition brings it back. That of a job
-    that is scaled to nothing is, since nobody knows when it goes on.
+    Counts only grow, up to what was admitted: what the job has grown by was never booked. More than
+    that is somebody's edit, and mended. The last share of work that is done is not written: the
+    final condition brings it back. That of a job that is scaled to nothing is, since nobody knows
+    when it goes on.
     """
     if all(each.is_done for each in job.pod_sets):
         return []
     needed = {each.name: each.count for each in job.pod_sets}
-    before = {each.name: each.count for each in unit.status.reclaimable_pods}
+    given_back = given_back_counts(unit)
     after = {
-        name: max(count - needed.get(name, 0), before.get(name, 0))
+        name: max(count - needed.get(name, 0), given_back[name])
         for name, count in granted_counts(unit).items()
     }
-    if all(count <= before.get(name, 0) for name, count in after.items()):
+    said = {each.name: each.count for each in unit.status.reclaimable_pods}
+    if all(count == said.get(name, 0) for name, count in after.items()):
         return []
     return [{"name": name, "count": count} for name, count in after.items() if count > 0]
 

@@ -185,6 +185,8 @@ class JobReconciler(Generic[JobT]):
         # that brings just these, which is what it does with every write of our own, has no news.
         self._looked_at: dict[str, tuple[str, str]] = {}
         self._orphan_since: dict[Uid, float] = {}
+        # Jobs whose unit has vanished: the job may have gone with it, unheard of as yet.
+        self._bereft: dict[Uid, None] = {}
 
     @property
     def remembered_jobs(self) -> int:
@@ -200,11 +202,15 @@ class JobReconciler(Generic[JobT]):
     def on_gone(self, gone: ObjectMeta) -> None:
         """Forget a job."""
         self._memories.pop(gone.uid, None)
+        self._bereft.pop(gone.uid, None)
         self._looked_at.pop(gone.key, None)
 
-    def on_unit_gone(self, uid: Uid) -> None:
-        """Forget a unit."""
-        self._orphan_since.pop(uid, None)
+    def on_unit_gone(self, key: str, unit: QueueUnit) -> None:
+        """Forget a unit of the job with this key."""
+        self._orphan_since.pop(unit.metadata.uid, None)
+        job, consumer = self._jobs.get(key), unit.spec.consumer_ref
+        if job is not None and consumer is not None and consumer.uid == job.metadata.uid:
+            self._bereft[consumer.uid] = None
 
     def has_looked_at_job(self, job: ObjectMeta) -> bool:
         """Say whether this very version was looked at, and nothing was to do."""
@@ -290,6 +296,13 @@ class JobReconciler(Generic[JobT]):
         """Do what one look at a job says; return whether that may have made more to do."""
         view = self._view_of(job, own)
         decision = decide(view)
+        if own is None and job.metadata.uid in self._bereft:
+            there = self._executor.read_job(job.metadata.namespace, job.metadata.name)
+            if there is None:
+                return False  # the watch will tell
+            self._bereft.pop(job.metadata.uid, None)
+            if there.metadata.uid != job.metadata.uid:
+                return True
         seen = _Versions(job.metadata, own)
         self._remember(job.metadata, self._carry_out(decision, job, view, seen))
         if decision.look_again_seconds is not None:

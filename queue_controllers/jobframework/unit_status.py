@@ -9,27 +9,46 @@ from typing import Any, Final
 import msgspec
 
 from queue_controllers.jobframework.actions import PatchUnitStatus
-from queue_controllers.jobframework.generic_job import parse_moment
+from queue_controllers.jobframework.execution_time import seconds_to_bank
+from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
 from queue_controllers.jobframework.job_annotations import says_true
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import Moment
+from shared_api.evictions import (
+    BACKOFF_TIMEOUT,
+    WAITED_FOR_SECONDS,
+    backoffs_of,
+    ends_in_backoff,
+    eviction_reason,
+    is_refused_by_checks,
+    least_wait_seconds,
+)
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.queue_unit_phases import (
     ADMITTED,
     BACKOFF_LIMIT_REACHED,
     EVICTED,
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    POD_SET_UPDATES_CONFLICT,
     QUOTA_RESERVED,
     Phase,
     Writer,
+    admission_body,
     condition_body,
     is_waited_for,
     phase_of,
     status_of_move,
     with_condition,
 )
-from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
+from shared_api.well_known_labels import (
+    ACTIVE,
+    DEACTIVATION_MARKS,
+    LIMIT_REACHED,
+    TIME_EXCEEDED,
+    UPDATES_CONFLICT,
+)
 
 NOTHING_MORE: Final[Mapping[str, object]] = {}
 
@@ -39,20 +58,20 @@ OPERATOR_SILENT: Final = "OperatorSilent"
 SUSPEND_CONTESTED: Final = "SuspendContested"
 """Condition: somebody keeps turning the job's switch off; the queue has stopped fighting."""
 
-DEACTIVATED: Final = "Deactivated"
-BACKOFF_TIMEOUT: Final = "BackoffTimeout"
 JOB_CHANGED: Final = "JobChanged"
-"""Reasons of evictions; the first two are upstream's."""
+"""Reason of an eviction, beside those of `shared_api.evictions`."""
+
+DEACTIVATING: Final[Mapping[str, str]] = {
+    MAXIMUM_EXECUTION_TIME_EXCEEDED: TIME_EXCEEDED,
+    POD_SET_UPDATES_CONFLICT: UPDATES_CONFLICT,
+}
+"""Reasons of evictions after which a unit is inactive -> the mark that says so on it."""
 
 MAX_JITTER: Final = 0.1
 """Share by which a backoff is longer or shorter at most, so that not all end together."""
 
 CUT_OFF_SECONDS: Final = 2.0
 """By so much two times in an object may lie apart further, whose fractions were cut off."""
-
-WAITED_FOR_SECONDS: Final = 600.0
-"""The time to run in where none is set and others of the queue wait for the pods: a job without
-pods must not hold up the line for ever."""
 
 
 def running_timeout(unit: QueueUnit, settings: JobSettings) -> float:
@@ -117,67 +136,97 @@ def set_condition(
 def free_unit(
     unit: QueueUnit, settings: JobSettings, moment: Moment, *, jitter: float, silent: bool
 ) -> PatchUnitStatus:
-    """Return the write that ends an eviction: the unit waits again, and is booked no more."""
-    evicted = find_condition(unit.status.conditions, EVICTED)
-    reason = evicted.reason if evicted is not None else ""
+    """Return the write that ends an eviction: the unit is booked no more.
+
+    It waits again at once, or after a time, or is inactive: the reason of the eviction says so.
+    """
     settled = (SUSPEND_CONTESTED,) if silent else (SUSPEND_CONTESTED, OPERATOR_SILENT)
-    if not is_put_back_when_freed(unit):
-        message = f"Enqueued after eviction: {reason}"
-        return move_unit(unit, Phase.ENQUEUED, moment, message=message, settled=settled)
+    extra, noted = _bank(unit, moment), _why_inactive(unit)
+    if noted:
+        to, message = Phase.ENQUEUED, noted[0].message
+        if is_put_back_when_freed(unit):
+            extra["requeueState"] = {"count": backoffs_of(unit) + 1, "requeueAt": None}
+    elif is_put_back_when_freed(unit):
+        to, message = Phase.TIMEOUT_BACKOFF, _eviction_of(unit).message or "Backoff"
+        extra |= _put_back(unit, settings, moment, jitter)
+    else:
+        to, message = Phase.ENQUEUED, f"Enqueued after eviction: {_eviction_of(unit).reason}"
+    return move_unit(unit, to, moment, message=message, settled=settled, noted=noted, extra=extra)
+
+
+def _why_inactive(unit: QueueUnit) -> tuple[Condition, ...]:
+    """Return the condition of a unit that is freed and that the controllers have deactivated."""
+    reason = _eviction_of(unit).reason
+    if reason in DEACTIVATING:
+        return (deactivated_condition(unit, reason),)
+    if is_put_back_when_freed(unit) and LIMIT_REACHED in unit.metadata.annotations:
+        return (limit_condition(unit, backoffs_of(unit) + 1),)
+    return ()
+
+
+def _put_back(
+    unit: QueueUnit, settings: JobSettings, moment: Moment, jitter: float
+) -> dict[str, object]:
+    """Return the part of a status that says until when a unit backs off."""
     count = backoffs_of(unit) + 1
-    if LIMIT_REACHED in unit.metadata.annotations:
-        limit = limit_condition(unit, count)
-        return move_unit(
-            unit,
-            Phase.ENQUEUED,
-            moment,
-            message=limit.message,
-            settled=settled,
-            noted=(limit,),
-            extra={"requeueState": {"count": count, "requeueAt": None}},
-        )
     seconds = settings.backoff.seconds(max(count - 1, 0)) * (1 + jitter)
-    message = evicted.message if evicted is not None and evicted.message else "Backoff"
-    requeue = {"count": count, "requeueAt": moment.after(seconds).stamp}
-    return move_unit(
-        unit,
-        Phase.TIMEOUT_BACKOFF,
-        moment,
-        message=message,
-        settled=settled,
-        extra={"requeueState": requeue},
-    )
+    seconds = max(seconds, float(least_wait_seconds(unit)))
+    return {"requeueState": {"count": count, "requeueAt": moment.after(seconds).stamp}}
 
 
-def backoffs_of(unit: QueueUnit) -> int:
-    """Return how often a unit was put back since its pods last ran."""
-    state = unit.status.requeue_state
-    return 0 if state is None else state.count
+def _bank(unit: QueueUnit, moment: Moment) -> dict[str, object]:
+    """Return the part of a status that keeps how long the job has run until now.
+
+    Where its time is used up it begins anew, should the job return.
+    """
+    banked = unit.status.accumulated_past_execution_time_seconds
+    seconds: int | None = seconds_to_bank(unit, moment.wall)
+    if eviction_reason(unit) == MAXIMUM_EXECUTION_TIME_EXCEEDED:
+        seconds = None
+    if (seconds or None) == banked:
+        return {}
+    return {"accumulatedPastExecutionTimeSeconds": seconds}
+
+
+def _eviction_of(unit: QueueUnit) -> Condition:
+    """Return the eviction that is under way, or the last one; without a reason if there is none."""
+    none = Condition(type=EVICTED, status="False")
+    return find_condition(unit.status.conditions, EVICTED) or none
 
 
 def is_put_back_when_freed(unit: QueueUnit) -> bool:
     """Say whether the eviction that is under way ends in a backoff."""
-    evicted = find_condition(unit.status.conditions, EVICTED)
-    is_late = evicted is not None and evicted.reason == BACKOFF_TIMEOUT
-    return is_late and phase_of(unit) is not Phase.RESERVED
+    return ends_in_backoff(unit) and phase_of(unit) is not Phase.RESERVED
 
 
 def limit_condition(unit: QueueUnit, count: int) -> Condition:
     """Return the condition that says why a unit at its backoff limit is inactive."""
     times = "once" if count == 1 else f"{count} times"
     message = (
-        f"Deactivated at its backoff limit: put back {times}, since its pods did not run in time."
-        f" To have it tried again, {how_to_activate(unit)}"
+        f"Deactivated at its backoff limit: put back {times}, since its pods did not run in time"
+        f" or its admission checks did not let it. To have it tried again, {how_to_activate(unit)}"
     )
     return Condition(
         type=BACKOFF_LIMIT_REACHED, status="True", reason=BACKOFF_LIMIT_REACHED, message=message
     )
 
 
+def deactivated_condition(unit: QueueUnit, reason: str) -> Condition:
+    """Return the condition that says why a unit is inactive that was evicted for this reason."""
+    if reason == MAXIMUM_EXECUTION_TIME_EXCEEDED:
+        why, again = "its pods have run for as long as they may", "run again for as long"
+    else:
+        asked = _eviction_of(unit)
+        said = asked.message if asked.status == "True" else ""
+        why, again = said or "admission checks contradict each other", "tried again"
+    message = f"Deactivated: {why}. To have it {again}, {how_to_activate(unit)}"
+    return Condition(type=reason, status="True", reason=reason, message=message)
+
+
 def how_to_activate(unit: QueueUnit) -> str:
     """Return what to do to have an inactive unit wait in the queue again."""
-    said = unit.metadata.annotations.get(LIMIT_REACHED, "")
-    first = '"false", then ' if says_true(said) else ""
+    marks = (unit.metadata.annotations.get(each, "") for each in DEACTIVATION_MARKS)
+    first = '"false", then ' if any(says_true(each) for each in marks) else ""
     return f'annotate the job {ACTIVE}: {first}"true"'
 
 
@@ -205,30 +254,70 @@ def _backs_off_since(unit: QueueUnit) -> datetime | None:
     evicted = find_condition(conditions, EVICTED)
     if phase_of(unit) is not Phase.TIMEOUT_BACKOFF or evicted is None:
         return None
-    if evicted.reason != BACKOFF_TIMEOUT:
+    if evicted.reason != BACKOFF_TIMEOUT or is_refused_by_checks(unit):
         return None
     lost = (find_condition(conditions, each) for each in (QUOTA_RESERVED, ADMITTED))
     moments = (parse_moment(each.last_transition_time or "") for each in lost if each is not None)
     return max((each for each in moments if each is not None), default=None)
 
 
-def counted_admissions(unit: QueueUnit, pods: PodFacts) -> list[dict[str, Any]] | None:
-    """Return the admissions with the pods that run now, None when they say so already.
+def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether the job has been released since this admission: then others suspended it."""
+    if phase_of(unit) is Phase.RUNNING:
+        return True
+    admitted_at = parse_moment(unit.status.last_allocate_time or "")
+    released_at = job.released_at
+    return admitted_at is not None and released_at is not None and released_at > admitted_at
 
-    The list is the scheduler's but for `running`, so all of it is carried over: a merge patch
-    replaces lists whole, and the guard makes sure that this is the newest.
+
+def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
+    """Return the part of a status that has the pods of now, {} when the unit says so already.
+
+    The list of admissions is the scheduler's but for the counts, so all of it is carried over: a
+    merge patch replaces lists whole, and the guard makes sure that this is the newest.
     """
     admissions = unit.status.admissions
-    only = len(admissions) == 1
-    running = [
-        pods.running if only else pods.running_of_sets.get(each.name, 0) for each in admissions
+    counts = _counts_of(unit, pods)
+    if all(map(_has_counts, admissions, counts)):
+        return {}
+    return {
+        "admissions": [admission_body(each) for each in map(_with_counts, admissions, counts)],
+        "podState": {"running": pods.running, "pending": pods.pending},
+    }
+
+
+class _Counts(msgspec.Struct, frozen=True):
+    """The pods of one set."""
+
+    running: int
+    pending: int
+    failed: int
+
+
+def _counts_of(unit: QueueUnit, pods: PodFacts) -> list[_Counts]:
+    """Return the pods of each admission. If there is only one, it has them all."""
+    names = [each.name for each in unit.status.admissions]
+    if len(names) == 1:
+        return [_Counts(pods.running, pods.pending, pods.failed)]
+    return [
+        _Counts(
+            pods.running_of_sets.get(name, 0),
+            pods.pending_of_sets.get(name, 0),
+            pods.failed_of_sets.get(name, 0),
+        )
+        for name in names
     ]
-    if all(each.running == count for each, count in zip(admissions, running, strict=True)):
-        return None
-    return [_admission_body(each, count) for each, count in zip(admissions, running, strict=True)]
 
 
-def _admission_body(admission: Admission, running: int) -> dict[str, Any]:
-    """Return an admission as JSON values; the schema requires zeros to be written."""
-    body: dict[str, Any] = msgspec.to_builtins(admission)
-    return {**body, "name": admission.name, "replicas": admission.replicas, "running": running}
+def _has_counts(admission: Admission, counts: _Counts) -> bool:
+    said = (admission.running, admission.pending or 0, admission.failed or 0)
+    return said == (counts.running, counts.pending, counts.failed)
+
+
+def _with_counts(admission: Admission, counts: _Counts) -> Admission:
+    return msgspec.structs.replace(
+        admission,
+        running=counts.running,
+        pending=counts.pending or None,
+        failed=counts.failed or None,
+    )

@@ -44,6 +44,11 @@ def wait_until_stopped(view: JobView, state: JobState) -> Decision:
     return Decision(memory=view.memory, look_again_seconds=rest)
 
 
+def is_silent(view: JobView, state: JobState) -> bool:
+    """Say whether the job counts as stopped although its operator has not said so."""
+    return state.stopped and view.memory.quiet_since is not None
+
+
 def note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
     """Return the write which says that the operator has had its time."""
     message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"

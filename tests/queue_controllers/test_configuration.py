@@ -11,9 +11,11 @@ from queue_controllers.configuration import (
     load_configuration,
     parse_flags,
     read_configuration,
+    reservation_settings,
     settings_of,
 )
 from queue_controllers.jobframework.job_settings import Adopt, JobSettings, Manage
+from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.program_flags import ConfigurationError, FlagError
 from tests.go_flags import spellings_in_go
 
@@ -83,7 +85,6 @@ WITHOUT_EFFECT = {
     "--wqqps",
     "--enable-pod-reclaim",
     "--default-requeue-period",
-    "--enable-reservation",
     "--enable-network-aware",
     "--vmodule",
     "--logtostderr",
@@ -161,6 +162,31 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     assert other.full_pod_templates
 
 
+def test_without_options_reservations_are_upstreams() -> None:
+    assert reservation_settings(Configuration()) == ReservationSettings()
+    assert not parse_flags([]).enable_reservation
+    assert parse_flags(["--enable-reservation"]).enable_reservation
+
+
+def test_options_of_reservations() -> None:
+    options = {
+        "ttl": "1h",
+        "nodeBlacklist": "ops/bad-nodes",
+        "nodeBlacklistKey": "nodes",
+        "nodeBlacklistExpiry": 60,
+    }
+    configuration = read_configuration({"reservations": options}, KNOWN)
+    assert reservation_settings(configuration) == ReservationSettings(
+        ttl_seconds=3600,
+        blacklist_namespace="ops",
+        blacklist_name="bad-nodes",
+        blacklist_key="nodes",
+        blacklist_seconds=60.0,
+    )
+    none = read_configuration({"reservations": {"nodeBlacklist": ""}}, KNOWN)
+    assert reservation_settings(none).blacklist_name == ""
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
@@ -172,6 +198,13 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
         pytest.param({"job": {"partialRunningTimeout": "5 m"}}, "job.partialRunning", id="a space"),
         pytest.param({"job": {"backoffLimit": -1}}, "job: .*backoffLimit", id="no count"),
         pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
+        pytest.param({"reservations": {"tll": 1}}, "tll", id="a typo about reservations"),
+        pytest.param({"reservations": {"ttl": "0s"}}, "reservations.ttl", id="room for ever"),
+        pytest.param({"reservations": {"ttl": "soon"}}, "reservations.ttl", id="no time to live"),
+        pytest.param(
+            {"reservations": {"nodeBlacklistExpiry": "x"}}, "nodeBlacklistExpiry", id="no expiry"
+        ),
+        pytest.param({"reservations": {"nodeBlacklist": "a"}}, "nodeBlacklist", id="no namespace"),
         pytest.param({"job": {"adopt": "all"}}, "valid are running, never", id="of an extension"),
         pytest.param([], "a map is wanted", id="no map"),
     ],

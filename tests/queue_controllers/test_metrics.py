@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from queue_controllers.metrics import ControllersMetrics
 from queue_scheduler.metrics import SchedulerMetrics, StateCollector, UnitMetrics
-from queue_scheduler.wiring import find_quotas
+from queue_scheduler.quota_sources import find_quotas
 from shared_api.testing.faults import Match
 from tests.queue_controllers.conftest import World
 from tests.queue_scheduler.shell_kit import ShellKit

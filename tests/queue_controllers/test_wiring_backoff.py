@@ -209,9 +209,11 @@ def test_at_the_limit_the_job_is_told_once_what_to_do(world: World) -> None:
     reserved |= {"reason": "Inactive", "message": "is not active"}  # as the scheduler does
     world.patch_unit_status({"conditions": conditions})
     world.settle()
-    assert world.events() == {"Evicted", "BackoffLimitReached"}
+    assert world.events() == {"Evicted", "BackoffTimeout", "BackoffLimitReached"}
     notes = world.notes_on_jobs()
-    assert notes["Evicted"].endswith("stays suspended: that was its last try, by its backoff limit")
+    assert notes["BackoffTimeout"].endswith(
+        "stays suspended: that was its last try, by its backoff limit"
+    )
     assert notes["BackoffLimitReached"].endswith('active: "false", then "true"')
 
 

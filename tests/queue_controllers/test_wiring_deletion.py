@@ -67,3 +67,30 @@ def test_nothing_is_remembered_of_a_job_that_went_while_it_was_looked_at(world: 
     world.settle(10.0)
     assert world.units() == []
     assert [server.reconciler.remembered_jobs for server in controllers.servers] == [0]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_unit_that_goes_with_a_job_is_not_made_again_though_nobody_heard_of_the_job(
+    world: World, is_made_again: bool
+) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.server.stall_watches(Match(plural="jobs"))
+    world.direct.delete("jobs", "main", "team", propagation="Background")
+    if is_made_again:
+        world.job()
+    world.settle(5.0)
+    assert world.writes().count("create queueunits") == (2 if is_made_again else 1)
+    owners = [unit["spec"]["consumerRef"]["uid"] for unit in world.direct.list("queueunits")]
+    assert owners == ([world.get_job()["metadata"]["uid"]] if is_made_again else [])
+
+
+def test_a_unit_that_somebody_deletes_is_made_again(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    for _ in range(2):
+        world.direct.delete("queueunits", "main", "team")
+        world.settle()
+        assert world.units() == ["main"]

@@ -36,6 +36,27 @@ def test_the_last_share_of_work_that_is_done_comes_back_with_the_end(world: Worl
     assert world.phase() == "Succeed"
 
 
+def test_indexes_that_are_done_or_failed_for_good_give_their_share_back(world: World) -> None:
+    world.run_a_job(completions=4, completionMode="Indexed", backoffLimitPerIndex=0)
+    assert given_back(world) is None
+    world.patch_job_status({"succeeded": 1, "failedIndexes": "0,3"})
+    world.settle()
+    assert given_back(world) == [{"name": "main", "count": 1}], "of the two that were admitted"
+    world.patch_job_status({"failedIndexes": "0"})
+    world.settle(5.0)
+    assert given_back(world) == [{"name": "main", "count": 1}], "it never shrinks"
+
+
+@pytest.mark.parametrize("count", [3, 2**31 - 1])
+def test_more_than_was_granted_by_hand_is_mended(world: World, count: int) -> None:
+    world.run_a_job(completions=10)
+    world.patch_unit_status({"reclaimablePods": [{"name": "main", "count": count}]})
+    world.settle(5.0)
+    assert given_back(world) == [{"name": "main", "count": 2}]
+    assert world.get_unit()["spec"]["podSet"][0]["count"] == 4, "its two pods are more than that"
+    assert "UnitRefused" not in world.events()
+
+
 def test_grown_and_then_suspended_by_hand_it_waits_for_what_it_asks_for_now(world: World) -> None:
     world.run_a_job(completions=10)
     world.patch_job({"spec": {"parallelism": 4}})

@@ -45,7 +45,7 @@ def test_everything_that_is_done_to_a_job_against_its_user_is_told_with_the_way_
             "Suspended again: queue gold has not admitted it yet."
             " When it is its turn, the queue resumes it"
         ),
-        "Evicted": (
+        "Preempted": (
             "Evicted: for team/urgent. It keeps its quota until its pods are gone,"
             " then it waits in the queue again"
         ),
@@ -61,8 +61,8 @@ def test_a_job_that_is_adopted_and_grows_says_what_it_is_charged_to(world: World
     assert world.notes_on_jobs() == {
         "Adopted": "It already ran when it was first seen: it goes on, charged to quota gold",
         "Grown": (
-            "It has grown beyond its admission: nothing more is admitted for that,"
-            " its new pods run as far as koord-scheduler lets them"
+            "It has grown beyond its admission: its new pods count at once, and are granted when"
+            " its quota has room for them; until then they run as far as koord-scheduler lets them"
         ),
     }
 
@@ -77,7 +77,7 @@ def test_a_job_that_others_suspend_and_resume_says_how_to_stop_it(world: World) 
     world.patch_job({"metadata": {"annotations": {ACTIVE: "false"}}})
     world.settle()
     told = world.notes_on_jobs()
-    assert told.keys() == {"Resumed", "Evicted"}
+    assert told.keys() == {"Resumed", "Deactivated"}
     assert all(ACTIVE in note for note in told.values())
 
 

@@ -15,6 +15,7 @@ from queue_controllers.extensions.batch_job import (
     is_done,
 )
 from queue_controllers.jobframework.generic_job import GenericJob, PodStamp, StatusFacts
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 
 ADAPTER: GenericJob[BatchJob] = BatchJobAdapter()
 
@@ -170,3 +171,21 @@ def test_priority_comes_from_the_template() -> None:
     of = job(template={"spec": {"priorityClassName": "high", "priority": 5}})
     source = ADAPTER.priority_of(of)
     assert (source.class_name, source.value) == ("high", 5)
+
+
+def test_updates_reach_the_one_template() -> None:
+    of = job()
+    name = of.metadata.name
+    spot = {"key": "spot", "operator": "Exists"}
+    update = TemplateUpdate(
+        labels={"a": "b"}, node_selector={"zone": None, "rack": "r"}, tolerations=(spot,)
+    )
+    assert BatchJobAdapter().update_patch(of, {name: update}) == {
+        "spec": {
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"nodeSelector": {"zone": None, "rack": "r"}, "tolerations": [spot]},
+            }
+        }
+    }
+    assert BatchJobAdapter().update_patch(of, {"of-another": update}) == {}

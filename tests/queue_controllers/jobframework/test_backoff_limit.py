@@ -50,23 +50,35 @@ def late(count: int, **more: Any) -> QueueUnit:
     ("of_job", "unit_", "settings", "want"),
     [
         pytest.param(
-            job(), late(1), THREE, ["move TimeoutBackoff", "tell Evicted"], id="the second time"
+            job(),
+            late(1),
+            THREE,
+            ["move TimeoutBackoff", "tell BackoffTimeout"],
+            id="the second time",
         ),
         pytest.param(job(), late(2), THREE, DEACTIVATED, id="the third time: the limit"),
         pytest.param(
-            job(), late(9), JobSettings(), ["move TimeoutBackoff", "tell Evicted"], id="no limit"
+            job(),
+            late(9),
+            JobSettings(),
+            ["move TimeoutBackoff", "tell BackoffTimeout"],
+            id="no limit",
         ),
         pytest.param(job(limit="1"), late(0), THREE, DEACTIVATED, id="one of its own, lower"),
         pytest.param(
             job(limit="0"),
             late(2),
             THREE,
-            ["move TimeoutBackoff", "tell Evicted"],
+            ["move TimeoutBackoff", "tell BackoffTimeout"],
             id="none of its own",
         ),
         pytest.param(job(limit="-1"), late(2), THREE, DEACTIVATED, id="no count"),
         pytest.param(
-            job(), late(2, mark=""), THREE, ["move Enqueued", "tell Evicted"], id="then it is freed"
+            job(),
+            late(2, mark=""),
+            THREE,
+            ["move Enqueued", "tell BackoffTimeout"],
+            id="then it is freed",
         ),
         pytest.param(job(), of("TimeoutBackoff", 2), THREE, [], id="it waits below the limit"),
         pytest.param(job(), of("TimeoutBackoff", 3), THREE, DEACTIVATED, id="lowered in backoff"),
@@ -154,7 +166,7 @@ TOLD = ["tell BackoffLimitReached"]
         pytest.param(
             job(active="true"),
             late(2, mark=""),
-            ["move Enqueued", "tell Evicted"],
+            ["move Enqueued", "tell BackoffTimeout"],
             id="it is freed first",
         ),
         pytest.param(

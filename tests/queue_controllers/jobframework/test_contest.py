@@ -87,7 +87,7 @@ class Life:
 
 AGAIN = ["suspend", "tell SuspendedAgain"]
 GIVEN_UP = ["write status", "tell SuspendContested"]
-SUSPENDED = ["suspend", "tell Evicted"]
+SUSPENDED = ["suspend", "tell Preempted"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ SUSPENDED = ["suspend", "tell Evicted"]
                 ("restart", []),
                 ("evicted", SUSPENDED),
                 ("restart", []),
-                ("stops", ["move Enqueued", "tell Evicted"]),
+                ("stops", ["move Enqueued", "tell Preempted"]),
             ],
             id="the same with restarts",
         ),
@@ -130,7 +130,7 @@ SUSPENDED = ["suspend", "tell Evicted"]
                 ("restart", []),
                 ("runs", ["move Running"]),
                 ("restart", []),
-                ("stops", ["move Enqueued", "tell Evicted"]),
+                ("stops", ["move Enqueued", "tell Preempted"]),
             ],
             id="its eviction is contested: it is booked, seen to run, and freed when it stops",
         ),

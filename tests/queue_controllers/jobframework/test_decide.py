@@ -75,7 +75,10 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
         pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
         pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
         pytest.param(
-            facts(why_not_hold="spec.x"), {}, ["tell CanNotBeHeld"], id="it would not survive"
+            facts(why_not_hold="spec.x"),
+            {},
+            ["tell CanNotBeHeld"],
+            id="ctl-34 it would not survive",
         ),
         pytest.param(
             facts(why_not_hold="spec.x"),
@@ -195,7 +198,7 @@ def test_a_silent_operator_has_a_minute() -> None:
     silent = Condition(type="OperatorSilent", status="True", reason="X", last_transition_time=TEN)
     of = unit("Running", admissions=ADMITTED, conditions=(*evicted(), silent))
     fourth = look(job, of, memory=third.memory, moment=NOW.after(61.0))
-    assert told(fourth.actions) == ["move Enqueued", "tell Evicted"]
+    assert told(fourth.actions) == ["move Enqueued", "tell Preempted"]
 
 
 def test_a_release_stamps_time_quota_and_unit() -> None:
@@ -313,20 +316,6 @@ def test_running_waits_half_a_second_for_the_other_pods() -> None:
     assert isinstance(move, PatchUnitStatus)
     assert move.status["phase"] == "Running"
     assert move.status["admissions"] == [{"name": "main", "replicas": 2, "running": 1}]
-
-
-def test_counts_of_a_running_unit_are_corrected_seldom() -> None:
-    job = facts(suspended=False, status=RUNS)
-    of = unit("Running", admissions=(Admission(name="main", replicas=2, running=1),))
-    memory = JobMemory(counted_at=NOW.monotonic - 10)
-    soon = look(job, of, pods=TWO_RUNNING, memory=memory)
-    assert (soon.actions, soon.look_again_seconds) == ((), 20.0)
-    (write,) = look(job, of, pods=TWO_RUNNING, memory=memory, moment=NOW.after(20.0)).actions
-    assert isinstance(write, PatchUnitStatus)
-    assert write.status == {
-        "admissions": [{"name": "main", "replicas": 2, "running": 2}],
-        "lastUpdateTime": NOW.after(20.0).stamp,
-    }
 
 
 def test_finished_work_is_given_back_once() -> None:

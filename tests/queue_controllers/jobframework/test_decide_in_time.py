@@ -13,9 +13,9 @@ from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings, backoff_from
 from queue_controllers.jobframework.job_view import JobMemory, Moment
 from queue_controllers.jobframework.managed import Ownership
-from queue_controllers.jobframework.unit_status import WAITED_FOR_SECONDS
+from shared_api.evictions import WAITED_FOR_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
+from shared_api.objects.queue_unit import Admission, AdmissionCheckState, QueueUnit, RequeueState
 from tests.job_situations import (
     ADMITTED,
     NOW,
@@ -99,7 +99,12 @@ def test_what_is_left_of_an_earlier_run_holds_up_nobody_for_ever(
     assert (told(decision.actions), decision.look_again_seconds) == want
 
 
-def backing_off(*, until: str, reason: str = "BackoffTimeout", count: int = 2) -> QueueUnit:
+REFUSED = AdmissionCheckState(name="nodes", state="Retry")
+
+
+def backing_off(
+    *, until: str, reason: str = "BackoffTimeout", count: int = 2, **status: Any
+) -> QueueUnit:
     """A unit that lost its quota at 09:50:00."""
     lost = (
         Condition(type=each, status="False", reason="BackoffTimeout", last_transition_time=TEN)
@@ -109,6 +114,7 @@ def backing_off(*, until: str, reason: str = "BackoffTimeout", count: int = 2) -
         "TimeoutBackoff",
         conditions=(*lost, *evicted(reason)),
         requeue_state=RequeueState(count=count, requeue_at=Timestamp(until)),
+        **status,
     )
 
 
@@ -124,6 +130,12 @@ def backing_off(*, until: str, reason: str = "BackoffTimeout", count: int = 2) -
         pytest.param("30s", backing_off(until="once"), "", id="until nobody knows when"),
         pytest.param(
             "30s", backing_off(until="2026-11-01T10:05:00Z", reason="Preempted"), "", id="by others"
+        ),
+        pytest.param(
+            "30s",
+            backing_off(until="2026-11-01T10:05:00Z", admission_checks=(REFUSED,)),
+            "",
+            id="by a check, which may have said how long",
         ),
     ],
 )
@@ -172,7 +184,7 @@ ONE_OF_TWO = PodFacts(
 )
 TWO_OF_TWO = PodFacts(total=2, living=2, running=2, running_of_sets={"main": 2})
 SOME_RUN_SINCE = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 9, 50, tzinfo=UTC))
-COUNTED = (Admission(name="main", replicas=2, running=1),)
+COUNTED = (Admission(name="main", replicas=2, running=1, pending=1),)
 
 
 def partly_running(**more: Any) -> QueueUnit:
@@ -246,3 +258,21 @@ def test_counts_that_a_short_time_goes_by_are_put_right_sooner() -> None:
         settings=JobSettings(partial_running_timeout_seconds=20.0),
     )
     assert decision.look_again_seconds == 10.0
+
+
+@pytest.mark.parametrize(("seconds", "want"), [(59, []), (61, EVICTED)])
+def test_in_strict_mode_the_time_begins_when_the_nodes_are_reserved(
+    seconds: float, want: list[str]
+) -> None:
+    at = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC))
+    reserved = unit(
+        "SchedSucceed", admissions=ADMITTED, last_allocate_time=TEN, last_update_time=at.stamp
+    )
+    decision = look(
+        facts(),
+        reserved,
+        pods=PodFacts(total=1, terminating=1),  # of an earlier run: it is not released yet
+        moment=at.after(seconds),
+        settings=JobSettings(running_timeout_seconds=60),
+    )
+    assert told(decision.actions) == want

@@ -12,7 +12,7 @@ from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import JobMemory
 from shared_api.objects.meta import Condition
-from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
+from shared_api.objects.queue_unit import Admission, AdmissionCheckState, QueueUnit, RequeueState
 from tests.job_situations import (
     ADMITTED,
     EVICTED,
@@ -38,7 +38,7 @@ from tests.job_situations import (
             facts(suspended=False, status=RUNS),
             EVICTED,
             TWO_RUNNING,
-            ["suspend", "tell Evicted"],
+            ["suspend", "tell Preempted"],
             id="announced: it is suspended",
         ),
         pytest.param(
@@ -55,21 +55,21 @@ from tests.job_situations import (
             facts(annotations=RELEASED),
             EVICTED,
             PodFacts(),
-            ["move Enqueued", "tell Evicted"],
+            ["move Enqueued", "tell Preempted"],
             id="stopped: free",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             unit("Dequeued", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodFacts(),
-            ["move TimeoutBackoff", "tell Evicted"],
+            ["move TimeoutBackoff", "tell BackoffTimeout"],
             id="stopped after a timeout: it backs off",
         ),
         pytest.param(
             facts(),
             unit("Reserved", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodFacts(),
-            ["move Enqueued", "tell Evicted"],
+            ["move Enqueued", "tell BackoffTimeout"],
             id="a reserved unit backs off by the scheduler's hand alone",
         ),
         pytest.param(
@@ -185,7 +185,7 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
             facts(),
             unit(adopted=True, conditions=evicted()),
             PodFacts(),
-            ["move Enqueued", "tell Evicted"],
+            ["move Enqueued", "tell Preempted"],
             id="evicted before Running was written",
         ),
     ],
@@ -220,7 +220,7 @@ def test_an_eviction_is_told_on_the_job_once_with_its_reason_and_how_it_goes_on(
         (event,) = (each for each in stopped.actions if isinstance(each, TellJob))
         said.append(event.message)
         freed = look(facts(annotations=RELEASED), of, memory=stopped.memory)
-        assert "tell Evicted" not in told(freed.actions)
+        assert not any(each.startswith("tell") for each in told(freed.actions))
     keeps = "It keeps its quota until its pods are gone, then it"
     waits = f"{keeps} waits in the queue again"
     activate = "To have it wait in the queue again, annotate the job scheduling.x-k8s.io/active"
@@ -251,6 +251,25 @@ def test_backoff_doubles_and_is_spread() -> None:
     assert freed.status["requeueState"] == {"count": 1, "requeueAt": "2026-11-01T10:00:11Z"}
 
 
+@pytest.mark.parametrize(
+    ("wanted", "until"), [(3600, "11:00:00"), (3, "10:00:11"), (None, "10:00:11")]
+)
+def test_a_check_that_takes_its_consent_back_says_how_long_to_wait_at_least(
+    wanted: int | None, until: str
+) -> None:
+    refused = AdmissionCheckState(name="nodes", state="Retry", requeue_after_seconds=wanted)
+    of = unit(
+        "Running",
+        admissions=ADMITTED,
+        conditions=evicted("AdmissionCheck"),
+        admission_checks=(refused,),
+    )
+    freed = look(facts(annotations=RELEASED), of, jitter=0.1).actions[0]
+    assert isinstance(freed, PatchUnitStatus)
+    assert freed.status["phase"] == "TimeoutBackoff"
+    assert freed.status["requeueState"] == {"count": 1, "requeueAt": f"2026-11-01T{until}Z"}
+
+
 def test_backoff_doubles_up_to_its_cap() -> None:
     waits = []
     for count in (1, 2, 9):
@@ -274,7 +293,7 @@ def test_backoff_doubles_up_to_its_cap() -> None:
 def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
     job = facts(suspended=False, status=RUNS)
     first = look(job, EVICTED, pods=TWO_RUNNING)
-    assert told(first.actions) == ["suspend", "tell Evicted"]
+    assert told(first.actions) == ["suspend", "tell Preempted"]
     again = look(job, EVICTED, pods=TWO_RUNNING, memory=first.memory)
     assert told(again.actions) == ["suspend", "tell SuspendedAgain"]
     over = look(facts(), unit("Enqueued"), memory=again.memory)

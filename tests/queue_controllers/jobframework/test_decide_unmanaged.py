@@ -18,6 +18,7 @@ from tests.job_situations import (
     ADMITTED,
     EVICTED,
     FAILED,
+    NOW,
     RELEASED,
     RUNS,
     SUCCEEDED,
@@ -32,6 +33,7 @@ from tests.job_situations import (
 
 KUEUES = Ownership(managed=False, reason="it belongs to Kueue")
 TOLD = JobMemory(told=frozenset({"NotManaged"}))
+COUNTS_LATE = JobMemory(told=frozenset({"NotManaged"}), miscounted_since=NOW.monotonic - 1)
 DEQUEUED = unit("Dequeued", admissions=ADMITTED)
 RUNNING = unit("Running", admissions=ADMITTED)
 RUNS_FREELY = facts(suspended=False, status=RUNS, annotations=RELEASED)
@@ -50,7 +52,11 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
             RUNS_FREELY, RUNNING, {"pods": TWO_RUNNING}, ["tell NotManaged"], id="it runs: told"
         ),
         pytest.param(
-            RUNS_FREELY, RUNNING, {"pods": TWO_RUNNING, "memory": TOLD}, ["write status"], id="told"
+            RUNS_FREELY,
+            RUNNING,
+            {"pods": TWO_RUNNING, "memory": COUNTS_LATE},
+            ["write status"],
+            id="its pods are counted",
         ),
         pytest.param(
             RUNS_FREELY,

@@ -119,13 +119,20 @@ def test_capabilities_are_asked_only_of_those_that_have_them() -> None:
     ("adapter", "pod", "names", "want"),
     [
         pytest.param(ThingAdapter(), {}, ["main"], "main", id="there is only one set"),
-        pytest.param(ThingAdapter(), {}, ["a", "b"], "", id="nothing says which"),
+        pytest.param(ThingAdapter(), {}, ["a", "b"], "", id="ctl-60 nothing says which"),
         pytest.param(
             ThingAdapter(),
             {"annotations": {"koord-queue/related-podset-name": "b"}},
             ["a", "b"],
             "b",
-            id="its annotation",
+            id="ctl-60 its annotation",
+        ),
+        pytest.param(
+            Sorting(),
+            {"annotations": {"koord-queue/related-podset-name": "b"}, "labels": {"role": "a"}},
+            ["a", "b"],
+            "b",
+            id="ctl-60 its annotation goes before the kind's label",
         ),
         pytest.param(
             ThingAdapter(),

@@ -133,15 +133,19 @@ def test_pods_are_counted_by_what_they_hold_and_by_set() -> None:
         pod("Running", pod_set="b"),
         pod("Running", pod_set="b", deleted=True),
         pod("Failed", deleted=True),
+        pod("Failed", pod_set="b"),
         pod("Succeeded", created=AFTER),
     ]
     assert count_pods(pods, lambda each: each.metadata.labels["set"]) == PodFacts(
-        total=7,
+        total=8,
         living=5,
         terminating=2,
         running=2,
         running_of_sets={"a": 1, "b": 1},
         pending=2,
+        pending_of_sets={"": 2},
+        failed=1,
+        failed_of_sets={"b": 1},
         pending_since=BEFORE,
         last_created=AFTER,
     )

@@ -37,17 +37,17 @@ def runs(count: int = 2, pods: int = 0) -> JobFacts:
     return facts(count=count, suspended=False, status=status)
 
 
-def seen(running: int, pending: str = "", created: str = TEN, **more: int) -> PodFacts:
+def seen(running: int, pending: str = "", created: str = TEN, terminating: int = 0) -> PodFacts:
     """Pods of which so many run, and one has been pending since then."""
     waiting = 1 if pending else 0
     return PodFacts(
-        living=running + waiting + more.get("terminating", 0),
+        living=running + waiting + terminating,
+        terminating=terminating,
         running=running,
         running_of_sets={"main": running},
         pending=waiting,
         pending_since=pending,
         last_created=max(created, pending),
-        **more,
     )
 
 

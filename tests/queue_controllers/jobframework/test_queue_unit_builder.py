@@ -384,6 +384,14 @@ def test_a_job_that_is_scaled_to_nothing_gives_everything_back() -> None:
     assert build_reclaimable(job(pod_set(0)), given) == all_four
 
 
+@pytest.mark.parametrize("count", [5, 2**31 - 1])
+def test_more_than_was_granted_is_not_believed(count: int) -> None:
+    edited = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
+    assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
+    assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
+    assert outgrows(job(pod_set(1)), edited, was_released=True)
+
+
 def test_one_set_done_and_the_other_scaled_to_nothing_give_both_back() -> None:
     of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
     got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))

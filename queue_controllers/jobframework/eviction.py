@@ -1,0 +1,136 @@
+"""Why a booked unit must give its place back, and how it does. Pure.
+
+Whoever asks for an eviction writes the condition `Evicted=True` with his reason: the scheduler (to
+preempt, to drain, for an admission check), or the controllers by `why_evict`. To carry it out is
+the same for every reason: the switch goes on, the pods go, and then the unit is free. The event on
+the job has the name of the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import EventType, TellJob
+from queue_controllers.jobframework.backoff_limit import reach_limit_when_freed, reaches_limit
+from queue_controllers.jobframework.contest import (
+    AGAINST_EVICTION,
+    fight,
+    is_contested_for,
+    suspend_job,
+)
+from queue_controllers.jobframework.deactivation import deactivate, mark_of
+from queue_controllers.jobframework.execution_time import seconds_left
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_machine import JobState
+from queue_controllers.jobframework.job_progress import follow_contested
+from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.queue_unit_builder import (
+    is_our_make,
+    names_another_quota,
+    outgrows,
+)
+from queue_controllers.jobframework.unit_status import (
+    DEACTIVATING,
+    JOB_CHANGED,
+    free_unit,
+    how_to_activate,
+    is_put_back_when_freed,
+    was_released_already,
+)
+from queue_controllers.jobframework.waiting import is_silent, wait_until_stopped
+from shared_api.evictions import DEACTIVATED
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    EVICTED,
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    is_adopted,
+    is_being_evicted,
+)
+
+TIME_IS_UP: Final = "Evicted because the maximum execution time was exceeded"
+"""Upstream's message."""
+
+MAX_REASON_CHARS: Final = 128
+"""Of an event's reason: the API server refuses longer ones."""
+
+
+def why_evict(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> tuple[str, str] | None:
+    """Return the reason and message because of which a booked unit must give its place back."""
+    if unit.spec.active is False:
+        return DEACTIVATED, "Evicted because the queue unit is deactivated"
+    left = seconds_left(unit, view.moment.wall)
+    if left is not None and left <= 0:
+        return MAXIMUM_EXECUTION_TIME_EXCEEDED, TIME_IS_UP
+    if not state.stopped:
+        return None
+    if is_our_make(unit) and names_another_quota(job, unit, view.around):
+        # Released like this, its pods would be charged to one quota while it is booked in another.
+        return JOB_CHANGED, "Evicted because the job names another quota than it was admitted in"
+    if not is_adopted(unit) and outgrows(job, unit, was_released=was_released_already(job, unit)):
+        # Released like this, it would run with more than anybody decided.
+        return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
+    return None
+
+
+def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Stop the job, and free its unit when it is stopped."""
+    mark = DEACTIVATING.get(_evicted(unit).reason)
+    if mark is not None and not mark_of(unit):
+        return deactivate(view, job, unit, mark)  # never free and active
+    if not job.suspended:
+        if is_contested_for(unit, AGAINST_EVICTION):
+            return follow_contested(view, job, unit, state)
+        if view.memory.evicting:
+            return fight(view, job, unit)
+        memory = msgspec.structs.replace(view.memory, evicting=True)
+        return Decision(
+            actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory
+        )
+    if not state.stopped:
+        return wait_until_stopped(view, state)
+    if (decision := reach_limit_when_freed(view, job, unit)) is not None:
+        return decision
+    silent = is_silent(view, state)
+    freed = free_unit(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
+    # One that was suspended when its eviction was asked for has not heard of it yet.
+    told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
+    return Decision(actions=(freed, *told), memory=view.memory)
+
+
+def look_in_time(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:
+    """Return the decision with a look at the moment when the job's time is used up."""
+    left = seconds_left(unit, view.moment.wall)
+    if left is None or is_being_evicted(unit):
+        return decision
+    rests = [each for each in (left, decision.look_again_seconds) if each is not None]
+    return msgspec.structs.replace(decision, look_again_seconds=max(min(rests), 0.0))
+
+
+def _evicted(unit: QueueUnit) -> Condition:
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    assert evicted is not None, "carried out without having been asked for"
+    return evicted
+
+
+def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
+    """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
+    evicted = _evicted(unit)
+    it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
+    if unit.spec.active is False:
+        then = f"It stays suspended. To have it wait in the queue again, {how_to_activate(unit)}"
+    elif reaches_limit(view, unit):
+        then = f"{it} stays suspended: that was its last try, by its backoff limit"
+    elif is_put_back_when_freed(unit):
+        when = f"from the time that its queue unit {unit.metadata.name} names"
+        then = f"{it} waits in the queue again, {when}"
+    else:
+        then = f"{it} waits in the queue again"
+    why = evicted.message or evicted.reason
+    said = why if why.startswith("Evicted") else f"Evicted: {why}"
+    reason = evicted.reason[:MAX_REASON_CHARS] or "Evicted"
+    return TellJob(reason=reason, message=f"{said}. {then}", type=EventType.WARNING)

@@ -1,0 +1,109 @@
+"""Evictions that others ask for: every reason, from every phase, to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_controllers.jobframework.actions import PatchUnitStatus, SuspendJob, TellJob
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import (
+    Admission,
+    AdmissionCheckState,
+    QueueUnit,
+    ReclaimState,
+)
+from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
+from tests.job_situations import (
+    RELEASED,
+    RUNS,
+    TEN,
+    TWO_RUNNING,
+    facts,
+    look,
+    told,
+    unit,
+)
+
+REASONS = ["Preempted", "Reclaimed", "HoldAndDrain", "ItsReasonIsItsOwn"]
+ASKED_BACK = (Admission(name="main", replicas=2, reclaim_state=ReclaimState(replicas=2)),)
+RETRY = "AdmissionCheck"
+
+
+def asked(phase: str, reason: str, **more: Any) -> QueueUnit:
+    """A unit that somebody wants back, and whose pods he counts."""
+    evicted = Condition(
+        type="Evicted", status="True", reason=reason, message="for urgent", last_transition_time=TEN
+    )
+    return unit(phase, admissions=ASKED_BACK, conditions=(evicted,), **more)
+
+
+def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], TellJob]:
+    """Return the status that frees a unit whose job has stopped, and what the job is told."""
+    freed, event = look(facts(annotations=RELEASED), of, **more).actions
+    assert isinstance(freed, PatchUnitStatus)
+    assert isinstance(event, TellJob)
+    return freed.status, event
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("phase", sorted(BOOKED_PHASES))
+def test_whoever_asks_gets_it_back_at_once_from_any_phase(phase: str, reason: str) -> None:
+    """[ctl-8] With the admissions goes what was asked back of them."""
+    status, event = freed_after(asked(phase, reason))
+    assert (status["phase"], status["admissions"]) == ("Enqueued", [])
+    assert "requeueState" not in status, "nobody is late: it does not back off"
+    assert (event.reason, event.message) == (
+        reason,
+        "Evicted: for urgent. It waits in the queue again",
+    )
+
+
+@pytest.mark.parametrize("reason", [*REASONS, RETRY])
+@pytest.mark.parametrize("phase", ["Dequeued", "SchedSucceed", "Running"])
+def test_a_job_that_runs_is_stopped_first(phase: str, reason: str) -> None:
+    decision = look(facts(suspended=False, status=RUNS), asked(phase, reason), pods=TWO_RUNNING)
+    suspend, event = decision.actions
+    assert isinstance(suspend, SuspendJob)
+    assert isinstance(event, TellJob)
+    assert event.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "until"), [(None, "10:00:10"), (5, "10:00:10"), (120, "10:02:00")]
+)
+@pytest.mark.parametrize("phase", sorted(BOOKED_PHASES - {Phase.RESERVED}))
+def test_a_check_that_wants_another_try_says_when_at_least(
+    phase: str, wanted: int | None, until: str
+) -> None:
+    said = AdmissionCheckState(name="nodes", state="Retry", requeue_after_seconds=wanted)
+    status, event = freed_after(asked(phase, RETRY, admission_checks=(said,)))
+    assert (status["phase"], status["admissions"]) == ("TimeoutBackoff", [])
+    assert status["requeueState"] == {"count": 1, "requeueAt": f"2026-11-01T{until}Z"}
+    (evicted, *_) = (each for each in status["conditions"] if each["type"] == "Evicted")
+    assert (evicted["status"], evicted["reason"]) == ("True", RETRY)
+    assert event.message.endswith("from the time that its queue unit main names")
+
+
+@pytest.mark.parametrize("replicas", [0, 2])
+def test_reclaimed_replicas_alone_ask_for_nothing(replicas: int) -> None:
+    """[ctl-9], [ctl-10], [ctl-11], [ctl-33] Here the condition is what asks for them.
+
+    Upstream's job side chooses pods and lowers the replicas; here admissions are the scheduler's.
+    """
+    admissions = (
+        Admission(name="main", replicas=2, reclaim_state=ReclaimState(replicas=replicas)),
+    )
+    of = unit(Phase.RUNNING, admissions=admissions)
+    runs = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING)
+    assert not [each for each in told(runs.actions) if each in {"suspend", "move Enqueued"}]
+
+
+def test_an_eviction_that_is_taken_back_lets_the_job_run_on() -> None:
+    over = unit(
+        "Running",
+        admissions=(Admission(name="main", replicas=2, running=2),),
+        conditions=(Condition(type="Evicted", status="False", reason="Preempted"),),
+    )
+    assert look(facts(suspended=False, status=RUNS), over, pods=TWO_RUNNING).actions == ()

@@ -1,0 +1,68 @@
+"""What units say of their jobs' pods, over the fake API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+
+def test_pods_that_wait_or_fail_are_told_once(world: World) -> None:
+    world.run_a_job(completions=10)
+    world.settle(40.0)
+    for name, phase in (("main-0", "Failed"), ("main-1", "Pending")):
+        set_phase(world, name, phase)
+    world.patch_job_status({"active": 1, "ready": None})
+    written = len(world.writes())
+    world.settle(3.0)
+    status = world.get_unit()["status"]
+    assert status["admissions"] == [
+        {"name": "main", "replicas": 2, "running": 0, "pending": 1, "failed": 1}
+    ]
+    assert status["podState"] == {"running": 0, "pending": 1}
+    world.settle(120.0)
+    assert len(world.writes()) == written + 1, "silence at rest"
+
+
+def test_pods_that_wait_long_for_nodes_are_told_before_any_runs(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    world.admit()
+    world.settle()
+    world.run_pods(phase="Pending")
+    world.settle(25.0)
+    assert world.get_unit()["status"]["admissions"][0].get("pending") is None
+    world.settle(8.0)
+    assert world.get_unit()["status"]["admissions"][0]["pending"] == 2
+    for name in ("main-0", "main-1"):
+        set_phase(world, name, "Running")
+    world.settle()
+    assert world.get_unit()["status"]["admissions"] == [
+        {"name": "main", "replicas": 2, "running": 2}
+    ]
+
+
+def test_a_life_without_trouble_costs_four_writes(world: World) -> None:
+    world.run_a_job()
+    world.settle(60.0)
+    for name in ("main-0", "main-1"):
+        set_phase(world, name, "Succeeded")
+    world.patch_job_status({"active": None, "ready": None, "succeeded": 2})
+    world.settle(0.8)
+    world.complete()
+    world.settle(60.0)
+    assert world.writes() == [
+        "create queueunits",
+        "patch jobs",
+        "patch queueunits/status",
+        "patch queueunits/status",
+    ]
+    assert world.phase() == "Succeed"
+    assert "podState" not in world.get_unit()["status"]
+
+
+def set_phase(world: World, name: str, phase: str) -> None:
+    status = {"status": {"phase": phase}}
+    world.direct.patch("pods", name, status, namespace="team", subresource="status")
