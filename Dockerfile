@@ -1,5 +1,5 @@
-# One image for both programs: koord-queue-scheduler (the default) and koord-queue-controllers
-# (`--entrypoint koord-queue-controllers`, or `command:` in a pod).
+# One image for all programs: koord-queue-scheduler (the default), koord-queue-controllers and
+# koord-queue-admission-checks (`--entrypoint koord-queue-controllers`, or `command:` in a pod).
 #
 # The base is pinned by tag, so that a rebuild takes Debian's and Python's fixes; whoever needs the
 # same bytes again pins it by digest. tests/tidy/dockerfile.py holds the rules for this file.
@@ -28,7 +28,8 @@ RUN python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolati
     && /opt/koord-queue/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/koord-queue/lib \
     && /opt/koord-queue/bin/koord-queue-scheduler --help > /dev/null \
-    && /opt/koord-queue/bin/koord-queue-controllers --help > /dev/null
+    && /opt/koord-queue/bin/koord-queue-controllers --help > /dev/null \
+    && /opt/koord-queue/bin/koord-queue-admission-checks --help > /dev/null
 
 FROM python:3.13-slim
 ARG VERSION=unknown

@@ -6,14 +6,17 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
-from queue_scheduler.plugins.elastic_quota_arguments import read_arguments
+from queue_scheduler.framework.handle import Handle
+from queue_scheduler.plugin_loading import BUILT_IN, Switches, build_plugins
+from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS
 from tests.charts.render import (
     CHART,
@@ -36,6 +39,8 @@ CLUSTER_WIDE = {
     "MutatingAdmissionPolicyBinding",
 }
 
+CHECKS = "admission-checks"
+
 Json = Any
 
 every_values = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
@@ -53,11 +58,18 @@ def pods(values: Json = None) -> dict[str, Json]:
 
 
 def containers(values: Json = None) -> dict[str, Json]:
-    """The one container of each pod, by component."""
-    found = {}
+    """The containers of all pods: the first by the pod's component, sidecars by their name."""
+    found: dict[str, Json] = {}
     for name, pod in pods(values).items():
-        (found[name],) = pod["spec"]["containers"]
+        first, *sidecars = pod["spec"]["containers"]
+        assert first["name"] == name
+        found |= {name: first, **{one["name"]: one for one in sidecars}}
     return found
+
+
+def pod_of(container: str) -> str:
+    """The component in whose pod a container runs."""
+    return "scheduler" if container == CHECKS else container
 
 
 def configurations(values: Json = None) -> dict[str, str]:
@@ -85,6 +97,8 @@ def test_each_object_is_one_of_its_name_and_in_the_releases_namespace(values: Js
     for one in objects:
         got = one["metadata"].get("namespace")
         want = None if one["kind"] in CLUSTER_WIDE else "some-where"
+        if one["metadata"]["name"].endswith("-node-blacklist"):
+            want = "ops"  # the right to read what is there
         assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
 
 
@@ -109,7 +123,7 @@ def test_selectors_find_the_pods_they_are_for(values: Json) -> None:
             continue
         assert "app.kubernetes.io/version" not in selector, "it changes, selectors can not"
         found = [name for name, own in labels.items() if selector.items() <= own.items()]
-        assert found == [component], one["metadata"]["name"]
+        assert found == [pod_of(component)], one["metadata"]["name"]
 
 
 def _selector_of(one: Json) -> Json:
@@ -134,9 +148,19 @@ def test_services_and_probes_name_ports_that_there_are(values: Json) -> None:
         for port in service["spec"]["ports"]:
             assert ports[component][port["targetPort"]] == port["port"]
     for name, one in containers(values).items():
-        assert one["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "health"}
-        assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
-        assert ports[name]["health"] == 8081
+        health, number = ("checks-health", 8082) if name == CHECKS else ("health", 8081)
+        assert one["livenessProbe"]["httpGet"] == {"path": "/livez", "port": health}
+        assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": health}
+        assert ports[name][health] == number
+
+
+@every_values
+def test_containers_of_a_pod_are_in_nobodys_way(values: Json) -> None:
+    for pod in pods(values).values():
+        of_pod = [port for one in pod["spec"]["containers"] for port in one["ports"]]
+        for key in ("name", "containerPort"):
+            assert len({port[key] for port in of_pod}) == len(of_pod)
+            assert all(len(port["name"]) <= 15 for port in of_pod), "the API's limit"
 
 
 @every_values
@@ -151,19 +175,21 @@ def test_pods_keep_the_restricted_profile(values: Json) -> None:
         assert all(
             {"configMap", "emptyDir", "secret"} & volume.keys() for volume in spec["volumes"]
         )
-        assert containers(values)[name]["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        }
+        for container in spec["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            }
 
 
 @every_values
 def test_every_mount_has_its_volume_and_every_file_its_mount(values: Json) -> None:
     for name, one in containers(values).items():
-        volumes = {volume["name"] for volume in pods(values)[name]["spec"]["volumes"]}
+        volumes = {each["name"] for each in pods(values)[pod_of(name)]["spec"]["volumes"]}
         mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
-        assert set(mounts.values()) == volumes
+        own = volumes & {"tmp", "metrics-tls"} if name == CHECKS else volumes
+        assert set(mounts.values()) == own
         paths = re.findall(r"=(/\S+)/[\w.]+$", "\n".join(one["args"]), re.MULTILINE)
         assert set(paths) == mounts.keys() - {"/tmp"}
 
@@ -173,16 +199,20 @@ def test_the_programs_take_their_arguments(values: Json) -> None:
     for name, one in containers(values).items():
         assert one["command"] == [f"koord-queue-{name}"]
         flags = _parse(name, one["args"])
-        assert flags.config == "/etc/koord-queue/config.yaml"
-        assert flags.queue_namespace == NAMESPACE
-        assert flags.program.health_address == ":8081"
+        if name != CHECKS:
+            assert flags.config == "/etc/koord-queue/config.yaml"
+            assert flags.queue_namespace == NAMESPACE
+        assert flags.program.health_address == (":8082" if name == CHECKS else ":8081")
         assert flags.program.lease_namespace == NAMESPACE
-        assert flags.program.leader_elect or deployments(values)[name]["spec"]["replicas"] == 1
+        replicas = deployments(values)[pod_of(name)]["spec"]["replicas"]
+        assert flags.program.leader_elect or replicas == 1
 
 
 def _parse(name: str, args: list[str]) -> Json:
     if name == "scheduler":
         return scheduler_configuration.parse_flags(args)
+    if name == CHECKS:
+        return parse_check_flags(args, f"koord-queue-{CHECKS}", "a.b/c")
     return controllers_configuration.parse_flags(args)
 
 
@@ -196,8 +226,18 @@ def test_the_programs_take_their_configuration(values: Json, tmp_path: Path) -> 
             continue
         configuration = scheduler_configuration.load_configuration(str(path))
         flags = scheduler_configuration.parse_flags(containers(values)[name]["args"])
-        arguments = configuration.plugin_configs.get("ElasticQuotaV2", {})
-        read_arguments(arguments, flags.oversell_rate)
+        switches = Switches(oversell_rate=flags.oversell_rate)
+        no_handle = cast("Handle", None)  # none that comes along asks for one
+        assert build_plugins(_without_others(configuration), switches, no_handle)
+
+
+def _without_others(
+    configuration: scheduler_configuration.KoordQueueConfiguration,
+) -> scheduler_configuration.KoordQueueConfiguration:
+    """The plugins that come along; those of other people are not installed here."""
+    ours = tuple(each for each in configuration.plugins if each.name in BUILT_IN)
+    arguments = {n: each for n, each in configuration.plugin_configs.items() if n in BUILT_IN}
+    return replace(configuration, plugins=ours, plugin_configs=arguments)
 
 
 # --------------------------------------------------------------------------- single values
@@ -289,6 +329,21 @@ def test_every_knob_of_a_pod_arrives() -> None:
     assert [one["spec"]["maxUnavailable"] for one in budgets] == ["50%", "50%"]
     accounts = of_kind(render(values), "ServiceAccount").values()
     assert {one["metadata"]["annotations"]["example.com/role"] for one in accounts} == {"d"}
+
+
+def test_the_check_controller_is_there_when_asked_for_and_has_its_own_settings() -> None:
+    assert CHECKS not in containers()
+    asked = VALUES["nodes are asked for"]["admissionCheckController"]
+    container = containers(VALUES["nodes are asked for"])[CHECKS]
+    flags = _parse(CHECKS, container["args"])
+    assert flags.controller_name == asked["controllerName"]
+    assert (flags.program.qps, flags.program.burst) == (asked["qps"], asked["burst"])
+    assert flags.workers == 2, "of extraArgs"
+    assert flags.program.metrics_address == ":8083"
+    assert flags.program.lease_name == "koord-queue-admission-checks"
+    assert container["env"] == asked["extraEnv"]
+    assert container["resources"]["limits"] == asked["resources"]["limits"]
+    assert container["image"] == containers()["scheduler"]["image"]
 
 
 def test_labels_of_users_can_not_hide_a_pod_from_its_deployment() -> None:

@@ -41,6 +41,7 @@ def test_the_schedulers_rules() -> None:
         f"queueunits.scheduling.x-k8s.io: {READS}",
         "queueunits/status.scheduling.x-k8s.io: patch",
         f"elasticquotas.scheduling.sigs.k8s.io: {READS}",
+        f"admissionchecks.kueue.x-k8s.io: {READS}",
         f"nodes: {READS}",
         f"pods: {READS}",
         "events.events.k8s.io: create patch",
@@ -51,6 +52,18 @@ def test_the_schedulers_rules() -> None:
         "queues/status.scheduling.x-k8s.io: patch",
         "leases.coordination.k8s.io: create",
         "leases.coordination.k8s.io[koord-queue-scheduler]: get patch",
+    }
+
+
+def test_the_schedulers_rules_follow_its_plugins() -> None:
+    names = ("Priority", "ElasticQuota", "ResourceQuota", "defaultgroup")
+    plugins = [{"name": name} for name in names]
+    objects = render({"pluginConfigs": {"plugins": plugins}, "oversellrate": 2})
+    plain = lines(rules_of(render(), "ClusterRole", "koord-queue-scheduler"))
+    assert lines(rules_of(objects, "ClusterRole", "koord-queue-scheduler")) - plain == {
+        f"elasticquotatrees.scheduling.sigs.k8s.io: {READS}",
+        f"namespaces: {READS}",
+        f"resourcequotas: {READS}",
     }
 
 
@@ -72,6 +85,43 @@ def test_the_controllers_rules() -> None:
         "leases.coordination.k8s.io: create",
         "leases.coordination.k8s.io[koord-queue-controllers]: get patch",
     }
+
+
+def test_the_check_controllers_rules() -> None:
+    objects = render({"admissionCheckController": {"enabled": True}})
+    name = "koord-queue-admission-checks"
+    assert lines(rules_of(objects, "ClusterRole", name)) == {
+        f"queueunits.scheduling.x-k8s.io: {READS}",
+        "queueunits/status.scheduling.x-k8s.io: patch",
+        "admissionchecks.kueue.x-k8s.io: list watch",
+        "admissionchecks/status.kueue.x-k8s.io: patch",
+        "provisioningrequestconfigs.kueue.x-k8s.io: list watch",
+        "provisioningrequests.autoscaling.x-k8s.io: create delete list watch",
+        "podtemplates: create delete list patch watch",
+        "events.events.k8s.io: create patch",
+        *REVIEWS,
+    }
+    assert lines(rules_of(objects, "Role", name)) == {
+        "leases.coordination.k8s.io: create",
+        "leases.coordination.k8s.io[koord-queue-admission-checks]: get patch",
+    }
+    bound = of_kind(objects, "ClusterRoleBinding")[name]["subjects"]
+    assert [each["name"] for each in bound] == ["koord-queue"], "the pod's account"
+    assert name not in of_kind(render(), "ClusterRole")
+
+
+def test_the_rules_that_strict_queues_add() -> None:
+    rules = ("ClusterRole", "koord-queue-controllers")
+    blacklist = ("Role", "koord-queue-controllers-node-blacklist")
+    strict = render({"strictDequeue": {"enabled": True}})
+    added = lines(rules_of(strict, *rules)) - lines(rules_of(render(), *rules))
+    assert added == {"reservations.scheduling.koordinator.sh: create delete get list watch"}
+    assert lines(rules_of(strict, *blacklist)) == {"configmaps[kubedl-blacklist-data]: get"}
+    assert of_kind(strict, "Role")[blacklist[1]]["metadata"]["namespace"] == "kube-system"
+    assert blacklist[1] not in of_kind(render(), "Role")
+    none = {"config": {"reservations": {"nodeBlacklist": ""}}}
+    without = render({"strictDequeue": {"enabled": True}, "controllers": none})
+    assert blacklist[1] not in of_kind(without, "Role")
 
 
 def test_peoples_rules() -> None:

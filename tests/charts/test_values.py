@@ -69,6 +69,11 @@ Json = Any
         ),
         ({"metrics": {"serviceMonitor": {"interval": "30 s"}}}, "/metrics/serviceMonitor/interval"),
         ({"podSecurityContext": "none"}, "/podSecurityContext"),
+        ({"admissionCheckController": {"enable": True}}, "'enable' not allowed"),
+        (
+            {"admissionCheckController": {"controllerName": "nodes"}},
+            "/admissionCheckController/controllerName",
+        ),
     ],
 )
 def test_a_typo_fails(values: Json, where: str) -> None:
@@ -122,10 +127,6 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
         ({"isNeedNotebookExtension": True}, "notebook jobs are not available"),
         ({"controller": {"enableVisibilityServer": True}}, "visibility API is not available"),
         (
-            {"controller": {"enableResourceCheckWithScheduler": True}},
-            "strict dequeue mode is not available",
-        ),
-        (
             {"leaderElection": {"enabled": False}, "scheduler": {"replicas": 2}},
             "scheduler.replicas above 1 needs leaderElection.enabled",
         ),
@@ -147,10 +148,6 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
         ),
         ({"debugApi": {"expose": True}}, "debugApi.expose needs debugApi.tls.secretName"),
         ({"oversellrate": 1.5}, "oversellrate: a rate other than 1 needs the quota mode max"),
-        (
-            {"pluginConfigs": {"plugins": [{"name": "ElasticQuota"}]}},
-            "pluginConfigs.plugins: ElasticQuota is not available in this version",
-        ),
         (
             {"pluginConfigs": {"pluginConfigs": {"ElasticQuota": {"checkQuotaOversold": True}}}},
             "pluginConfigs.pluginConfigs.ElasticQuota: no such plugin",
@@ -192,7 +189,7 @@ def test_a_plain_installation_has_nothing_to_apologise_for() -> None:
         ({"controller": {"defaultPreemptible": False}}, "controller.defaultPreemptible"),
         ({"jobRunningTimeout": "5m"}, "jobRunningTimeout=5m: set controllers.config.job"),
         ({"jobBackoffTime": 30}, "jobBackoffTime=30: set controllers.config.job.backoffTimeout"),
-        ({"admissionCheckController": {"enabled": True}}, "admissionCheckController"),
+        ({"admissionCheckController": {"image": {"tag": "x"}}}, "admissionCheckController.image"),
         ({"extension": {"jobextensions": {"tag": "x"}}}, "extension.jobextensions"),
         (
             {"extension": {"koord-queue-controllers": {"repository": "x"}}},
@@ -206,20 +203,12 @@ def test_what_is_set_and_does_nothing_is_named(values: Json, named: str) -> None
     assert render(values) == render(), "it is said to do nothing"
 
 
-def test_a_protection_that_nobody_needs_is_named() -> None:
-    values = {"pluginConfigs": {"defaultReclaimProtectTime": "5m"}}
-    (line,) = not_in_effect(render_notes(values))
-    assert line.startswith("pluginConfigs.defaultReclaimProtectTime=5m: nothing is reclaimed")
-    for off in ("0s", 0, ""):
-        assert TITLE not in render_notes({"pluginConfigs": {"defaultReclaimProtectTime": off}})
-
-
 def test_upstreams_own_values_say_only_what_matters() -> None:
     named = [line.split(":")[0] for line in not_in_effect(render_notes(UPSTREAM))]
     assert named == [
         "extension.koord-queue-controllers.repository and tag",
         "extension.jobextensions.repository and tag",
-        "admissionCheckController",
+        "admissionCheckController.image.repository and tag",
     ]
 
 

@@ -23,6 +23,7 @@ import yaml
 from queue_controllers.configuration import ExtensionOptions, GeneralOptions
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments
+from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from shared_api.crd_schema import QUANTITY
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "koord-queue"
@@ -234,7 +235,13 @@ KUBERNETES_TYPES: Final[Schema] = {
 def build_definitions() -> Schema:
     """What "@schema" comments refer to; the configuration files come from the programs' types."""
     _, types = msgspec.json.schema_components(
-        [KoordQueueConfiguration, ElasticQuotaArguments, GeneralOptions, ExtensionOptions],
+        [
+            KoordQueueConfiguration,
+            ElasticQuotaArguments,
+            ElasticQuotaTreeArguments,
+            GeneralOptions,
+            ExtensionOptions,
+        ],
         ref_template=REFERENCE,
     )
     definitions = {
@@ -245,8 +252,12 @@ def build_definitions() -> Schema:
     plugins = definitions["KoordQueueConfiguration"]["properties"]["pluginConfigs"]
     # Each plugin checks its own arguments; of those that come along, they are known here too.
     plugins["properties"] = {
+        "ElasticQuota": {"$ref": REFERENCE.format(name=ElasticQuotaTreeArguments.__name__)},
         "ElasticQuotaV2": {"$ref": REFERENCE.format(name=ElasticQuotaArguments.__name__)},
-        "Priority": {"type": "object", "maxProperties": 0},
+        **{
+            name: {"type": "object", "maxProperties": 0}
+            for name in ("Priority", "ResourceQuota", "defaultgroup")
+        },
     }
     # Options for all jobs stand beside the extensions, whose keys an installation may add to.
     definitions["ControllersConfiguration"] = {

@@ -75,9 +75,15 @@ ALL_KNOBS: Final[dict[str, Any]] = {
     "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"},
 }
 
+TREES: Final = {
+    "plugins": [{"name": name} for name in ("Priority", "ElasticQuota", "defaultgroup")],
+    "pluginConfigs": {"ElasticQuota": {"checkQuotaOversold": True}, "defaultgroup": {}},
+}
+
 VALUES: Final[dict[str, dict[str, Any]]] = {
     "as it comes": {},
     "upstream's values": UPSTREAM,
+    "upstream's trees": {"pluginConfigs": TREES, "oversellrate": 1.5},
     "all knobs of the pods": {
         "imagePullSecrets": [{"name": "registry"}],
         "image": {"digest": "sha256:" + "0" * 64, "pullPolicy": "Always"},
@@ -101,6 +107,18 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 "metricRelabelings": [{"action": "labeldrop", "regex": "x"}],
             },
         },
+    },
+    "nodes are asked for": {
+        "admissionCheckController": {
+            "enabled": True,
+            "controllerName": "example.com/nodes",
+            "qps": 5,
+            "burst": 6,
+            "resources": {"limits": {"memory": "1Gi"}},
+            "extraArgs": ["--workers=2"],
+            "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}],
+        },
+        "metrics": {"tls": {"secretName": "metrics-tls"}},
     },
     "metrics over TLS": {"metrics": {"tls": {"secretName": "metrics-tls"}}},
     "without election, open metrics": {
@@ -160,6 +178,15 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
     "a user that OpenShift chooses": {
         "podSecurityContext": {"runAsUser": None, "runAsGroup": None},
         "admissionPolicy": {"enabled": False},
+    },
+    "strict queues": {
+        "strictDequeue": {
+            "enabled": True,
+            "queues": ["a", "!b"],
+            "smallUnits": {"cpu": 128, "nvidia.com/gpu": "8"},
+            "verdictTimeout": "1h",
+        },
+        "controllers": {"config": {"reservations": {"nodeBlacklist": "ops/bad", "ttl": "1h"}}},
     },
     "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
 }

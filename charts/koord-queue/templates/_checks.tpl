@@ -26,6 +26,11 @@ mpi: MPIJob
 {{- join "," $keys }}
 {{- end }}
 
+{{/* Not empty when queues are strict. */}}
+{{- define "koord-queue.isStrict" -}}
+{{- if or .Values.strictDequeue.enabled .Values.controller.enableResourceCheckWithScheduler }}true{{ end }}
+{{- end }}
+
 {{/* Fails where going on in silence would be something else than what was asked for. */}}
 {{- define "koord-queue.check" -}}
 {{- range $name, $kinds := include "koord-queue.extensionsNotAvailable" . | fromYaml }}
@@ -38,9 +43,6 @@ mpi: MPIJob
 {{- end }}
 {{- if .Values.controller.enableVisibilityServer }}
 {{- fail "controller.enableVisibilityServer: the aggregated visibility API is not available in this version; the debug API answers the same questions (debugApi.expose)" }}
-{{- end }}
-{{- if .Values.controller.enableResourceCheckWithScheduler }}
-{{- fail "controller.enableResourceCheckWithScheduler: strict dequeue mode is not available in this version" }}
 {{- end }}
 {{- include "koord-queue.checkReplicas" . }}
 {{- include "koord-queue.checkPlugins" . }}
@@ -70,18 +72,18 @@ mpi: MPIJob
 {{- end }}
 {{- end }}
 
-{{/* What the scheduler would refuse at its start, said before anything is changed. */}}
-{{- define "koord-queue.checkPlugins" -}}
+{{/* The scheduler's plugins, as a JSON list of names. */}}
+{{- define "koord-queue.pluginNames" -}}
 {{- $names := list }}
 {{- range .Values.pluginConfigs.plugins }}
 {{- $names = append $names .name }}
 {{- end }}
-{{- $names = $names | default (list "Priority" "ElasticQuotaV2") }}
-{{- range $name := $names }}
-{{- if has $name (list "ElasticQuota" "ResourceQuota" "defaultgroup") }}
-{{- fail (printf "pluginConfigs.plugins: %s is not available in this version; ElasticQuotaV2 is" $name) }}
+{{- $names | default (list "Priority" "ElasticQuotaV2") | toJson }}
 {{- end }}
-{{- end }}
+
+{{/* What the scheduler would refuse at its start, said before anything is changed. */}}
+{{- define "koord-queue.checkPlugins" -}}
+{{- $names := include "koord-queue.pluginNames" . | fromJsonArray }}
 {{- $arguments := .Values.pluginConfigs.pluginConfigs | default dict }}
 {{- range $name := keys $arguments | sortAlpha }}
 {{- if not (has $name $names) }}
@@ -89,7 +91,7 @@ mpi: MPIJob
 {{- end }}
 {{- end }}
 {{- $mode := dig "ElasticQuotaV2" "mode" "runtime" $arguments }}
-{{- if and (ne (float64 .Values.oversellrate) 1.0) (ne $mode "max") }}
+{{- if and (has "ElasticQuotaV2" $names) (ne (float64 .Values.oversellrate) 1.0) (ne $mode "max") }}
 {{- fail (printf "oversellrate: a rate other than 1 needs the quota mode max (pluginConfigs.pluginConfigs.ElasticQuotaV2.mode is %s)" $mode) }}
 {{- end }}
 {{- end }}

@@ -1,7 +1,8 @@
 {{/*
 A Deployment but for its name. Takes {root, component, settings, command, args, ports, config,
-serviceAccount, volumes, mounts, resources}: settings are the component's values, config is the text
-of its configuration file, volumes and mounts are lists besides those that every pod has.
+serviceAccount, volumes, mounts, resources, sidecars}: settings are the component's values, config is
+the text of its configuration file, volumes and mounts are lists besides those that every pod has,
+and sidecars is a list of what "koord-queue.container" takes, each with a name.
 */}}
 {{- define "koord-queue.deploymentSpec" -}}
 {{- $values := .root.Values -}}
@@ -60,6 +61,10 @@ securityContext:
 containers:
   - name: {{ .component }}
     {{- include "koord-queue.container" . | nindent 4 }}
+  {{- range .sidecars }}
+  - name: {{ .name }}
+    {{- include "koord-queue.container" . | nindent 4 }}
+  {{- end }}
 volumes:
   - name: config
     configMap:
@@ -88,8 +93,14 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
+{{/*
+A container but for its name. Takes {root, settings, command, args, ports, mounts, resources}, config
+where it reads one, and for another than a pod's first: healthPort, portPrefix.
+*/}}
 {{- define "koord-queue.container" -}}
 {{- $values := .root.Values -}}
+{{- $prefix := .portPrefix | default "" -}}
+{{- $health := printf "%shealth" $prefix -}}
 image: {{ include "koord-queue.image" .root | quote }}
 imagePullPolicy: {{ $values.image.pullPolicy }}
 command:
@@ -101,25 +112,25 @@ env:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 ports:
-  - name: health
-    containerPort: 8081
+  - name: {{ $health }}
+    containerPort: {{ .healthPort | default 8081 }}
     protocol: TCP
   {{- range .ports }}
-  - name: {{ .name }}
+  - name: {{ $prefix }}{{ .name }}
     containerPort: {{ .port }}
     protocol: TCP
   {{- end }}
 livenessProbe:
   httpGet:
     path: /livez
-    port: health
+    port: {{ $health }}
   initialDelaySeconds: 15
   periodSeconds: 20
   timeoutSeconds: 5
 readinessProbe:
   httpGet:
     path: /readyz
-    port: health
+    port: {{ $health }}
   initialDelaySeconds: 2
   periodSeconds: 5
   timeoutSeconds: 5
@@ -128,9 +139,11 @@ resources:
 securityContext:
   {{- toYaml $values.containerSecurityContext | nindent 2 }}
 volumeMounts:
+  {{- if .config }}
   - name: config
     mountPath: /etc/koord-queue
     readOnly: true
+  {{- end }}
   - name: tmp
     mountPath: /tmp
   {{- with .mounts }}
@@ -138,12 +151,20 @@ volumeMounts:
   {{- end }}
 {{- end }}
 
-{{/* Arguments that both programs take, as a list. Takes {root, lease, metricsPort, qps, burst}. */}}
+{{/*
+Arguments that scheduler and controllers take, as a list. Takes {root, lease, metricsPort, qps,
+burst}.
+*/}}
 {{- define "koord-queue.commonArguments" -}}
-{{- $values := .root.Values -}}
 - --config=/etc/koord-queue/config.yaml
 - --queue-namespace={{ .root.Release.Namespace }}
-- --health-address=:8081
+{{ include "koord-queue.programArguments" . }}
+{{- end }}
+
+{{/* Those that every program takes; the same, and healthPort where it is not a pod's first. */}}
+{{- define "koord-queue.programArguments" -}}
+{{- $values := .root.Values -}}
+- --health-address=:{{ .healthPort | default 8081 }}
 - --metrics-address=:{{ .metricsPort }}
 - --metrics-secure={{ $values.metrics.secure }}
 {{- if $values.metrics.tls.secretName }}
