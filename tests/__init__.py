@@ -3,6 +3,7 @@
 - ``shared_api``, ``queue_scheduler``, ``queue_controllers``: unit tests, one file per module, in
   the tree of the module.
 - ``properties``: invariants of the core under generated facts.
+- ``simulation``: both programs and a cluster on one thread, in virtual time, from a seed.
 - ``contracts``: recorded and published behaviour of others (vectors, observations, recordings) and
   the conformance suite of the fake API server.
 - ``charts``: the Helm chart, rendered by real helm.

@@ -19,6 +19,7 @@ LONGEST: Final = (
     "test_scheduling.py",
     "test_rbac.py",
     "test_chart.py",
+    "test_admission_checks.py",
     "test_control_plane.py",
     "test_job_units.py",
     "test_kubectl.py",

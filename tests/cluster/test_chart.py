@@ -45,7 +45,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
     users: dict[str, list[str]] = {ANN: [], BEN: []}
     with ControlPlane(controlplane_binaries, controller_manager=True, users=users) as running:
         running.apply(CRDS)
-        for namespace in (NAMESPACE, "team-a"):
+        for namespace in (NAMESPACE, "team-a", "ops"):
             running.kubectl("create", "namespace", namespace)
         running.await_kinds(*OUR_KINDS)
         yield running

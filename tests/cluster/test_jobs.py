@@ -24,6 +24,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     debug,
+    let_the_second_of_the_release_pass,
     quota_view,
     refusal_of,
     until,
@@ -486,11 +487,6 @@ def pin(world: QueueWorld, pod: Json) -> None:
 def unpin(world: QueueWorld, pod: Json) -> None:
     """Let it go."""
     world.patch_pod(pod["metadata"]["name"], {"metadata": {"finalizers": None}})
-
-
-def let_the_second_of_the_release_pass() -> None:
-    """Conditions have whole seconds: one of the very second of the release says nothing."""
-    time.sleep(1.1)
 
 
 def is_of_job(unit: Json, job: str) -> bool:

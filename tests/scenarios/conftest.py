@@ -1,4 +1,4 @@
-"""A scheduler over the fake API server, and what it logs."""
+"""A scheduler over the fake API server, both programs over one, and what is logged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.scenarios.bad_input_kit import Logs
+from tests.scenarios.town import Town
 
 
 @pytest.fixture
@@ -26,3 +27,24 @@ def world() -> Iterator[SchedulerWorld]:
         world.add_quota()
         world.settle()
         yield world
+
+
+@pytest.fixture
+def town() -> Iterator[Town]:
+    """Both programs, the scheduler in `max` mode, and a quota `gold` of 2 cpu."""
+    with running_world() as scheduling:
+        yield Town(scheduling)
+
+
+@pytest.fixture
+def bare_town() -> Iterator[Town]:
+    """Both programs, the scheduler in `max` mode, without a quota."""
+    with running_world() as scheduling:
+        yield Town(scheduling, cpu=None)
+
+
+@pytest.fixture
+def strict_town() -> Iterator[Town]:
+    """Both programs in strict mode, without a quota; the test plays koord-scheduler."""
+    with running_world() as scheduling:
+        yield Town(scheduling, cpu=None, is_strict=True)

@@ -2,81 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from queue_controllers.configuration import read_configuration
-from queue_controllers.jobframework.unit_status import WAITED_FOR_SECONDS
+from shared_api.evictions import WAITED_FOR_SECONDS
 from shared_api.process.clock import parse_time
-from tests.queue_controllers.conftest import World
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+from tests.scenarios.town import FIRST_BACKOFF, RUNNING_TIMEOUT
+
+if TYPE_CHECKING:
+    from tests.scenarios.town import Town
 
 pytestmark = pytest.mark.scenario
 
-RUNNING_TIMEOUT = 30.0
-FIRST_BACKOFF = 10.0
 JITTER = 1.1
 """Backoffs are spread by a tenth."""
-
-
-class Town:
-    """One cluster with both programs."""
-
-    def __init__(self, scheduling: SchedulerWorld) -> None:
-        self.scheduling = scheduling
-        self.jobs = World(quotas=False, beside=(scheduling.server, scheduling.clock))
-        self.start()
-        scheduling.add_quota("gold", cpu=2)
-        self.pass_time(1.0)
-
-    def start(self, running_timeout: float = RUNNING_TIMEOUT) -> None:
-        """Start both programs, in place of those before."""
-        options = {"job": {"runningTimeout": f"{running_timeout:g}s"}}
-        self.scheduling.start()
-        self.jobs.start(configuration=read_configuration(options, {"job"}))
-
-    def pass_time(self, seconds: float) -> None:
-        """Let both programs work while so much time passes."""
-        until = self.scheduling.clock.monotonic() + seconds
-        while self.scheduling.clock.monotonic() < until:
-            self.scheduling.settle(0.1)
-            self.jobs.settle(0.1)
-
-    def pass_until(self, phase: str, within: float) -> None:
-        """Let time pass until the unit has a phase."""
-        until = self.scheduling.clock.monotonic() + within
-        while self.jobs.phase() != phase:
-            assert self.scheduling.clock.monotonic() < until, self.jobs.get_unit()["status"]
-            self.pass_time(0.2)
-
-    def create_job(self) -> None:
-        """Create the job, and let it have its unit."""
-        self.jobs.job()
-        self.pass_time(0.2)
-
-    def annotate(self, key: str, text: str) -> None:
-        """Do what the job's owner does."""
-        self.jobs.patch_job({"metadata": {"annotations": {key: text}}})
-
-    def let_pods_time_out(self, ends: str = "TimeoutBackoff") -> None:
-        """Let the job's pods stay Pending until it is evicted, and then end."""
-        self.pass_until("Dequeued", 2 * FIRST_BACKOFF)
-        self.pass_time(1.0)
-        assert not self.jobs.is_suspended()
-        self.jobs.run_pods(phase="Pending")
-        self.pass_time(RUNNING_TIMEOUT + 1.0)
-        assert self.jobs.is_suspended()
-        assert self.jobs.phase() == "Dequeued", "booked until its pods are gone"
-        self.jobs.end_pods()
-        self.pass_until(ends, 2.0)
-
-
-@pytest.fixture
-def town() -> Iterator[Town]:
-    with running_world() as scheduling:
-        yield Town(scheduling)
 
 
 def test_a_job_that_times_out_is_put_off_and_tried_again(town: Town) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -47,8 +48,12 @@ def test_another_port_is_used_where_the_usual_one_is_taken(
     start: Callable[..., DemoProcess],
 ) -> None:
     with ExitStack() as stack:
-        with suppress(OSError):  # whoever has it already will do
-            stack.enter_context(socket.create_server((LOOPBACK, DEBUG_PORT)))
+        until = time.monotonic() + READY_SECONDS
+        while time.monotonic() < until:  # a demo of another test may let go of it
+            with suppress(OSError):
+                stack.enter_context(socket.create_server((LOOPBACK, DEBUG_PORT)))
+                break
+            time.sleep(0.2)
         demo = start()
         demo.wait_for_output("Ctrl-C", READY_SECONDS)
     found = re.search(rf"curl http://{LOOPBACK}:(\d+)/debug/queues", demo.output)

@@ -157,7 +157,9 @@ def test_a_port_in_use_is_named_with_its_flag(
         pytest.param(["--oversellrate=2"], "oversell", id="oversold in the wrong mode"),
         pytest.param(["--leader-elect-lease-duration=5"], "lease", id="lease too short"),
         pytest.param(["--kube-api-qps=nan"], "--kube-api-qps nan", id="no rate"),
-        pytest.param(["--strictDequeueMode"], "--strictDequeueMode=true", id="not available"),
+        pytest.param(
+            ["--defaultPreemptible=false"], "--defaultPreemptible=false", id="not available"
+        ),
     ],
 )
 def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str) -> None:
@@ -169,14 +171,14 @@ def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str)
     [
         pytest.param(
             "queue_scheduler",
-            ["--v=2", "--enableVisibilityServer", "--config={config}"],
-            {"--enableVisibilityServer", "defaultReclaimProtectTime"},
+            ["--v=2", "--enableVisibilityServer", "--enableParentLimit"],
+            {"--enableVisibilityServer", "--enableParentLimit"},
             id="scheduler",
         ),
         pytest.param(
             "queue_controllers",
-            ["-v=2", "-wqqps=100", "--enable-reservation"],
-            {"--wqqps", "--enable-reservation"},
+            ["-v=2", "-wqqps=100"],
+            {"--wqqps"},
             id="controllers",
         ),
     ],
@@ -184,16 +186,12 @@ def test_flags_that_make_no_sense(kubeconfig: Path, flags: list[str], says: str)
 def test_settings_without_effect_are_named_in_one_line_of_the_log(
     kubeconfig: Path,
     taken_port: int,
-    tmp_path: Path,
     module: str,
     flags: list[str],
     named: set[str],
 ) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("defaultReclaimProtectTime: 5m")
     taken = f"--metrics-address=127.0.0.1:{taken_port}"
-    given = [flag.format(config=config) for flag in flags]
-    lines = refused_start(module, kubeconfig, taken, *given)
+    lines = refused_start(module, kubeconfig, taken, *flags)
     events = [json.loads(line) for line in lines if line.startswith("{")]
     (told,) = [event for event in events if event["event"] == "settings without effect"]
     assert told["settings"].keys() == named

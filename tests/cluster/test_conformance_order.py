@@ -1,0 +1,210 @@
+"""Who comes first, on a real API server: policy Intelligent, Block and Priority, turns of queues.
+
+Ids in brackets stand for tests of upstream's (upstream/README.md). Those of [I...] read positions
+from the queue's status while its quota is 0, with units made by hand; those of [E...] are
+upstream's shell scripts with real Jobs, on ElasticQuotas where upstream has a tree.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Cluster
+from tests.cluster.queue_world import (
+    MERGE,
+    QUEUES,
+    QUOTAS,
+    Json,
+    QueueWorld,
+    condition,
+    let_the_second_of_the_release_pass,
+    refusal_of,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+STILL_SECONDS = 1.5
+"""How long something that must not happen is watched for: ten times what it would take here."""
+PRIORITY = "scheduling.x-k8s.io/priority"
+POLICY = "koord-queue/queue-policy"
+PARENT = "quota.scheduling.koordinator.sh/parent"
+EVERY_SECOND = {"koord-queue/queue-items-refresh-interval": "1s"}
+LONG = 600
+
+
+def positions_of(world: QueueWorld, queue: str, names: list[str]) -> list[int]:
+    """Return the units' positions in the queue's status, 0 for one that is not listed."""
+    status = world.api.request("GET", f"{QUEUES}/{queue}").get("status", {})
+    items = status.get("queueItemDetails", {}).get("active", [])
+    places = {item["name"]: item["position"] for item in items}
+    return [places.get(name, 0) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("case", "priorities", "want"),
+    [
+        pytest.param("i1", (5, 4, 6), [2, 3, 1], id="I1"),
+        pytest.param("i2", (1, 3, 2), [3, 1, 2], id="I2"),
+        pytest.param("i3", (3, 5, 1, 4), [3, 1, 4, 2], id="I3"),
+        pytest.param("i4", (5, 4, 3), [1, 2, 3], id="I4"),
+        # Upstream's note has 1, 2, 3, 6, 4, 5, the high ones as they came; its code sorts them.
+        pytest.param("i5", (5, 4, 5, 1, 3, 2), [1, 3, 2, 6, 4, 5], id="I5"),
+    ],
+)
+def test_positions_under_policy_intelligent(
+    world: QueueWorld, case: str, priorities: tuple[int, ...], want: list[int]
+) -> None:
+    """[I1 to I5] High ones first; when the quota has room the list empties."""
+    world.create_quota(
+        case, cpu_max=0, labels={POLICY: "Intelligent"}, annotations=dict(EVERY_SECOND)
+    )
+    names = [f"{case}-{number}" for number in range(1, len(priorities) + 1)]
+    for name, priority in zip(names, priorities, strict=True):
+        world.create_unit(name, case, cpu=1, priority=priority)
+    until(lambda: positions_of(world, case, names) == want)
+    room = {"spec": {"min": {"cpu": "9"}, "max": {"cpu": "9"}}}
+    world.api.request("PATCH", f"{QUOTAS.format('default')}/{case}", room, content_type=MERGE)
+    until(lambda: positions_of(world, case, names) == [0] * len(names))
+    for name in names:
+        world.finish_unit(name)
+
+
+def job(world: QueueWorld, name: str, quota: str, priority: int, **more: Any) -> None:
+    """Create a suspended Job that runs until the test is over."""
+    written = {PRIORITY: str(priority)}
+    world.create_job(name, quota, suspend=True, annotations=written, run_seconds=LONG, **more)
+
+
+def test_block_holds_back_a_job_behind_one_that_never_fits(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """[E1] pi-1 asks for twice its quota; pi-2, behind it, stays suspended."""
+    world.create_quota("e1-jobs", cpu_max=1, labels={POLICY: "Block"})
+    job(world, "e1-pi-1", "e1-jobs", 3, parallelism=2, completions=2)
+    until(lambda: refusal_of(cluster.scheduler, "e1-pi-1"))
+    job(world, "e1-pi-2", "e1-jobs", 0)
+    until(lambda: refusal_of(cluster.scheduler, "e1-pi-2"))
+    time.sleep(STILL_SECONDS)
+    assert world.is_suspended("e1-pi-2")
+    assert refusal_of(cluster.scheduler, "e1-pi-2")["reason"] == "BehindRefusedUnit"
+
+
+def test_priority_lets_a_smaller_job_pass(world: QueueWorld) -> None:
+    """[E2] The same load: pi-2 runs."""
+    world.create_quota("e2-jobs", cpu_max=1)
+    job(world, "e2-pi-1", "e2-jobs", 3, parallelism=2, completions=2)
+    job(world, "e2-pi-2", "e2-jobs", 0)
+    until(lambda: world.running_pods("e2-pi-2"))
+    assert world.is_suspended("e2-pi-1")
+
+
+def test_where_pods_are_waited_for_the_higher_job_goes_next(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """[E3] Block, one at a time: pi-3, which comes last, overtakes pi-2 behind pi-1."""
+    waits = {"koord-queue/wait-for-pods-running": "true"}
+    world.create_quota("e3", cpu_max=9, labels={POLICY: "Block"}, annotations=waits)
+    two = {"parallelism": 2, "completions": 2}
+    nowhere = {"nodeSelector": {"e3": "pi-1"}}
+    job(world, "e3-pi-1", "e3", 0, pod_spec=nowhere, **two)
+    until(lambda: world.phase_of_job("e3-pi-1") == "Dequeued")
+    job(world, "e3-pi-2", "e3", 0, **two)
+    until(lambda: refusal_of(cluster.scheduler, "e3-pi-2").get("reason") == "WaitingForPodsRunning")
+    job(world, "e3-pi-3", "e3", 9, pod_spec={"nodeSelector": {"e3": "pi-3"}}, **two)
+    until(lambda: refusal_of(cluster.scheduler, "e3-pi-3").get("reason") == "WaitingForPodsRunning")
+    node = world.api.request("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
+    label = {"metadata": {"labels": {"e3": "pi-1"}}}
+    world.api.request("PATCH", f"/api/v1/nodes/{node}", label, content_type=MERGE)
+    until(lambda: world.phase_of_job("e3-pi-3") == "Dequeued")
+    assert world.phase_of_job("e3-pi-2") == "Enqueued"
+
+
+def stop(world: QueueWorld, queue: str, policy: str | None) -> None:
+    """Write a queue's stop policy, or take it off."""
+    body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
+    world.api.request("PATCH", f"{QUEUES}/{queue}", body, content_type=MERGE)
+
+
+def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """HoldAndDrain suspends what runs; Hold keeps it waiting; without either it runs again."""
+    world.create_quota("drain", cpu_max=1)
+    job(world, "drain", "drain", 0)
+    until(lambda: world.running_pods("drain"))
+    let_the_second_of_the_release_pass()
+    stop(world, "drain", "HoldAndDrain")
+    until(lambda: world.is_suspended("drain") and not world.living_pods("drain"))
+    until(lambda: world.phase_of_job("drain") == "Enqueued")
+    until(lambda: refusal_of(cluster.scheduler, "drain").get("reason") == "StoppedQueue")
+    queue = until(lambda: ready_of(world, "drain", "Stopped"))
+    assert condition(queue, "Ready")["status"] == "False"
+    stop(world, "drain", "Hold")
+    time.sleep(STILL_SECONDS)
+    assert world.is_suspended("drain")
+    stop(world, "drain", None)
+    until(lambda: world.running_pods("drain"))
+    assert "QueueStopped" in world.event_notes("drain")
+
+
+def ready_of(world: QueueWorld, name: str, reason: str) -> Json:
+    """Return a queue whose condition Ready has that reason, {} while it has another."""
+    queue: Json = world.api.request("GET", f"{QUEUES}/{name}")
+    return queue if condition(queue, "Ready").get("reason") == reason else {}
+
+
+# --- among queues -------------------------------------------------------------------------------
+
+
+def started_next(world: QueueWorld, running: str, waiting: set[str]) -> str:
+    """End a unit; return which of those that wait starts in its place, alone."""
+    world.finish_unit(running)
+    started = until(lambda: [name for name in waiting if world.phase(name) == "Dequeued"])
+    assert len(started) == 1, started
+    waiting.remove(started[0])
+    return started[0]
+
+
+@pytest.mark.parametrize(
+    ("case", "higher", "want"),
+    [
+        pytest.param("rank", True, ["b-1", "b-2", "a-1", "a-2"], id="the higher queue first"),
+        pytest.param("turn", False, ["b-1", "a-1", "b-2", "a-2"], id="equal ones in fair turns"),
+    ],
+)
+def test_two_queues_under_one_parent(
+    world: QueueWorld, case: str, want: list[str], *, higher: bool
+) -> None:
+    """Room in the parent is offered to the queue of the higher priority, or in turns."""
+    world.create_quota(
+        case, cpu_max=1, labels={"quota.scheduling.koordinator.sh/is-parent": "true"}
+    )
+    for team in "ab":
+        world.create_quota(f"{case}-{team}", cpu_max=1, cpu_min=0, labels={PARENT: case})
+        until(partial(find_queue, world, f"{case}-{team}"))
+    if higher:
+        higher_rank = {"spec": {"priority": 2000}}
+        world.api.request("PATCH", f"{QUEUES}/{case}-b", higher_rank, content_type=MERGE)
+    world.create_unit(f"{case}-first", f"{case}-a", cpu=1)
+    until(lambda: world.phase(f"{case}-first") == "Dequeued")
+    waiting = {f"{case}-{team}-{number}" for team in "ab" for number in (1, 2)}
+    for name in sorted(waiting):
+        world.create_unit(name, name.rpartition("-")[0], cpu=1)
+    until(lambda: all(world.unit(name)["status"].get("message") for name in waiting))
+    running, order = f"{case}-first", []
+    for _ in want:
+        running = started_next(world, running, waiting)
+        order.append(running.removeprefix(f"{case}-"))
+    assert order == want
+    world.finish_unit(running)
+
+
+def find_queue(world: QueueWorld, name: str) -> bool:
+    """Say whether the queue of a quota has been made."""
+    queues = world.api.request("GET", QUEUES)["items"]
+    return any(queue["metadata"]["name"] == name for queue in queues)

@@ -1,0 +1,133 @@
+"""What a release puts into the template of a real Job, and how long the Job may run then.
+
+The scheduler of queue units is played by the tests. Ids stand for tests of upstream's
+(upstream/README.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.queue_world import (
+    MERGE,
+    UNITS,
+    Json,
+    QueueWorld,
+    condition,
+    let_the_second_of_the_release_pass,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+ACTIVE = "scheduling.x-k8s.io/active"
+MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
+USED_UP = "MaximumExecutionTimeExceeded"
+NOTE = "koord-queue/pod-set-updates"
+NOW = "2026-11-01T10:00:00Z"
+SPOT = {"key": "spot", "operator": "Exists"}
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """A cluster whose units nobody admits but the tests."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        world.start_controllers("--leader-elect=false")
+        yield world
+
+
+def test_a_job_ends_when_its_time_is_used_up(world: QueueWorld) -> None:
+    """[ctl-39] Nobody touches the job meanwhile."""
+    time = {MAX_EXEC: "2"}
+    world.create_job("timed", "any", suspend=True, annotations=time, run_seconds=600)
+    admit(world, "timed")
+    until(lambda: world.phase_of_job("timed") == "Running")
+    until(lambda: world.unit_of("timed")["spec"].get("active") is False)
+    until(lambda: world.phase_of_job("timed") == "Enqueued")
+    unit = world.unit_of("timed")
+    assert condition(unit, USED_UP)["status"] == "True"
+    assert condition(unit, "PodsReady")["status"] == "False"
+    assert "accumulatedPastExecutionTimeSeconds" not in unit["status"]
+    assert world.is_suspended("timed")
+    assert world.living_pods("timed") == []
+    until(lambda: USED_UP in world.event_notes("timed"))
+    world.patch_job("timed", {"metadata": {"annotations": {ACTIVE: "true"}}})
+    until(lambda: condition(world.unit_of("timed"), USED_UP)["status"] == "False")
+    until(lambda: world.unit_of("timed")["spec"]["active"] is True)
+    admit(world, "timed")
+    until(lambda: world.phase_of_job("timed") == "Running")
+
+
+def test_each_run_has_the_template_that_its_checks_want(world: QueueWorld) -> None:
+    """Jobs take it in the patch that resumes them, also after an earlier run."""
+    world.create_job("checked", "any", suspend=True, run_seconds=600)
+    one = {"nodeSelector": {"zone": "z1"}, "tolerations": [SPOT], "labels": {"from": "check"}}
+    admit(world, "checked", one)
+    [pod] = until(lambda: world.pods("checked"))
+    assert pod["spec"]["nodeSelector"] == {"zone": "z1"}
+    assert SPOT in pod["spec"]["tolerations"]
+    assert pod["metadata"]["labels"]["from"] == "check"
+    evict(world, "checked")
+    assert "nodeSelector" not in world.unit_of("checked")["spec"]["podSet"][0]["template"]["spec"]
+    admit(world, "checked", {"nodeSelector": {"zone": "z2"}, "annotations": {"why": "moved"}})
+    [pod] = until(lambda: world.pods("checked"))
+    assert pod["spec"]["nodeSelector"] == {"zone": "z2"}
+    assert SPOT not in pod["spec"]["tolerations"]
+    assert "from" not in pod["metadata"]["labels"]
+    assert pod["metadata"]["annotations"]["why"] == "moved"
+    evict(world, "checked")
+    admit(world, "checked", {})
+    until(lambda: world.phase_of_job("checked") == "Running")
+    job = world.job("checked")
+    assert not job["spec"]["template"]["spec"].get("nodeSelector")
+    assert NOTE not in job["metadata"]["annotations"]
+
+
+def test_checks_that_contradict_each_other_stop_the_job(world: QueueWorld) -> None:
+    world.create_job("torn", "any", suspend=True)
+    admit(world, "torn", {"nodeSelector": {"zone": "z1"}}, {"nodeSelector": {"zone": "z2"}})
+    until(lambda: world.unit_of("torn")["spec"].get("active") is False)
+    until(lambda: world.phase_of_job("torn") == "Enqueued")
+    said = condition(world.unit_of("torn"), "PodSetUpdatesConflict")["message"]
+    assert "check b wants node selector zone of pod set torn to be z2" in said
+    assert world.is_suspended("torn")
+    assert world.pods("torn") == []
+
+
+def admit(world: QueueWorld, job: str, *wanted: Json) -> None:
+    """Do what the scheduler does when the checks of a unit are ready, which want this."""
+    checks = [
+        {
+            "name": name,
+            "state": "Ready",
+            "message": "",
+            "lastTransitionTime": NOW,
+            "podSetUpdates": [{"name": job, **each}],
+        }
+        for name, each in zip("ab", wanted, strict=False)
+    ]
+    until(lambda: world.unit_of(job))
+    status = {
+        "phase": "Dequeued",
+        "admissionChecks": checks,
+        "admissions": [{"name": job, "replicas": 1, "running": 0}],
+    }
+    patch_status(world, job, status)
+
+
+def evict(world: QueueWorld, job: str) -> None:
+    """Ask for the unit back, and wait until it is free."""
+    let_the_second_of_the_release_pass()
+    asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "for urgent"}
+    patch_status(world, job, {"conditions": [{**asked, "lastTransitionTime": NOW}]})
+    until(lambda: world.phase_of_job(job) == "Enqueued")
+    until(lambda: "Preempted" in world.event_notes(job))
+
+
+def patch_status(world: QueueWorld, job: str, status: Json) -> None:
+    name = world.unit_of(job)["metadata"]["name"]
+    path = f"{UNITS.format('default')}/{name}/status"
+    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)

@@ -1,0 +1,196 @@
+"""Trees and ResourceQuotas on a real API server, with both programs and the Job controller.
+
+The scheduler has exactly the rights that the chart gives it for these plugins.
+
+Ids in brackets stand for tests of upstream's (upstream/README.md); where those use a kind of job
+that is not served here, a batch/v1 Job of the same pods stands for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from shared_api.testing.object_builders import (
+    elastic_quota_tree_body,
+    namespace_body,
+    queue_unit_body,
+    resource_quota_body,
+    tree_node,
+)
+from tests.charts.render import as_manifest, rights
+from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.queue_world import JOBS, QUEUES, UNITS, QueueWorld, condition, until
+from tests.controlplane.api_client import ApiError
+
+pytestmark = pytest.mark.cluster
+
+TREE_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotatrees.yaml"
+TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
+ACCOUNT: Final = "queue-account"
+CHECK_AVAILABLE: Final = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
+SUSPEND: Final = {"scheduling.x-k8s.io/suspend": "true"}
+
+Json = dict[str, Any]
+
+
+class PluginWorld:
+    """A world whose scheduler can be started anew with other plugins."""
+
+    def __init__(self, world: QueueWorld) -> None:
+        self.world = world
+        self._scheduler: ProgramProcess | None = None
+
+    def use(self, *plugins: str, arguments: Sequence[str] = ()) -> ProgramProcess:
+        """Run a scheduler with these plugins, in place of the one before."""
+        if self._scheduler is not None:
+            self._scheduler.stop()
+        values = {"pluginConfigs": {"plugins": [{"name": name} for name in plugins]}}
+        roles = as_manifest(rights("scheduler", user=ACCOUNT, values=values))
+        self.world.plane.kubectl("apply", "--filename", "-", input=roles)
+        config = self.world.folder / "plugins.yaml"
+        listed = ", ".join(f"{{name: {name}}}" for name in ("Priority", *plugins))
+        config.write_text(
+            "apiVersion: scheduling.k8s.io/v1\n"
+            "kind: KoordQueueConfiguration\n"
+            f"plugins: [{listed}]\n"
+        )
+        common = ("--leader-elect=false", f"--config={config}")
+        self._scheduler = self.world.start_scheduler(*common, *arguments, user=ACCOUNT)
+        return self._scheduler
+
+    def put_tree(self, root: Json) -> None:
+        """Create the one tree, in place of the one before."""
+        trees = self.world.api.request("GET", TREES)["items"]
+        for tree in trees:
+            self.world.api.request("DELETE", f"{TREES}/{tree['metadata']['name']}")
+        self.world.api.request("POST", TREES, elastic_quota_tree_body(root))
+
+    def create_namespace(self, name: str) -> None:
+        self.world.api.request("POST", "/api/v1/namespaces", namespace_body(name))
+
+    def create_job(self, name: str, namespace: str, *, pods: int, cpu: str, memory: str) -> None:
+        """Create a Job that asks to be queued."""
+        requests = {"cpu": cpu, "memory": memory}
+        container = {"name": "main", "image": "none", "resources": {"requests": requests}}
+        self.world.create_job(
+            name,
+            "",
+            namespace=namespace,
+            suspend=True,
+            annotations=SUSPEND,
+            pod_spec={"containers": [container]},
+            run_seconds=3,
+            parallelism=pods,
+            completions=pods,
+        )
+
+    def job(self, name: str, namespace: str) -> Json:
+        found: Json = self.world.api.request("GET", f"{JOBS.format(namespace)}/{name}")
+        return found
+
+    def active(self, name: str, namespace: str) -> int:
+        """Return how many pods a Job has."""
+        return int(self.job(name, namespace).get("status", {}).get("active", 0))
+
+    def phase(self, job: str, namespace: str) -> str:
+        return str(self.world.unit_of(job, namespace).get("status", {}).get("phase", ""))
+
+    def reason(self, job: str, namespace: str) -> str:
+        return str(condition(self.world.unit_of(job, namespace), "QuotaReserved").get("reason"))
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[PluginWorld]:
+    with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
+        world.plane.apply(TREE_CRD)
+        until(lambda: has_trees(world))
+        world.start_controllers("--leader-elect=false")
+        yield PluginWorld(world)
+
+
+def has_trees(world: QueueWorld) -> bool:
+    """Say whether trees can be listed: a while after their CRD the server says 404, then 429."""
+    try:
+        world.api.request("GET", TREES)
+    except ApiError:
+        return False
+    return True
+
+
+def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_starts_that_fits(
+    world: PluginWorld,
+) -> None:
+    """[ctl-65, ctl-66] A unit of 20 cpu, 2 at most, is Enqueued; one of 2 is Dequeued and runs."""
+    limits: dict[str, Any] = {"cpu": 2, "memory": "2Gi", "koord-queue/max-jobs": 10}
+    namespace = "koord-queue-e2e-test"
+    world.create_namespace(namespace)
+    child = tree_node("child-2", namespaces=[namespace], max=limits, min=limits)
+    world.put_tree(tree_node("root", child, max={"cpu": 100}, min={"cpu": 100}))
+    world.use("ElasticQuota", arguments=[CHECK_AVAILABLE])
+    world.create_job("pending", namespace, pods=2, cpu="10", memory="1Gi")
+    until(lambda: world.reason("pending", namespace) == "ExceedsQuota")
+    world.create_job("running", namespace, pods=2, cpu="1", memory="1Gi")
+    until(lambda: world.phase("running", namespace) in {"Dequeued", "Running", "Succeed"})
+    until(lambda: world.phase("running", namespace) == "Succeed")
+    assert world.phase("pending", namespace) == "Enqueued"
+    assert world.job("pending", namespace)["spec"]["suspend"] is True
+
+
+def test_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: PluginWorld) -> None:
+    """[ctl-67] Each leaf has its queue of such a name; a unit whose job does not exist starts."""
+    b1 = tree_node("root.b.1", max={"cpu": 140}, min={"cpu": 6})
+    b2 = tree_node(
+        "root.b.2",
+        namespaces=["namespaceb2"],
+        max={"cpu": 4, "memory": "20Gi"},
+        min={"cpu": 2, "memory": "10Gi"},
+    )
+    root_a = tree_node("root.a", namespaces=["namespacea"], max={"cpu": 20}, min={"cpu": 12})
+    world.create_namespace("namespaceb2")
+    world.put_tree(tree_node("root", root_a, tree_node("root.b", b1, b2)))
+    world.use("ElasticQuota")
+    leaves = {"root-root.a", "root-root.b-root.b.1", "root-root.b-root.b.2"}
+    until(lambda: queues(world).keys() == {*leaves, "root", "root-root.b"})
+    linked = queues(world)["root-root.b-root.b.2"]["metadata"]["annotations"]
+    assert linked["koord-queue/quota-fullname"] == "root/root.b/root.b.2"
+    assert linked["koord-queue/parent-quota-fullname"] == "root/root.b"
+    unit = queue_unit_body(
+        "unit1",
+        namespace="namespaceb2",
+        requests={"cpu": 1, "memory": "100Mi"},
+        consumerRef={"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job1"},
+    )
+    world.world.api.request("POST", UNITS.format("namespaceb2"), unit)
+    path = f"{UNITS.format('namespaceb2')}/unit1"
+    until(lambda: world.world.api.request("GET", path)["status"]["phase"] == "Dequeued")
+
+
+def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> None:
+    """[ctl-68] Of 4 cpu, two jobs of 3 pods with a cpu each run in turn; both succeed."""
+    namespace = "shared-quota"
+    world.create_namespace(namespace)
+    hard = resource_quota_body("quota", namespace=namespace, hard={"cpu": 4, "memory": "4Gi"})
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    world.world.api.request("POST", path, hard)
+    world.use("defaultgroup", "ResourceQuota")
+    names = ("job1", "job2")
+    for name in names:
+        world.create_job(name, namespace, pods=3, cpu="1", memory="1Gi")
+    until(lambda: {world.active(name, namespace) for name in names} == {0, 3})
+    first, second = sorted(names, key=lambda name: -world.active(name, namespace))
+    while world.phase(first, namespace) not in {"Succeed", ""}:
+        assert world.active(second, namespace) == 0
+        time.sleep(0.1)
+    until(lambda: world.active(second, namespace) == 3)
+    until(lambda: {world.phase(name, namespace) for name in names} == {"Succeed"})
+
+
+def queues(world: PluginWorld) -> dict[str, Json]:
+    """Return all queues by name."""
+    items: list[Json] = world.world.api.request("GET", QUEUES)["items"]
+    return {each["metadata"]["name"]: each for each in items}

@@ -1,0 +1,220 @@
+"""Preemption as upstream's suites tell it (P1 to P5), by this house's rules.
+
+Where upstream's job side lowers the victim's replicas, here the victim is Evicted first, its job
+is stopped, and then it is Enqueued with no admissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shared_api.testing.object_builders import pod_body
+from tests.queue_scheduler.scheduler_world import running_world
+from tests.scenarios.preemption_kit import BOTH, PREEMPTS, PREEMPTS_RUNNING, WAITS, Stage
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with running_world() as world:
+        yield Stage(world)
+
+
+def test_p1_who_is_refused_evicts_who_does_not_run(stage: Stage) -> None:
+    stage.open(2)
+    assert BOTH.items() <= stage.world.queue()["metadata"]["annotations"].items()
+    stage.add("victim", 10, cpu=2)
+    assert stage.phase("victim") == "Dequeued"
+    assert stage.status("victim")["admissions"][0]["replicas"] == 1
+    assert stage.asked_back("victim") == 0
+    stage.add("preemptor", 100, cpu=2)
+    assert stage.asked_back("victim") == 1
+    assert stage.evicted("victim") == ("True", "Preempted")
+    assert stage.phase("victim") == "Dequeued"
+    assert stage.phase("preemptor") == "Enqueued"
+    stage.world.settle(2.0)
+    assert {("victim", "Preempted"), ("preemptor", "Preempting")} <= stage.world.events()
+    assert "default/preemptor (priority 100" in stage.world.note("victim", "Preempted")
+    stage.stop("victim")
+    assert (stage.phase("preemptor"), stage.phase("victim")) == ("Dequeued", "Enqueued")
+
+
+@pytest.mark.parametrize("policy", ["Priority", "Block"])
+def test_p2_p3_who_fits_starts_at_once_in_place_of_who_is_under_way(
+    stage: Stage, policy: str
+) -> None:
+    stage.open(4, policy=policy)
+    assert stage.world.queue()["spec"]["queuePolicy"] == policy
+    stage.add("victim", 10)
+    assert stage.phase("victim") == "Dequeued"
+    stage.add("preemptor", 100)
+    assert stage.asked_back("victim") == 1
+    assert stage.phase("preemptor") == "Dequeued"
+    assert stage.status("preemptor")["admissions"][0]["replicas"] == 1
+    assert stage.phase("victim") == "Dequeued"  # nobody has stopped it
+
+
+def test_p4_the_victim_starts_again_when_it_has_stopped(stage: Stage) -> None:
+    stage.open(4)
+    stage.add("victim", 10)
+    stage.add("preemptor", 100)
+    stage.run("preemptor")
+    stage.stop("victim")
+    assert stage.phase("victim") == "Dequeued"
+    assert stage.status("victim")["admissions"][0]["replicas"] == 1
+    assert stage.asked_back("victim") == 0
+    assert stage.evicted("victim")[0] == "False"
+
+
+def test_p5_the_order_after_a_preemption(stage: Stage) -> None:
+    stage.open(4)
+    stage.add("a", 1)
+    stage.add("c", 100)
+    assert (stage.phase("c"), stage.asked_back("a")) == ("Dequeued", 1)
+    stage.add("b", 2)
+    stage.world.settle(3.0)
+    assert stage.phase("b") == "Enqueued"  # c is under way
+    stage.run("c")
+    assert stage.phase("b") == "Dequeued"
+    stage.world.settle(3.0)
+    assert stage.evicted("a") == ("True", "Preempted")
+    stage.run("b")
+    stage.stop("a")
+    assert stage.phase("a") == "Dequeued"
+    assert stage.asked_back("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("annotations", "policy", "victim", "evicts"),
+    [
+        pytest.param({PREEMPTS: "true"}, "Priority", {}, True, id="without waiting for pods"),
+        pytest.param({PREEMPTS: "true"}, "Block", {}, True, id="Block"),
+        pytest.param({PREEMPTS: "true"}, "FIFO", {}, False, id="never FIFO"),
+        pytest.param({WAITS: "true"}, "Priority", {}, False, id="not switched on"),
+        pytest.param({}, "Priority", {}, False, id="no annotation"),
+        pytest.param({PREEMPTS: "true"}, "Priority", {"priority": 100}, False, id="equal priority"),
+        pytest.param({PREEMPTS: "true"}, "Priority", {"firm": True}, False, id="not preemptible"),
+        pytest.param({PREEMPTS: "true"}, "Priority", {"runs": True}, False, id="it runs"),
+        pytest.param(
+            {PREEMPTS: "true", PREEMPTS_RUNNING: "true"},
+            "Priority",
+            {"runs": True},
+            True,
+            id="it runs, which is allowed",
+        ),
+    ],
+)
+def test_who_may_be_evicted(
+    stage: Stage, annotations: dict[str, str], policy: str, victim: dict[str, int], *, evicts: bool
+) -> None:
+    stage.open(2, policy=policy, annotations=annotations)
+    labels = {"quota.scheduling.koordinator.sh/preemptible": "false"} if "firm" in victim else {}
+    stage.add("victim", victim.get("priority", 10), cpu=2, metadata={"labels": labels})
+    if "runs" in victim:
+        stage.run("victim")
+    stage.add("preemptor", 100, cpu=2)
+    assert (stage.asked_back("victim") == 1) is evicts
+
+
+def test_who_was_admitted_lately_is_left_alone_until_that_is_over(stage: Stage) -> None:
+    stage.open(2, protect="5m")
+    stage.add("victim", 10, cpu=2)
+    stage.add("preemptor", 100, cpu=2)
+    stage.world.settle(200.0)
+    assert stage.asked_back("victim") == 0
+    stage.world.settle(110.0)
+    assert stage.asked_back("victim") == 1
+
+
+def test_nobody_is_evicted_if_all_together_are_not_enough(stage: Stage) -> None:
+    stage.open(4, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=2)
+    stage.add("high", 200, cpu=2)
+    stage.add("preemptor", 100, cpu=3)
+    assert stage.asked_back("low") == 0
+
+
+def test_the_room_goes_to_whom_it_was_made_for(stage: Stage) -> None:
+    stage.open(4, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=3)
+    stage.add("preemptor", 100, cpu=3)
+    assert stage.asked_back("low") == 1
+    stage.add("small", 50, cpu=1)
+    assert stage.phase("small") == "Dequeued"  # there is room beside the preemptor
+    stage.add("taker", 50, cpu=1)
+    stage.stop("low")
+    assert stage.phase("preemptor") == "Dequeued"
+    assert stage.phase("taker") == "Enqueued"
+
+
+def test_room_is_kept_while_victims_are_not_gone(stage: Stage) -> None:
+    stage.open(4, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=2)
+    stage.add("preemptor", 100, cpu=4)
+    stage.add("taker", 50, cpu=2)
+    stage.world.settle(4.0)
+    assert stage.phase("taker") == "Enqueued"
+    assert stage.world.reason("taker") == "RoomForPreemptor"
+    stage.world.direct.delete("queueunits", "preemptor", "default")
+    stage.world.settle()
+    assert stage.phase("taker") == "Dequeued"
+    assert stage.evicted("low") == ("True", "Preempted")  # it was announced
+
+
+def test_the_room_is_kept_after_a_restart_and_no_second_round_begins(stage: Stage) -> None:
+    stage.open(4, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=2)
+    stage.add("other", 2, cpu=1)
+    stage.add("preemptor", 100, cpu=3)
+    assert (stage.asked_back("low"), stage.asked_back("other")) == (1, 0)
+    stage.world.start()
+    stage.add("taker", 50, cpu=1)
+    stage.add("second", 90, cpu=2)
+    assert stage.phase("taker") == "Enqueued"
+    assert stage.asked_back("other") == 0
+    stage.stop("low")
+    assert stage.phase("preemptor") == "Dequeued"
+
+
+def test_a_second_round_begins_when_the_first_is_over(stage: Stage) -> None:
+    stage.open(4, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=2)
+    stage.add("other", 2, cpu=2)
+    stage.add("preemptor", 100, cpu=2)
+    assert (stage.asked_back("low"), stage.asked_back("other")) == (1, 0)
+    stage.add("second", 90, cpu=2)
+    assert stage.asked_back("other") == 0
+    stage.stop("low")
+    assert (stage.phase("preemptor"), stage.asked_back("other")) == ("Dequeued", 1)
+
+
+def test_the_room_is_kept_until_the_pods_of_a_victim_are_gone(stage: Stage) -> None:
+    """The victim's unit is free before the server has told of its pods' end."""
+    stage.open(2, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=2)
+    pod = pod_body("low-0", requests={"cpu": 2})
+    pod["metadata"]["annotations"] = {"koord-queue/related-queueunit": "default/low"}
+    stage.world.direct.create(pod)
+    stage.add("preemptor", 100, cpu=2)
+    assert stage.asked_back("low") == 1
+    stage.stop("low")
+    stage.add("taker", 200, cpu=1, quota="team")
+    stage.world.direct.delete("queueunits", "taker", "default")
+    stage.world.settle()
+    assert stage.phase("preemptor") == "Enqueued"
+    stage.world.direct.delete("pods", "low-0", "default")
+    stage.world.settle()
+    assert stage.phase("preemptor") == "Dequeued"
+
+
+def test_no_round_begins_while_victims_of_one_leave_whose_unit_is_gone(stage: Stage) -> None:
+    stage.open(4, annotations={PREEMPTS: "true"})
+    stage.add("low", 1, cpu=2)
+    stage.add("other", 2, cpu=2)
+    stage.add("preemptor", 100, cpu=2)
+    stage.world.direct.delete("queueunits", "preemptor", "default")
+    stage.add("second", 90, cpu=4)
+    assert (stage.asked_back("low"), stage.asked_back("other")) == (1, 0)
+    stage.stop("low")
+    assert stage.asked_back("other") == 1

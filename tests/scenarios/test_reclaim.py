@@ -1,0 +1,107 @@
+"""An owner takes back what others borrow of his min, where his quota says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.queue_scheduler.scheduler_world import running_world
+from tests.scenarios.preemption_kit import Stage
+
+MODES = pytest.mark.parametrize("mode", ["runtime", "max"])
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with running_world() as world:
+        yield Stage(world)
+
+
+def lend(stage: Stage, policy: str, mode: str, *, priority: int = 0, cpu: int = 2) -> None:
+    """Let `lender` own 6 of 10 cpu, and `borrower`, who owns 4, take all of them."""
+    stage.share(10, {"lender": (6, 10, policy), "borrower": (4, 10, "")}, mode)
+    for number in range(10 // cpu):
+        stage.add(f"b{number}", priority, cpu=cpu, quota="borrower")
+        stage.run(f"b{number}")
+
+
+def evicted(stage: Stage) -> list[str]:
+    names = [unit["metadata"]["name"] for unit in stage.world.direct.list("queueunits")]
+    return sorted(name for name in names if stage.evicted(name) == ("True", "Reclaimed"))
+
+
+@MODES
+def test_an_owner_gets_back_what_he_is_owed(stage: Stage, mode: str) -> None:
+    lend(stage, "Any", mode)
+    stage.add("owner", cpu=4, quota="lender")
+    assert len(evicted(stage)) == 2
+    assert stage.phase("owner") == "Enqueued"
+    stage.add("taker", cpu=2, quota="borrower")
+    for name in evicted(stage):
+        assert stage.asked_back(name) == 1
+        stage.stop(name)
+    assert stage.phase("owner") == "Dequeued"
+    assert stage.phase("taker") == "Enqueued"
+    assert len(evicted(stage)) == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "cpu", "want"),
+    [
+        pytest.param("Any", 5, 4, 2, id="whatever their priority"),
+        pytest.param("LowerPriority", 5, 4, 0, id="only a lower priority"),
+        pytest.param("LowerPriority", -1, 4, 2, id="a lower priority"),
+        pytest.param("Never", 0, 4, 0, id="never"),
+        pytest.param("", 0, 4, 0, id="by default never"),
+        pytest.param("Sometimes", 0, 4, 0, id="a word that nobody knows"),
+        pytest.param("Any", 0, 6, 3, id="all of his min"),
+        pytest.param("Any", 0, 7, 0, id="more than his min"),
+    ],
+)
+@MODES
+def test_what_may_be_taken_back(
+    stage: Stage, mode: str, policy: str, priority: int, cpu: int, want: int
+) -> None:
+    lend(stage, policy, mode, priority=priority)
+    stage.add("owner", cpu=cpu, quota="lender")
+    assert len(evicted(stage)) == want
+    stage.world.settle(2.0)
+    told = ("lender", "UnknownReclaimPolicy") in stage.world.events()
+    assert told is (policy == "Sometimes")
+
+
+@MODES
+def test_nobody_falls_below_what_is_his(stage: Stage, mode: str) -> None:
+    """One of the borrower's five cpu would leave him with less than four."""
+    lend(stage, "Any", mode, cpu=5)
+    stage.add("owner", cpu=6, quota="lender")
+    assert len(evicted(stage)) == 0
+    stage.world.direct.delete("queueunits", "owner", "default")
+    stage.add("modest", cpu=5, quota="lender")
+    assert len(evicted(stage)) == 1
+
+
+@MODES
+def test_what_is_not_preemptible_stays(stage: Stage, mode: str) -> None:
+    labels = {"quota.scheduling.koordinator.sh/preemptible": "false"}
+    stage.share(10, {"lender": (6, 10, "Any"), "borrower": (4, 10, "")}, mode)
+    stage.add("firm", cpu=4, quota="borrower", metadata={"labels": labels})
+    stage.add("soft", cpu=6, quota="borrower")
+    stage.add("owner", cpu=6, quota="lender")
+    assert evicted(stage) == ["soft"]
+
+
+@MODES
+def test_what_one_child_borrows_of_another_is_their_own_business(stage: Stage, mode: str) -> None:
+    """`inner` uses more than its own, and its parent `house` no more than is the house's."""
+    stage.share(10, {"lender": (4, 10, "Any"), "house": (6, 10, ""), "third": (0, 10, "")}, mode)
+    stage.world.direct.delete("elasticquotas", "house", "default")
+    stage.world.add_quota("house", min={"cpu": 6}, max={"cpu": 10}, parent="org", is_parent=True)
+    for name, least in (("inner", 1), ("outer", 5)):
+        stage.world.add_quota(name, min={"cpu": least}, max={"cpu": 10}, parent="house")
+    stage.world.settle()
+    stage.add("inside", cpu=6, quota="inner")
+    stage.add("lent", cpu=4, quota="third")
+    stage.add("owner", cpu=4, quota="lender")
+    assert evicted(stage) == ["lent"]

@@ -1,0 +1,80 @@
+"""One cluster with both programs, and what its people do."""
+
+from __future__ import annotations
+
+from queue_controllers.configuration import read_configuration
+from tests.queue_controllers.conftest import World
+from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
+from tests.queue_scheduler.scheduler_world import SchedulerWorld
+
+RUNNING_TIMEOUT = 30.0
+FIRST_BACKOFF = 10.0
+
+
+class Town:
+    """One cluster with both programs; `is_strict`: in strict mode, with Koordinator."""
+
+    def __init__(
+        self, scheduling: SchedulerWorld, *, cpu: int | None = 2, is_strict: bool = False
+    ) -> None:
+        self.scheduling = scheduling
+        self.koord_scheduler = KoordScheduler(scheduling.direct)
+        self._is_strict = is_strict
+        if is_strict:
+            self.koord_scheduler.install()
+        self.jobs = World(quotas=False, beside=(scheduling.server, scheduling.clock))
+        self.start()
+        if cpu is not None:
+            scheduling.add_quota("gold", cpu=cpu)
+            self.pass_time(1.0)
+
+    def start(self, running_timeout: float = RUNNING_TIMEOUT) -> None:
+        """Start both programs, in place of those before."""
+        options = {"job": {"runningTimeout": f"{running_timeout:g}s"}}
+        strict = self._is_strict
+        self.scheduling.start(*(["--strictDequeueMode"] if strict else []))
+        configuration = read_configuration(options, {"job"})
+        flags = ["--enable-reservation"] if strict else []
+        self.jobs.start(*flags, configuration=configuration)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let both programs work while so much time passes."""
+        until = self.scheduling.clock.monotonic() + seconds
+        while self.scheduling.clock.monotonic() < until:
+            self.scheduling.settle(0.1)
+            self.jobs.settle(0.1)
+
+    def pass_until(self, phase: str, within: float) -> None:
+        """Let time pass until the unit has a phase."""
+        until = self.scheduling.clock.monotonic() + within
+        while self.jobs.phase() != phase:
+            assert self.scheduling.clock.monotonic() < until, self.jobs.get_unit()["status"]
+            self.pass_time(0.2)
+
+    def told(self) -> list[tuple[str, str]]:
+        """Return reason and note of each event on a Job, sorted."""
+        events = self.jobs.direct.list("events.events.k8s.io")
+        return sorted(
+            (each["reason"], each["note"]) for each in events if each["regarding"]["kind"] == "Job"
+        )
+
+    def create_job(self) -> None:
+        """Create the job, and let it have its unit."""
+        self.jobs.job()
+        self.pass_time(0.2)
+
+    def annotate(self, key: str, text: str) -> None:
+        """Do what the job's owner does."""
+        self.jobs.patch_job({"metadata": {"annotations": {key: text}}})
+
+    def let_pods_time_out(self, ends: str = "TimeoutBackoff") -> None:
+        """Let the job's pods stay Pending until it is evicted, and then end."""
+        self.pass_until("Dequeued", 2 * FIRST_BACKOFF)
+        self.pass_time(1.0)
+        assert not self.jobs.is_suspended()
+        self.jobs.run_pods(phase="Pending")
+        self.pass_time(RUNNING_TIMEOUT + 1.0)
+        assert self.jobs.is_suspended()
+        assert self.jobs.phase() == "Dequeued", "booked until its pods are gone"
+        self.jobs.end_pods()
+        self.pass_until(ends, 2.0)
