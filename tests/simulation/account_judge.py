@@ -1,0 +1,342 @@
+"""Judges every write of the two programs against the objects, apart from their own books.
+
+What a job is charged is read off its unit and pods (`tests.demo.unit_charge`). A write is judged by
+what its writer could know: a program acts on caches, so what happened after the newest version in
+them excuses it, and nothing else does. The rules, each with the name under which it is reported:
+
+- *never over*: the admission of a unit takes no quota, and none above it, over what its mode
+  allows, unless a fact (a quota edited, pods or bookings that no decision made) came meanwhile;
+- *legal moves*: a unit moves as the table of phases says, by whom it says;
+- *waits its time*: a unit in backoff is back in line when its time has come;
+- *one unit*: a job has one;
+- *admitted first*: a job is released when its unit is admitted, and no pod of an earlier run is
+  left; it is suspended when its unit is not admitted, or is being evicted;
+- *stopped before freed*: a unit gives its place back when no pod of its job lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import parse_time
+from shared_api.quantity import amount
+from shared_api.queue_unit_phases import IllegalMoveError, Phase, Writer, check_move
+from shared_api.well_known_labels import QUOTA_NAME, QUOTA_PARENT
+from tests.demo.unit_charge import (
+    ADMITTED_PHASES,
+    Amounts,
+    charge_of,
+    controller_uid,
+    is_booked,
+    is_living,
+    phase_of,
+)
+from tests.simulation.change_feed import Json, Told, is_true
+from tests.simulation.stepped_programs import Process
+
+MOST_ANCESTORS: Final = 8
+KEPT_STATES: Final = 12
+"""Of a unit: more versions than a cache is ever behind by."""
+
+NEVER_OVER: Final = "never over"
+LEGAL_MOVES: Final = "legal moves"
+WAITS: Final = "waits its time"
+CLOCK_JUMP_SECONDS: Final = 10.0
+"""Wall clocks jump about so much in a run."""
+ONE_UNIT: Final = "one unit"
+ADMITTED_FIRST: Final = "admitted first"
+STOPPED_FIRST: Final = "stopped before freed"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that was broken: its name, whom it is about, and how."""
+
+    rule: str
+    key: str
+    how: str
+
+
+@dataclass
+class Account:
+    """One job with all that is charged for it."""
+
+    quota: str = ""
+    job: Json | None = None
+    units: dict[str, Json] = field(default_factory=dict)
+    """By key."""
+    pods: dict[str, Json] = field(default_factory=dict)
+    pods_since: dict[str, int] = field(default_factory=dict)
+    """The version since which a pod is as it is, living or going."""
+    states: list[tuple[int, bool]] = field(default_factory=list)
+    """Since which version the job may run, or not; newest last."""
+    charge: Amounts = field(default_factory=dict)
+
+    def was_admitted(self, since: int) -> bool:
+        """Say whether the job was allowed to run at any moment from that version on."""
+        return any(admitted for _, admitted in self._states_since(since))
+
+    def was_held(self, since: int) -> bool:
+        """Say whether the job was not allowed to run at any moment from that version on."""
+        states = list(self._states_since(since))
+        return not states or not all(admitted for _, admitted in states)
+
+    def _states_since(self, since: int) -> Iterator[tuple[int, bool]]:
+        for place, (_, admitted) in enumerate(self.states):
+            until = self.states[place + 1][0] if place + 1 < len(self.states) else None
+            if until is None or until > since:
+                yield since, admitted
+
+
+@dataclass(frozen=True)
+class _Quota:
+    parent: str
+    most: Amounts
+    least: Amounts
+
+
+class AccountJudge:
+    """Feed it with `take`; `broken` collects what should not have been.
+
+    Args:
+        find_process: the process of an actor's name, where it is one.
+        now: the wall clock.
+        is_min_the_limit: whether a quota's own limit is its min (mode `min`).
+        may_be_twice: whether controllers run beside each other without election. Two units of a job
+            are then possible, for as long as one of them does not know the other's.
+    """
+
+    def __init__(
+        self,
+        find_process: Callable[[str], Process | None],
+        now: Callable[[], datetime],
+        *,
+        is_min_the_limit: bool,
+        may_be_twice: bool,
+    ) -> None:
+        self.broken: list[Broken] = []
+        self.accounts: dict[str, Account] = {}
+        """By the uid of the job; of a unit without a job, by its own."""
+        self._find_process = find_process
+        self._now = now
+        self._is_min_the_limit = is_min_the_limit
+        self._may_be_twice = may_be_twice
+        self._quotas: dict[str, _Quota] = {}
+        self._facts: dict[str, dict[str, int]] = {}
+        """quota -> kind -> the newest version at which something was charged that nobody decided"""
+        self._quotas_changed = 0
+
+    def take(self, told: Told) -> None:
+        """Take in a change, and judge who made it."""
+        match told.plural:
+            case "elasticquotas":
+                self._on_quota(told)
+            case "queueunits":
+                self._on_unit(told)
+            case "jobs":
+                self._on_job(told)
+            case "pods":
+                self._on_pod(told)
+            case _:
+                pass
+
+    def _break(self, rule: str, told: Told, how: str) -> None:
+        self.broken.append(Broken(rule, told.key, f"{told.actor}: {how}"))
+
+    # --- quotas -------------------------------------------------------------------------------
+
+    def _on_quota(self, told: Told) -> None:
+        name = told.body["metadata"]["name"]
+        self._quotas_changed = told.version
+        if told.is_gone:
+            self._quotas.pop(name, None)
+            return
+        spec, labels = told.body["spec"], told.body["metadata"].get("labels") or {}
+        self._quotas[name] = _Quota(
+            parent=labels.get(QUOTA_PARENT, ""),
+            most={key: amount(key, text) for key, text in (spec.get("max") or {}).items()},
+            least={key: amount(key, text) for key, text in (spec.get("min") or {}).items()},
+        )
+
+    def chain(self, name: str) -> Iterator[str]:
+        """Iterate over a quota and those above it."""
+        for _ in range(MOST_ANCESTORS):
+            if not name:
+                return
+            yield name
+            quota = self._quotas.get(name)
+            name = quota.parent if quota is not None else ""
+
+    def used(self, level: str) -> Amounts:
+        """Return what is charged to a quota and those below it."""
+        total: Amounts = {}
+        for account in self.accounts.values():
+            if account.charge and level in self.chain(account.quota):
+                for resource, charged in account.charge.items():
+                    total[resource] = total.get(resource, 0) + charged
+        return total
+
+    def _charged_in(self, level: str) -> Iterator[str]:
+        for account in self.accounts.values():
+            if account.charge and level in self.chain(account.quota):
+                yield f"{sorted(account.units)} and {sorted(account.pods)} {account.charge}"
+
+    def _limit(self, level: str, *, is_own: bool) -> Amounts:
+        quota = self._quotas.get(level)
+        if quota is None:
+            return {}
+        if self._is_min_the_limit and is_own:
+            return {key: quota.least.get(key, 0) for key in quota.most}
+        return quota.most
+
+    # --- units --------------------------------------------------------------------------------
+
+    def _on_unit(self, told: Told) -> None:
+        uid = (told.body["spec"].get("consumerRef") or {}).get("uid") or told.uid
+        account = self.accounts.setdefault(uid, Account())
+        before = account.units.pop(told.key, None)
+        if before is not None and before["metadata"]["uid"] != told.uid:
+            before = None
+        if not told.is_gone:
+            account.units[told.key] = told.body
+        if len(account.units) > 1 and before is None and not self._may_be_twice:
+            self._break(ONE_UNIT, told, f"the job has {sorted(account.units)}")
+        was_booked, books = before is not None and is_booked(before), False
+        if not told.is_gone:
+            books = is_booked(told.body)
+            if not (was_booked and books):
+                account.quota = _quota_of(told.body)
+        self._note_state(account, told)
+        if before is None and account.charge:
+            self._note_fact(account, told)  # until now these pods were nobody's
+        process = self._find_process(told.actor)
+        is_decision = (
+            process is not None and process.scheduler is not None and books and not was_booked
+        )
+        self._recharge(account, told, is_decision=is_decision)
+        if process is None or told.is_gone:
+            return
+        self._judge_move(told, before, process)
+        if is_decision:
+            self._judge_admission(told, account, process)
+        if was_booked and not books and phase_of(told.body) not in {"Succeed", "Failed"}:
+            self._judge_freed(told, account, process)
+
+    def _note_state(self, account: Account, told: Told) -> None:
+        may_run = not told.is_gone and _lets_run(told.body)
+        account.states.append((told.version, may_run))
+        del account.states[:-KEPT_STATES]
+
+    def _judge_move(self, told: Told, before: Json | None, process: Process) -> None:
+        if before is None or phase_of(before) == phase_of(told.body):
+            return
+        unit = msgspec.convert(before, QueueUnit)
+        writer = Writer.CONTROLLERS if process.scheduler is None else Writer.SCHEDULER
+        try:
+            check_move(unit, Phase(phase_of(told.body)), writer)
+        except IllegalMoveError as error:
+            self._break(LEGAL_MOVES, told, str(error))
+        state = before["status"].get("requeueState") or {}
+        if phase_of(before) == Phase.TIMEOUT_BACKOFF and state.get("requeueAt"):
+            early = (parse_time(state["requeueAt"]) - self._now()).total_seconds()
+            if phase_of(told.body) == Phase.ENQUEUED and early > CLOCK_JUMP_SECONDS:
+                self._break(WAITS, told, f"{early} s too early")
+
+    def _judge_admission(self, told: Told, account: Account, process: Process) -> None:
+        knew = process.decided.get(told.key, {})
+        if self._quotas_changed > knew.get("elasticquotas", 0):
+            return
+        asked = {resource for resource, charged in account.charge.items() if charged}
+        for place, level in enumerate(self.chain(account.quota)):
+            facts = self._facts.get(level, {})
+            if any(version > knew.get(plural, 0) for plural, version in facts.items()):
+                continue
+            used, limit = self.used(level), self._limit(level, is_own=not place)
+            over = {r: used[r] for r in sorted(asked) if r in limit and used[r] > limit[r]}
+            if over:
+                who = ", ".join(self._charged_in(level))
+                how = f"quota {level} is at {over}, its limit {limit}: {who}"
+                self._break(NEVER_OVER, told, how)
+
+    def _judge_freed(self, told: Told, account: Account, process: Process) -> None:
+        pods = self._pods_known(account, process)
+        living = [key for key in pods if is_living(account.pods[key])]
+        if living:
+            self._break(STOPPED_FIRST, told, f"these pods live: {living}")
+
+    # --- jobs and pods ------------------------------------------------------------------------
+
+    def _on_job(self, told: Told) -> None:
+        account = self.accounts.setdefault(told.uid, Account())
+        before, account.job = account.job, None if told.is_gone else told.body
+        process = self._find_process(told.actor)
+        if told.is_gone or before is None or process is None:
+            return
+        was, now = bool(before["spec"].get("suspend")), bool(told.body["spec"].get("suspend"))
+        since = process.seen().get("queueunits", 0)
+        if was and not now:
+            if not account.was_admitted(since):
+                self._break(ADMITTED_FIRST, told, "released a job that is not admitted")
+            if left := self._pods_known(account, process):
+                self._break(ADMITTED_FIRST, told, f"released a job that still has pods {left}")
+        if now and not was and not account.was_held(since):
+            self._break(ADMITTED_FIRST, told, "suspended a job that is admitted")
+
+    def _on_pod(self, told: Told) -> None:
+        # One that has lost its owner, who was deleted without it, is nobody's from then on.
+        owner = controller_uid(told.body) or (controller_uid(told.before) if told.before else "")
+        if not owner:
+            return
+        account = self.accounts.setdefault(owner, Account())
+        if told.is_gone or not controller_uid(told.body):
+            account.pods.pop(told.key, None)
+            account.pods_since.pop(told.key, None)
+        else:
+            before = account.pods.get(told.key)
+            account.pods[told.key] = told.body
+            if before is None:
+                account.pods_since[told.key] = told.version
+                account.quota = account.quota or _quota_of(told.body)
+                self._note_fact(account, told)
+        self._recharge(account, told, is_decision=False)
+
+    def _pods_known(self, account: Account, process: Process) -> list[str]:
+        """Return the pods that still hold something and that a process must have heard of."""
+        seen = process.seen().get("pods", 0)
+        return [
+            key
+            for key, pod in account.pods.items()
+            if account.pods_since[key] <= seen
+            and (is_living(pod) or "deletionTimestamp" in pod["metadata"])
+        ]
+
+    # --- charges ------------------------------------------------------------------------------
+
+    def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> None:
+        before = account.charge
+        unit = next(iter(account.units.values()), None)
+        account.charge = charge_of(unit, account.pods.values())
+        grown = any(charged > before.get(key, 0) for key, charged in account.charge.items())
+        if grown and not is_decision:
+            self._note_fact(account, told)
+
+    def _note_fact(self, account: Account, told: Told) -> None:
+        for level in self.chain(account.quota):
+            self._facts.setdefault(level, {})[told.plural] = told.version
+
+
+def _quota_of(body: Json) -> str:
+    """Return the quota that an object names, else the one named like its namespace."""
+    metadata = body["metadata"]
+    named: str = (metadata.get("labels") or {}).get(QUOTA_NAME) or metadata["namespace"]
+    return named
+
+
+def _lets_run(unit: Json) -> bool:
+    return phase_of(unit) in ADMITTED_PHASES and not is_true(unit, "Evicted")

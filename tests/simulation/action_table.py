@@ -1,0 +1,92 @@
+"""What may happen in a simulated cluster: the table of actions, and how to add one.
+
+An action is one function that takes the `World` and returns a few words for the trace:
+
+    @action(weight=3, when=has_jobs)
+    def delete_job(world: World) -> str:
+        ...
+
+`weight` says how often it is drawn, beside the others; `when` whether it is possible now. All
+chance comes from `world.rng`. What it does goes through `world.direct`, as a user's or another
+program's writes would; what the API server refuses ends the action, and the trace says so.
+
+So a feature that is new to the programs needs one function for each thing that users can do with
+it, in the module of its subject; a new module is imported by `simulated_run.py`. What must stay
+true then is judged by `account_judge.py` after every write, and by `rest_checks.py` in quiet times.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from tests.simulation.change_feed import Json
+from tests.simulation.world import World
+
+T = TypeVar("T")
+
+Act = Callable[[World], str]
+Guard = Callable[[World], bool]
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that may happen."""
+
+    name: str
+    weight: int
+    is_possible: Guard
+    act: Act
+
+
+ACTIONS: Final[list[Action]] = []
+"""All of them, in the order of their modules."""
+
+
+def always(_world: World) -> bool:
+    """Let it happen at any time."""
+    return True
+
+
+def action(*, weight: int, when: Guard = always) -> Callable[[Act], Act]:
+    """Put a function into the table."""
+
+    def add(act: Act) -> Act:
+        ACTIONS.append(Action(act.__name__, weight, when, act))
+        return act
+
+    return add
+
+
+def draw(world: World) -> Action:
+    """Return an action that is possible now, by chance."""
+    possible = [each for each in ACTIONS if each.is_possible(world)]
+    return world.rng.choices(possible, [each.weight for each in possible])[0]
+
+
+# --- what actions are made of --------------------------------------------------------------------
+
+
+def some(rng: random.Random, objects: dict[str, Json]) -> tuple[str, Json]:
+    """Return the key and the body of one of the objects, of which there is at least one."""
+    key = rng.choice(sorted(objects))
+    return key, objects[key]
+
+
+def one_of(rng: random.Random, choices: Sequence[T]) -> T:
+    """Return one of these."""
+    return rng.choice(choices)
+
+
+def patch(world: World, plural: str, key: str, body: Json, *, status: bool = False) -> None:
+    """Merge into an object, or into its status."""
+    namespace, _, name = key.rpartition("/")
+    part = "status" if status else ""
+    world.direct.patch(plural, name, body, namespace=namespace, subresource=part)
+
+
+def annotate(world: World, plural: str, key: str, annotation: str, said: str | None) -> None:
+    """Set an annotation, or take it off."""
+    patch(world, plural, key, {"metadata": {"annotations": {annotation: said}}})

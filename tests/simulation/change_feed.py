@@ -1,0 +1,150 @@
+"""Everything that is written to the API server, as it happens: who, when, what.
+
+The feed keeps the newest version of every object, and the trace: one line per change, in the words
+of whoever has to find out what went wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shared_api.testing.object_storage import Change, Table
+from shared_api.testing.virtual_clock import VirtualClock
+
+Json = dict[str, Any]
+
+SILENT_KINDS: Final = frozenset(("leases", "events"))
+"""Nobody rests or waits because of them, and no trace needs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One change.
+
+    Attributes:
+        plural: the kind.
+        key: `namespace/name`.
+        body: the object after it; before it, where it is gone.
+        before: the object before it; None where it is new.
+        is_gone: it was deleted.
+        version: in the order of all kinds.
+        actor: who wrote it.
+    """
+
+    plural: str
+    key: str
+    body: Json
+    before: Json | None
+    is_gone: bool
+    version: int
+    actor: str
+
+    @property
+    def uid(self) -> str:
+        uid: str = self.body["metadata"]["uid"]
+        return uid
+
+
+class ChangeFeed:
+    """Listens to an API server.
+
+    Attributes:
+        actor: who does what happens now; whoever gives turns sets it.
+        objects: the newest version of every object, by plural and key.
+        writes: how many changes each actor has made, `SILENT_KINDS` left out.
+        lines: the trace.
+    """
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.actor = "set-up"
+        self.objects: dict[str, dict[str, Json]] = {}
+        self.writes: Counter[str] = Counter()
+        self.lines: list[str] = []
+        self.last_write_at = clock.monotonic()
+        self._clock = clock
+        self._started_at = clock.monotonic()
+        self._last_change: dict[str, int] = {}
+        self._listeners: list[Callable[[Told], None]] = []
+
+    def listen(self, listener: Callable[[Told], None]) -> None:
+        """Tell somebody of every change from now on; it must not raise, nor write."""
+        self._listeners.append(listener)
+
+    def last_change(self, plural: str) -> int:
+        """Return the version of the newest change of a kind."""
+        return self._last_change.get(plural, 0)
+
+    def all(self, plural: str) -> dict[str, Json]:
+        """Return all objects of a kind by their keys."""
+        return self.objects.setdefault(plural, {})
+
+    def say(self, text: str) -> None:
+        """Add a line to the trace."""
+        seconds = self._clock.monotonic() - self._started_at
+        self.lines.append(f"{seconds:10.3f} {self.actor:<16} {text}")
+
+    def story_of(self, key: str) -> list[str]:
+        """Return the lines of the trace that name an object, or a namesake of another kind."""
+        return [line for line in self.lines if key in line]
+
+    def on_change(self, table: Table, change: Change) -> None:
+        """Take in a change (`ChangeObserver`)."""
+        plural = table.key[1]
+        self._last_change[plural] = change.version
+        current, is_gone = change.current, change.type == "DELETED"
+        key = f"{current.namespace}/{current.name}" if current.namespace else current.name
+        kept = self.objects.setdefault(plural, {})
+        before = kept.get(key)
+        if is_gone:
+            kept.pop(key, None)
+        else:
+            kept[key] = current.body
+        if plural in SILENT_KINDS:
+            return
+        told = Told(plural, key, current.body, before, is_gone, change.version, self.actor)
+        self.writes[self.actor] += 1
+        self.last_write_at = self._clock.monotonic()
+        self.say(f"{_VERBS[change.type]} {plural} {key} v{change.version} {gist_of(told)}")
+        for listener in self._listeners:
+            listener(told)
+
+
+_VERBS: Final = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
+
+
+def gist_of(told: Told) -> str:
+    """Return in a few words what matters about the object."""
+    body = told.body
+    match told.plural:
+        case "queueunits":
+            status = body.get("status", {})
+            admitted = [f"{each.get('replicas')}" for each in status.get("admissions") or ()]
+            evicted = is_true(body, "Evicted")
+            words = [status.get("phase") or "Enqueued", f"admitted={'+'.join(admitted) or 0}"]
+            words += ["evicted"] if evicted else []
+            words += ["inactive"] if body["spec"].get("active") is False else []
+        case "jobs":
+            spec = body["spec"]
+            words = ["suspended" if spec.get("suspend") else "released"]
+            words += [f"parallelism={spec.get('parallelism')}"]
+            words += [kind for kind in ("Complete", "Failed") if is_true(body, kind)]
+        case "pods":
+            words = [str(body.get("status", {}).get("phase"))]
+        case "elasticquotas":
+            spec = body["spec"]
+            words = [f"min={spec.get('min')} max={spec.get('max')}"]
+        case _:
+            words = []
+    words += ["deleting"] if "deletionTimestamp" in body["metadata"] and not told.is_gone else []
+    return " ".join(words)
+
+
+def is_true(body: Mapping[str, Any], *kinds: str) -> bool:
+    """Say whether an object has one of these conditions."""
+    return any(
+        each["type"] in kinds and each["status"] == "True"
+        for each in body.get("status", {}).get("conditions") or ()
+    )

@@ -1,0 +1,345 @@
+"""Breaks the programs on purpose: ``python -m tests.simulation.planted_faults``.
+
+A simulation that finds nothing may be blind. Each fault here is one that a person could make; the
+simulation must find it within `MOST_SEEDS` runs, and `planted_faults.md` says where it did. That
+table is written by ``make sim-faults``.
+
+A new fault is a function that replaces something by `plant.replace(owner, name, by)`, with the
+decorator that puts it into the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace as with_fields
+
+from queue_controllers.extension_server import ExtensionServer
+from queue_controllers.jobframework import decide as decide_module
+from queue_controllers.jobframework import reconciler as reconciler_module
+from queue_controllers.jobframework.contest import suspend_job
+from queue_controllers.jobframework.job_machine import JobState, State
+from queue_controllers.jobframework.job_view import Decision
+from queue_scheduler import backoff_returns, dequeue_cycle, engine, unit_record, unit_registry
+from queue_scheduler.bookings import Bookings
+from queue_scheduler.decision import Dequeue
+from queue_scheduler.dequeue_cycle import DequeueCycle
+from queue_scheduler.engine import Engine
+from queue_scheduler.event_handlers import EventHandlers
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.pod_accounting import PodAccounting
+from queue_scheduler.queue_worker import QueueWorkers
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_record import Standing
+from shared_api.client.write_dispatcher import Unknown
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.informer.reflector import Reflector
+from shared_api.leader_election import LeaderElector
+from tests.simulation.simulated_run import Outcome, simulate
+
+MOST_SEEDS: Final = 200
+STEPS: Final = 300
+TABLE: Final = Path(__file__).with_name("planted_faults.md")
+
+
+class Plant:
+    """Replaces attributes, and puts them back."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def replace(self, owner: Any, name: str, by: Any) -> Any:
+        """Put something else into an attribute; return what was there."""
+        before = getattr(owner, name)
+        self._before.append((owner, name, before))
+        setattr(owner, name, by)
+        return before
+
+    def undo(self) -> None:
+        """Put everything back."""
+        while self._before:
+            setattr(*self._before.pop())
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that could be wrong with the programs."""
+
+    name: str
+    what: str
+    plant: Callable[[Plant], None]
+
+
+FAULTS: Final[dict[str, Fault]] = {}
+
+
+def fault(what: str) -> Callable[[Callable[[Plant], None]], None]:
+    """Put a function that plants a fault into the table."""
+
+    def add(plant: Callable[[Plant], None]) -> None:
+        FAULTS[plant.__name__] = Fault(plant.__name__, what, plant)
+
+    return add
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Run something with a fault."""
+    plant = Plant()
+    FAULTS[name].plant(plant)
+    try:
+        yield
+    finally:
+        plant.undo()
+
+
+def find(name: str) -> Outcome | None:
+    """Return the first run that finds a fault; None where none of `MOST_SEEDS` does.
+
+    A run finds it that breaks a rule with the fault, and none without.
+    """
+    for seed in range(MOST_SEEDS):
+        with planted(name):
+            outcome = simulate(seed, STEPS)
+        if outcome.broken is not None and simulate(seed, STEPS).broken is None:
+            return outcome
+    return None
+
+
+# === the scheduler =============================================================================
+
+
+@fault("a unit that ends wakes no queue")
+def no_wake_after_release(plant: Plant) -> None:
+    def tell(shared: SharedEngine, fact: Any, *args: Any, **more: Any) -> None:
+        if fact is not Engine.on_queue_unit:
+            original(shared, fact, *args, **more)
+            return
+        workers, shared._wake = shared._wake, lambda _names: None  # noqa: SLF001 - breaks it
+        original(shared, fact, *args, **more)
+        shared._wake = workers  # noqa: SLF001 - mends it
+
+    original = plant.replace(SharedEngine, "tell", tell)
+
+
+@fault("a decision is not booked")
+def no_booking_at_decision(plant: Plant) -> None:
+    plant.replace(ElasticQuotaPlugin, "reserve", lambda _plugin, _info: None)
+
+
+@fault("living pods of an ended unit are released with it")
+def pods_released_with_unit(plant: Plant) -> None:
+    plant.replace(Bookings, "charge_living", lambda books, uid, *_, **__: books.release(uid))
+
+
+@fault("what has been given back is booked again")
+def reclaimable_ignored(plant: Plant) -> None:
+    def admitted(unit: Any, demand: Any) -> Any:
+        kept = with_fields(unit.status, reclaimable_pods=())
+        return original(with_fields(unit, status=kept), demand)
+
+    original = plant.replace(unit_record, "admitted_amounts", admitted)
+    plant.replace(unit_registry, "admitted_amounts", admitted)
+
+
+@fault("the admission is written without the guard of a version")
+def no_guard(plant: Plant) -> None:
+    def build(unit: Any, decision: Dequeue, now: Any) -> dict[str, Any]:
+        body: dict[str, Any] = original(unit, decision, now)
+        return {**body, "metadata": {}}
+
+    original = plant.replace(dequeue_cycle, "build_dequeue_patch", build)
+
+
+@fault("a conflict is taken for success")
+def conflict_is_success(plant: Plant) -> None:
+    plant.replace(DequeueCycle, "_take_back", lambda _cycle, _decision, _error: None)
+
+
+@fault("a write of unknown outcome is forgotten")
+def unknown_is_dropped(plant: Plant) -> None:
+    def on_outcome(cycle: DequeueCycle, decision: Dequeue, outcome: Any) -> None:
+        if not isinstance(outcome, Unknown):
+            original(cycle, decision, outcome)
+
+    original = plant.replace(DequeueCycle, "_on_outcome", on_outcome)
+
+
+@fault("units of a quota that is made or edited are not looked at again")
+def no_placing_after_quota_edit(plant: Plant) -> None:
+    plant.replace(Engine, "_on_quotas_changed", lambda _engine, _names: ())
+
+
+@fault("whoever does not lead decides as well")
+def followers_decide(plant: Plant) -> None:
+    plant.replace(LeaderElector, "writable_seconds", lambda _elector: 100.0)
+
+
+@fault("a unit that is admitted counts as waiting when its scheduler has restarted")
+def admitted_twice(plant: Plant) -> None:
+    def judge(unit: Any) -> Any:
+        standing = original(unit)
+        return Standing.WAITING if standing is Standing.BOOKED else standing
+
+    original = plant.replace(engine, "judge", judge)
+    plant.replace(unit_registry, "judge", judge)
+
+
+@fault("a unit that backs off is back in line at once")
+def backoff_ignored(plant: Plant) -> None:
+    plant.replace(backoff_returns, "_seconds_left", lambda *_: 0.0)
+
+
+@fault("Block and FIFO hold nobody back")
+def nobody_held_back(plant: Plant) -> None:
+    def offer_of(line: SchedulingQueue, quota: str) -> Any:
+        of_quota = line._by_quota.get(quota)  # noqa: SLF001 - breaks it
+        return None if of_quota is None else of_quota.first_awake()
+
+    plant.replace(SchedulingQueue, "_offer_of", offer_of)
+
+
+@fault("pods that are deleted stay booked")
+def gone_pods_stay(plant: Plant) -> None:
+    plant.replace(PodAccounting, "on_pod_gone", lambda _pods, _pod: None)
+
+
+@fault("a queue that comes gets no worker")
+def no_worker(plant: Plant) -> None:
+    def run_for(workers: QueueWorkers, queue: str) -> None:
+        if queue != "shared":
+            original(workers, queue)
+
+    original = plant.replace(QueueWorkers, "run_for", run_for)
+
+
+@fault("a unit that vanishes is not told to the engine")
+def gone_unit_not_told(plant: Plant) -> None:
+    def on_unit(handlers: EventHandlers, old: Any, new: Any) -> None:
+        if new is not None:
+            original(handlers, old, new)
+
+    original = plant.replace(EventHandlers, "on_queue_unit", on_unit)
+
+
+# === the controllers ===========================================================================
+
+
+@fault("a job is resumed while pods of its last run are still going")
+def resumed_too_early(plant: Plant) -> None:
+    _plant_impatience(plant, JobState(state=State.RELEASED, stopped=True, resumable=True))
+
+
+@fault("a place is given back before the pods have stopped")
+def freed_too_early(plant: Plant) -> None:
+    _plant_impatience(plant, JobState(state=State.HELD, stopped=True, resumable=True))
+
+
+def _plant_impatience(plant: Plant, instead: JobState) -> None:
+    """Take a job for stopped as soon as it is suspended."""
+    when_admitted = instead.state is State.RELEASED
+
+    def judge(*args: Any, admitted: bool, silent: bool) -> JobState:
+        state: JobState = original(*args, admitted=admitted, silent=silent)
+        return instead if state.state is State.STOPPING and admitted is when_admitted else state
+
+    original = plant.replace(decide_module, "judge_job", judge)
+
+
+@fault("a job is suspended without a word on its unit")
+def eviction_not_announced(plant: Plant) -> None:
+    def announce(view: Any, _unit: Any, *_: Any) -> Any:
+        return Decision(actions=(suspend_job(view, view.job),), memory=view.memory)
+
+    plant.replace(decide_module, "announce_eviction", announce)
+
+
+@fault("units of jobs that are gone stay")
+def orphans_stay(plant: Plant) -> None:
+    plant.replace(reconciler_module.JobReconciler, "_let_go", lambda *_: None)
+
+
+@fault("nobody looks at a job whose unit has changed")
+def unit_news_lost(plant: Plant) -> None:
+    plant.replace(ExtensionServer, "on_unit", lambda *_: None)
+
+
+# === what both stand on ========================================================================
+
+
+@fault("after a list nobody misses what it did not have")
+def vanished_stay(plant: Plant) -> None:
+    plant.replace(IndexedStore, "remove_vanished", lambda *_, **__: ())
+
+
+@fault("a watch that is too old goes on without a list")
+def no_list_after_gone(plant: Plant) -> None:
+    def on_expired(reflector: Reflector[Any], _gone: Any) -> None:
+        reflector._end_watch("expired")  # noqa: SLF001 - breaks it
+        reflector._resource_version = ""  # noqa: SLF001 - from now on
+
+    plant.replace(Reflector, "_on_expired", on_expired)
+
+
+# === the table =================================================================================
+
+
+def row_of(name: str, outcome: Outcome | None) -> str:
+    """Return the row of a fault, as Markdown."""
+    return f"| {FAULTS[name].what} | `{name}` | {_told(outcome)} |"
+
+
+def table_of(rows: Mapping[str, str]) -> str:
+    """Return the table, as Markdown; a fault that was not looked for has no row."""
+    head = (
+        "# Planted faults\n\n"
+        "Written by `make sim-faults` (`tests/simulation/planted_faults.py`): how soon the\n"
+        f"simulation finds what is broken on purpose, with runs of {STEPS} steps.\n\n"
+        "| fault | name | found with seed | in step | by the rule |\n"
+        "|---|---|---|---|---|\n"
+    )
+    return head + "".join(f"{rows[name]}\n" for name in FAULTS if name in rows)
+
+
+def rows_in(table: str) -> dict[str, str]:
+    """Return the rows of a table by the name of the fault."""
+    found = re.findall(r"^\|.*\| `(\w+)` \|.*$", table, re.MULTILINE)
+    lines = re.findall(r"^\|.*\| `\w+` \|.*$", table, re.MULTILINE)
+    return dict(zip(found, lines, strict=True))
+
+
+def _told(outcome: Outcome | None) -> str:
+    if outcome is None or outcome.broken is None:
+        return f"not within {MOST_SEEDS} | |"
+    return f"{outcome.seed} | {outcome.steps} | {outcome.broken.rule}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Look for the faults, print and write the table; exit status 1 when one is not found."""
+    parser = argparse.ArgumentParser(prog="planted_faults", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these; the other rows stay as they are")
+    parser.add_argument("--jobs", type=int, default=1)
+    got = parser.parse_args(arguments)
+    names = got.names or list(FAULTS)
+    all_found = True
+    with ProcessPoolExecutor(got.jobs) as pool:
+        for name, outcome in zip(names, pool.map(find, names), strict=True):
+            all_found = all_found and outcome is not None
+            print(f"{name}: {_told(outcome)}", flush=True)
+            before = TABLE.read_text(encoding="utf-8") if TABLE.exists() else ""
+            rows = {**rows_in(before), name: row_of(name, outcome)}
+            TABLE.write_text(table_of(rows), encoding="utf-8")
+    return 0 if all_found else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,310 @@
+"""What must be true when nobody has anything to do: now and then during a run, and at its end.
+
+The engine of the scheduler that decides is compared with the objects: it knows all of them, a
+second engine that learns them in another order believes the same, and nobody waits whom the quotas
+would let start. At the end each job and its unit must fit together as well. Rules by their names:
+
+- *nobody forgotten*: the engine has the newest version of every unit;
+- *books as the objects say*: what it has booked is what `account_judge.py` reads off the objects;
+- *same after a restart*: an engine rebuilt from the objects has the same books and lines;
+- *nobody lost*: no unit waits that could start;
+- *nothing ownerless*: no unit and no booking without the job, the unit or the pods it is for;
+- *jobs fit their units*: as `faults_of` says.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from queue_scheduler.engine import Engine
+from queue_scheduler.quota.quota_settings import QuotaMode
+from queue_scheduler.unit_record import Standing
+from shared_api.resource_list import Amounts, add
+from shared_api.well_known_labels import (
+    ACTIVE,
+    ADOPTED,
+    BACKOFF_LIMIT,
+    LIMIT_REACHED,
+    QUEUE_NAME,
+    QUOTA_NAME,
+    RELATED_QUEUE_UNIT,
+    TIME_EXCEEDED,
+)
+from tests.demo.unit_charge import controller_uid, is_booked, is_living
+from tests.properties import engine_checks
+from tests.properties.real_quotas import RealQuotas, new_engine
+from tests.simulation.account_judge import Broken
+from tests.simulation.change_feed import Json, is_true
+from tests.simulation.job_actions import FOREIGN
+from tests.simulation.stepped_programs import SteppedScheduler
+from tests.simulation.world import World
+
+KNOWS_ALL: Final = "nobody forgotten"
+BOOKS_AGREE: Final = "books as the objects say"
+SAME_AGAIN: Final = "same after a restart"
+NOBODY_LOST: Final = "nobody lost"
+OWNERLESS: Final = "nothing ownerless"
+JOBS_FIT: Final = "jobs fit their units"
+
+
+def deciding(world: World) -> SteppedScheduler | None:
+    """Return the scheduler that decides, where one does."""
+    return next((each for each in world.schedulers if each.is_deciding()), None)
+
+
+def check_quiet(world: World) -> list[Broken]:
+    """Return what is wrong while every cache is up to date and nobody has anything to do."""
+    scheduler = deciding(world)
+    if scheduler is None:
+        return []
+    engine = scheduler.engine
+    unknown = _unknown(world, engine)
+    if unknown:
+        return unknown
+    return [
+        *_nobody_lost(engine, world.clock.monotonic()),
+        *_books_agree(world, engine),
+        *_same_again(world, scheduler),
+        *_ownerless(world, engine),
+    ]
+
+
+def check_end(world: World) -> list[Broken]:
+    """Return what is wrong once everything is over."""
+    broken = check_quiet(world)
+    units = world.all("queueunits")
+    uids = {job["metadata"]["uid"] for job in world.all("jobs").values()}
+    for key, unit in units.items():
+        if unit["spec"]["consumerRef"]["uid"] not in uids:
+            broken.append(Broken(OWNERLESS, key, "the unit has no job"))
+    for key, job in world.all("jobs").items():
+        uid = job["metadata"]["uid"]
+        own = [unit for unit in units.values() if unit["spec"]["consumerRef"]["uid"] == uid]
+        broken += [Broken(JOBS_FIT, key, fault) for fault in faults_of(job, own)]
+    return broken
+
+
+# --- the engine ----------------------------------------------------------------------------------
+
+
+def _unknown(world: World, engine: Engine) -> list[Broken]:
+    there = {k: unit["metadata"]["resourceVersion"] for k, unit in world.all("queueunits").items()}
+    known = {k: r.unit.metadata.resource_version for k, r in engine.units.records.items()}
+    return [
+        Broken(KNOWS_ALL, key, f"the engine has version {known.get(key)} of {there.get(key)}")
+        for key in sorted(there.keys() | known.keys())
+        if there.get(key) != known.get(key)
+    ]
+
+
+def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
+    quotas = RealQuotas(engine)
+    try:
+        for line in engine.queues:
+            if line.not_before <= now:
+                engine_checks.check_nobody_could_start(engine, quotas, line)
+        engine_checks.check_held(engine)
+    except AssertionError as error:
+        return [Broken(NOBODY_LOST, _unit_in(error), str(error))]
+    return []
+
+
+def _books_agree(world: World, engine: Engine) -> list[Broken]:
+    """Compare sums by quota; not where an adopted unit does not say what it was granted.
+
+    Nor where pods have lost the job that they were made for.
+    """
+    adopted = [
+        unit["metadata"]["name"]
+        for unit in world.all("queueunits").values()
+        if not unit["status"].get("admissions") and (is_booked(unit) or _has_mark(unit))
+    ]
+    orphans = [pod for pod in _pods_of_jobs(world) if not controller_uid(pod)]
+    if adopted or orphans or _remembers(world, engine):
+        return []
+    want: dict[str, Amounts] = {}
+    for account in world.judge.accounts.values():
+        if any(account.charge.values()):
+            want[account.quota] = add(want.get(account.quota, {}), account.charge)
+    got = _books(engine)
+    return [] if got == want else [Broken(BOOKS_AGREE, "", f"booked {got}, should be {want}")]
+
+
+def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
+    """Compare with an engine that has just learnt what the caches hold, in another order."""
+    engine = scheduler.engine
+    standings = {record.standing for record in engine.units.records.values()}
+    if standings & {Standing.DECIDED, Standing.STALE} or _remembers(world, engine):
+        return []
+    twin = new_engine(QuotaMode(world.plan.mode))
+    facts: list[tuple[Any, Any]] = []
+    tell = {
+        "queueunits": Engine.on_queue_unit,
+        "queues": Engine.on_queue,
+        "elasticquotas": Engine.on_quota,
+        "pods": Engine.on_pod,
+        "nodes": Engine.on_node,
+    }
+    for follower in scheduler.followers:
+        facts += [(tell[follower.plural], each) for each in follower.informer.store.list()]
+    random.Random(world.seed).shuffle(facts)
+    for on_fact, each in facts:
+        on_fact(twin, each)
+    want, got = _beliefs(engine), _beliefs(twin)
+    return [
+        Broken(SAME_AGAIN, "", f"{part}: {want[part]}, rebuilt {got[part]}")
+        for part in want
+        if want[part] != got[part]
+    ]
+
+
+def _remembers(world: World, engine: Engine) -> bool:
+    """Say whether it knows rightly what no object says any more.
+
+    Something is charged to the quota that a namespace had before that went; or there are pods that
+    were never stamped, of a unit that is gone, or of a job that was deleted without them; or of a
+    unit that is gone as its quota is, under whose name they stay.
+    """
+    quotas = RealQuotas(engine)
+    charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
+    units = world.all("queueunits").values()
+    jobs = {unit["spec"]["consumerRef"]["uid"] for unit in units}
+    unstamped = [
+        pod["metadata"]["name"]
+        for pod in _pods_of_jobs(world)
+        if controller_uid(pod) not in jobs
+        and RELATED_QUEUE_UNIT not in (pod["metadata"].get("annotations") or {})
+    ]
+    names = {quota["metadata"]["name"] for quota in world.all("elasticquotas").values()}
+    keys = {f"{u['metadata']['namespace']}/{u['metadata']['name']}" for u in units}
+    left_behind = [
+        pod["metadata"]["name"]
+        for pod in _pods_of_jobs(world)
+        if (pod["metadata"].get("annotations") or {}).get(RELATED_QUEUE_UNIT) not in keys
+        and (pod["metadata"].get("labels") or {}).get(QUOTA_NAME) not in names
+    ]
+    is_mapped = all(quotas.quota_names(record.unit) for record in charged)
+    return bool(unstamped or left_behind) or not is_mapped
+
+
+def _pods_of_jobs(world: World) -> list[Json]:
+    """Return the living pods that some job made, be it gone or not."""
+    pods = world.all("pods").values()
+    return [p for p in pods if is_living(p) and not p["metadata"]["name"].startswith(FOREIGN)]
+
+
+def _beliefs(engine: Engine) -> dict[str, Any]:
+    names = sorted(line.name for line in engine.queues)
+    return {
+        "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
+        "standings": {k: r.standing.value for k, r in sorted(engine.units.records.items())},
+        "books": _books(engine),
+        "admitted": {name: engine.units.admitted_count(name) for name in names},
+    }
+
+
+def _books(engine: Engine) -> dict[str, Amounts]:
+    """Return what is booked by quota: pods of a unit that is gone are known by its name only."""
+    bookings, books = engine.units.bookings, dict[str, Amounts]()
+    for uid in sorted(bookings):
+        charge = bookings.charge_of(uid)
+        if charge is not None and any(charge.amounts.values()):
+            books[charge.quota] = add(books.get(charge.quota, {}), charge.amounts)
+    return books
+
+
+def _ownerless(world: World, engine: Engine) -> list[Broken]:
+    owners = {unit["metadata"]["uid"] for unit in world.all("queueunits").values()}
+    pods = engine.units.bookings.pods
+    return [
+        Broken(OWNERLESS, str(uid), f"booked for nobody: {engine.charge_of(uid)}")
+        for uid in sorted(engine.units.bookings)
+        if uid not in owners and not pods.has_living(uid)
+    ]
+
+
+def _unit_in(error: AssertionError) -> str:
+    return str(error).partition(" ")[0]
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+
+def faults_of(job: Json, units: list[Json]) -> list[str]:
+    """Return what does not fit together about a job at rest."""
+    if not units:
+        return ["it has no unit"] if _names_a_place(job) and not _has_ended(job) else []
+    if len(units) > 1:
+        return ["it has two units"]
+    (unit,) = units
+    phase, suspended = unit["status"]["phase"], bool(job["spec"].get("suspend"))
+    contested = is_true(unit, "SuspendContested")
+    if _has_ended(job):
+        wrong = {"its unit has not ended": phase not in {"Succeed", "Failed"}}
+    elif phase in {"Dequeued", "Running"}:
+        evicted = is_true(unit, "Evicted")
+        runs = not suspended and job["spec"]["parallelism"] > 0
+        wrong = {
+            "its eviction is not carried out": evicted and not contested,
+            "it is admitted and suspended": suspended and not evicted and _is_whole(unit),
+            "it runs and its unit does not say so": runs and phase == "Dequeued",
+        }
+    else:
+        may_run = contested or _is_booked_by_mark(unit)
+        wrong = {
+            "it runs and is not admitted": not suspended and not may_run,
+            "its unit does not follow it": suspended and _is_out_of_step(job, unit),
+        }
+    ended = _has_ended(job)
+    wrong["it is not as active as it should be"] = not ended and _is_wrongly_active(job, unit)
+    return [fault for fault, there in wrong.items() if there]
+
+
+def _is_whole(unit: Json) -> bool:
+    """Say whether all pods were admitted; a job of which some were is not resumed."""
+    admitted = {each["name"]: each["replicas"] for each in unit["status"].get("admissions") or ()}
+    sets = unit["spec"]["podSet"]
+    return all(admitted.get(each["name"], each["count"]) >= each["count"] for each in sets)
+
+
+def _names_a_place(job: Json) -> bool:
+    meta = job["metadata"]
+    return QUOTA_NAME in (meta.get("labels") or {}) or QUEUE_NAME in (meta.get("annotations") or {})
+
+
+def _has_ended(job: Json) -> bool:
+    return is_true(job, "Complete", "Failed")
+
+
+def _is_booked_by_mark(unit: Json) -> bool:
+    conditions = unit["status"].get("conditions") or ()
+    return _has_mark(unit) and all(each["type"] != "Evicted" for each in conditions)
+
+
+def _has_mark(unit: Json) -> bool:
+    return (unit["metadata"].get("annotations") or {}).get(ADOPTED) == "true"
+
+
+def _is_out_of_step(job: Json, unit: Json) -> bool:
+    named = [(each["metadata"].get("labels") or {}).get(QUOTA_NAME) for each in (job, unit)]
+    parallelism, completions = job["spec"]["parallelism"], job["spec"].get("completions") or 2**31
+    succeeded = job.get("status", {}).get("succeeded", 0)
+    counts = {parallelism, min(parallelism, completions), min(parallelism, completions - succeeded)}
+    return named[0] != named[1] or unit["spec"]["podSet"][0]["count"] not in counts
+
+
+def _is_wrongly_active(job: Json, unit: Json) -> bool:
+    """Say whether a unit at rest is active against its limit, or against what its job says."""
+    active, annotations = unit["spec"].get("active"), job["metadata"].get("annotations") or {}
+    reached = is_true(unit, "BackoffLimitReached")
+    if TIME_EXCEEDED in unit["metadata"]["annotations"]:
+        return active is not False
+    if LIMIT_REACHED in unit["metadata"]["annotations"]:
+        return active is not False or not (reached or is_true(unit, "Evicted"))
+    limit, put_back = int(annotations.get(BACKOFF_LIMIT, 0)), unit["status"].get("requeueState")
+    waits = unit["status"]["phase"] in {"Enqueued", "TimeoutBackoff"}
+    if reached or (waits and 0 < limit <= (put_back or {}).get("count", 0)):
+        return True
+    said = annotations.get(ACTIVE)
+    return said is not None and active is not (said == "true")

@@ -1,0 +1,259 @@
+"""One run of the simulation: a seed in, and out comes nothing, or the rule that was broken.
+
+A step is one action by chance (`action_table.py`) and some turns for everybody; now and then the
+troubles end for a while, so that it can be seen whether all comes to rest. After each step:
+
+- every write was judged when it was made (`account_judge.py`);
+- the engines' derived values are recomputed, and each decision is compared with the line as it was
+  (`order`), and with the limits (`never over`);
+- no step raised, and none logged an error that its loop had handled.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from queue_controllers.jobframework.waiting import SILENT_SECONDS
+from queue_scheduler.decision import Dequeue
+from queue_scheduler.unit_record import Standing
+from shared_api.client.errors import ApiFailure
+from tests.properties import engine_checks
+from tests.properties.real_quotas import RealQuotas
+from tests.simulation import job_actions, queue_actions, trouble_actions, unit_actions
+from tests.simulation.account_judge import NEVER_OVER, Broken
+from tests.simulation.action_table import draw
+from tests.simulation.rest_checks import check_end, check_quiet, deciding
+from tests.simulation.stepped_programs import Process, SteppedScheduler
+from tests.simulation.world import World
+
+MODULES: Final = (job_actions, queue_actions, unit_actions, trouble_actions)
+"""Those whose actions are in the table."""
+
+TURNS: Final = (0, 3, 10, 40, 150, 600)
+SECONDS: Final = (0.0, 0.02, 0.3, 2.0, 12.0)
+CALM_CHANCE: Final = 0.03
+"""Of a step, to be followed by a time without troubles."""
+CALM_SECONDS: Final = 40
+END_SECONDS: Final = 20_000.0
+"""After which nothing may be going on any more: four and a half of the longest backoffs in a row,
+of 15 minutes and a tenth, and those of the waits before."""
+SILENCE_SECONDS: Final = 1.5 * SILENT_SECONDS
+"""Without a write, while nobody backs off: it is over. A process that has just started waits for an
+operator's word for most of it."""
+ANY_TURNS: Final = 1_000_000
+"""As many as fit into the time."""
+VALIDATE_EVERY: Final = 4
+"""Steps from one validation of all books to the next."""
+
+ORDER: Final = "order"
+BOOKS: Final = "books"
+NO_ERRORS: Final = "no step fails"
+REST: Final = "comes to rest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        broken: the first rule that was broken; None: none was.
+        trace: what happened, a line each.
+        turns: how many steps of threads were run.
+        steps: how many of the simulation, until that rule was broken.
+        asked_steps: how many there were to be.
+    """
+
+    seed: int
+    steps: int
+    asked_steps: int
+    turns: int
+    broken: Broken | None
+    trace: tuple[str, ...]
+
+    def story(self) -> list[str]:
+        """Return the rule that was broken, all that its object went through, and all actions."""
+        if self.broken is None:
+            return []
+        rule = f"{self.broken.rule}: {self.broken.key}: {self.broken.how}"
+        name = self.broken.key.rpartition("/")[2]
+        return [rule, *(each for each in self.trace if " [" in each or not name or name in each)]
+
+
+def simulate(seed: int, steps: int) -> Outcome:
+    """Play a world from a seed until a rule is broken, or to its end."""
+    with _surfaced_errors() as errors:
+        run = _Run(seed, errors)
+        broken = run.play(steps)
+    return Outcome(
+        seed=seed,
+        steps=run.step,
+        asked_steps=steps,
+        turns=run.world.turns,
+        broken=broken,
+        trace=tuple(run.world.feed.lines),
+    )
+
+
+class _Run:
+    """The world of a run, and what is watched in it."""
+
+    def __init__(self, seed: int, errors: list[Broken]) -> None:
+        self.step = 0
+        self._ended_at = 0.0
+        self.world = World(seed)
+        self.world.on_turn = self._on_turn
+        self.world.on_decision = self._on_decision
+        self._errors = errors
+        self._lines: dict[str, list[engine_checks.InLine]] = {}
+
+    def play(self, steps: int) -> Broken | None:
+        """Return the first rule that was broken, or None."""
+        self.world.feed.say(f"seed {self.world.seed}: {self.world.plan}")
+        queue_actions.set_up(self.world)
+        try:
+            for self.step in range(1, steps + 1):
+                if found := self._take_step():
+                    return found[0]
+            found = self._end()
+        except Exception as error:  # noqa: BLE001 - whatever a step raises, the trace is wanted
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            how = f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
+            return Broken(NO_ERRORS, self.world.feed.actor, how)
+        return found[0] if found else None
+
+    def _take_step(self) -> list[Broken]:
+        world, rng = self.world, self.world.rng
+        self._act()
+        world.run(rng.choice(TURNS), rng.choice(SECONDS))
+        found = self._broken()
+        if not found and rng.random() < CALM_CHANCE:
+            found = self._calm_down() or self._broken()
+        return found
+
+    def _act(self) -> None:
+        world = self.world
+        chosen = draw(world)
+        world.feed.actor = "user"
+        try:
+            told = chosen.act(world)
+        except ApiFailure as refusal:
+            told = f"refused: {refusal}"
+        world.feed.actor = "user"
+        world.feed.say(f"[{self.step}] {chosen.name} {told}")
+
+    def _broken(self) -> list[Broken]:
+        found = [*self._errors, *self.world.judge.broken]
+        if not found and self.step % VALIDATE_EVERY == 0:
+            for process in self.world.processes:
+                try:
+                    process.work.validate()
+                    if process.scheduler is not None:
+                        RealQuotas(process.scheduler.engine).validate()
+                except AssertionError as error:
+                    found.append(Broken(BOOKS, process.name, str(error)))
+        return found
+
+    # --- decisions ----------------------------------------------------------------------------
+
+    def _on_turn(self, scheduler: SteppedScheduler) -> None:
+        self._lines = engine_checks.in_line(scheduler.engine)
+
+    def _on_decision(self, process: Process, decision: Dequeue) -> None:
+        process.decided[decision.unit] = process.seen()
+        scheduler = process.scheduler
+        assert scheduler is not None
+        engine, broken = scheduler.engine, self.world.judge.broken
+        try:
+            engine_checks.check_order(engine, decision, self._lines[decision.queue])
+        except AssertionError as error:
+            broken.append(Broken(ORDER, decision.unit, str(error)))
+        try:
+            engine_checks.check_limits(engine, RealQuotas(engine), decision)
+        except AssertionError as error:
+            broken.append(Broken(NEVER_OVER, decision.unit, f"the engine decided: {error}"))
+
+    # --- rest ---------------------------------------------------------------------------------
+
+    def _calm_down(self) -> list[Broken]:
+        """End the troubles, and look as soon as nobody has anything to do."""
+        world = self.world
+        trouble_actions.end_troubles(world)
+        world.feed.actor = "user"
+        world.feed.say(f"[{self.step}] calm")
+        for _ in range(CALM_SECONDS):
+            world.run(ANY_TURNS, 1.0)
+            if world.is_quiet() and deciding(world) is not None:
+                return check_quiet(world)
+        return []
+
+    def _end(self) -> list[Broken]:
+        """Let all troubles end, and all jobs that can; then look at what is left."""
+        world = self.world
+        trouble_actions.end_troubles(world)
+        world.feed.actor = "user"
+        world.feed.say("[end]")
+        world.cluster.start_seconds = (0.05, 0.3)
+        job_actions.want_pods(world)
+        queue_actions.end_stops(world)
+        if world.plan.elects:
+            world.restart_without_election()
+        world.start_all()
+        self._ended_at = world.clock.monotonic()
+        until = world.clock.monotonic() + END_SECONDS
+        while world.clock.monotonic() < until:
+            world.run(ANY_TURNS, 10.0)
+            if found := self._broken():
+                return found
+            if self._is_over():
+                return check_end(world)
+        return [Broken(REST, "", f"there are still writes: {world.feed.lines[-1]}")]
+
+    def _is_over(self) -> bool:
+        world = self.world
+        scheduler = deciding(world)
+        since = max(world.feed.last_write_at, self._ended_at)
+        silent = world.clock.monotonic() - since >= SILENCE_SECONDS
+        all_decide = all(process.work.is_deciding() for process in world.processes)
+        if not silent or scheduler is None or not all_decide or not world.is_quiet():
+            return False
+        records = scheduler.engine.units.records.values()
+        if any(record.standing is Standing.STALE for record in records):
+            return False
+        units = world.all("queueunits").values()
+        backing_off = [u for u in units if u["status"]["phase"] == "TimeoutBackoff"]
+        return all(unit["spec"].get("active") is False for unit in backing_off)
+
+
+@contextmanager
+def _surfaced_errors() -> Iterator[list[Broken]]:
+    """Collect the errors that a loop or a handler logs, and make no log.
+
+    Informers go on when a handler raises, so that the others hear of the change all the same.
+    """
+    errors: list[Broken] = []
+
+    def keep(_logger: Any, _method: str, event: Any) -> Any:
+        error = event.get("exc_info")
+        if isinstance(error, BaseException):
+            errors.append(
+                Broken(NO_ERRORS, str(event.get("key", "")), f"{event['event']}: {error!r}")
+            )
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[keep],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield errors
+    finally:
+        structlog.configure(**before)

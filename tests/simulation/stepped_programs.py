@@ -1,0 +1,316 @@
+"""Both programs as they are wired in production, whose threads somebody else gives their turns.
+
+A `SteppedProgram` is one process. Its threads rest as real ones do, until the rest that their step
+asked for is over or somebody wakes them, so a wake-up that is forgotten stays forgotten. What a
+step raises is not caught. A crash is that nobody calls the steps any more.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Any, Final, TypeVar, cast
+
+from queue_controllers.configuration import Configuration
+from queue_controllers.configuration import parse_flags as parse_controller_flags
+from queue_controllers.wiring import Controllers, find_extensions
+from queue_scheduler.configuration import Flags, KoordQueueConfiguration, parse_flags
+from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.engine import Engine
+from queue_scheduler.plugin_handle import PluginHandle
+from queue_scheduler.queue_worker import QueueWorker
+from queue_scheduler.wiring import Scheduler
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.transport import Transport
+from shared_api.informer.indexed_store import ApiObject
+from shared_api.informer.shared_informer import SharedInformer
+from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
+from shared_api.lease_lock import ApiLeaseLock
+from shared_api.metrics import SharedMetrics
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.program import Program
+from shared_api.testing.virtual_clock import VirtualClock
+
+QUEUE_NAMESPACE: Final = "koord-queue"
+LEASE: Final = LeaseSettings(
+    lease_seconds=45, renew_deadline_seconds=30.0, retry_seconds=9.0, settle_seconds=4.0
+)
+"""Three times slower than the defaults: there are fewer renewals to play."""
+BLIND_SECONDS: Final = 3.0
+"""Until an informer that found nothing looks again, where no change of its kind has been made: for
+the bookmarks, and the end, of its watch."""
+SCHEDULER_FLAGS: Final = parse_flags([f"--queue-namespace={QUEUE_NAMESPACE}", "--writers=2"])
+CONTROLLER_FLAGS: Final = parse_controller_flags(["--workers=2"])
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+
+class SteppedThread(LoopThread):
+    """A thread that rests as a real one does, and is run by whoever holds it."""
+
+    def __init__(self, name: str, step: Step, clock: VirtualClock) -> None:
+        super().__init__(name, step, clock)
+        self.step = step
+        self.clock = clock
+        self.due = inf
+        """From when on its step may be called; infinite until somebody wakes it."""
+        self._is_started = False
+        self._is_running = False
+        self._was_woken = False
+
+    def start(self) -> None:
+        self._is_started = True
+        self.due = self.clock.monotonic()
+
+    def wake(self) -> None:
+        self._was_woken = True
+        if self._is_started:
+            self.due = min(self.due, self.clock.monotonic())
+
+    def ask_to_stop(self) -> None:
+        self._is_started = False
+        self.due = inf
+
+    def stop(self, timeout_seconds: float = 0.0) -> bool:
+        self.ask_to_stop()
+        return True
+
+    def is_alive(self) -> bool:
+        return self._is_started
+
+    @property
+    def is_resting(self) -> bool:
+        return not self._is_running
+
+    def run_once(self) -> None:
+        """Run one step, and rest as it says."""
+        self._was_woken = False
+        self._is_running = True
+        rest = self.step()
+        self._is_running = False
+        if self._is_started:
+            now = self.clock.monotonic()
+            self.due = now if self._was_woken else inf if rest is None else now + rest
+
+
+class Host:
+    """What a process is around its work; stands for `shared_api.program.Program`."""
+
+    def __init__(
+        self, component: str, identity: str, wire: Transport, clock: VirtualClock, seed: int
+    ) -> None:
+        self.clock = clock
+        self.wire = wire
+        self.rng = random.Random(seed)
+        self.flow = FlowControl(0, 1, clock)
+        self.metrics = SharedMetrics(component=component, version="0", python_version="3")
+        self.client = ResourceClient(wire, flow=self.flow, clock=clock, rng=self.rng)
+        self.component = component
+        self.identity = identity
+        self.leadership: Leadership = SoleLeader(identity)
+        self.threads: list[SteppedThread] = []
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        thread = SteppedThread(name, step, self.clock)
+        self.threads.append(thread)
+        return thread
+
+
+class Follower:
+    """Gives an informer its turns: when something of its kind has changed, or its rest is over.
+
+    Attributes:
+        due: from when on its step may be called.
+    """
+
+    def __init__(self, informer: SharedInformer[Any], plural: str, clock: VirtualClock) -> None:
+        self.informer = informer
+        self.plural = plural
+        self.name = f"informer-{plural}"
+        self.due = -inf
+        self._clock = clock
+
+    @property
+    def seen(self) -> int:
+        """The version up to which its handlers have been told everything; 0: nothing yet."""
+        return int(self.informer.last_resource_version or 0)
+
+    def wake(self) -> None:
+        """Look at the watch: something may have come."""
+        self.due = -inf
+
+    def run_once(self) -> None:
+        """Run one step of the informer."""
+        before = self.informer.last_resource_version
+        rest = self.informer.step()
+        if self.informer.last_resource_version == before and not 0 < rest < BLIND_SECONDS:
+            # Nothing came: what its stream holds next it is woken for, all else is waited for.
+            rest = BLIND_SECONDS
+        self.due = self._clock.monotonic() + rest
+
+
+class SteppedScheduler(Scheduler):
+    """The scheduler without its debug API, which listens on a socket; its parts can be looked at.
+
+    Attributes:
+        followers: its caches, as threads.
+        on_turn: called before each turn of a queue's worker.
+        on_decision: told of each decision to start a unit, before it is written.
+    """
+
+    def __init__(self, host: Host, configuration: KoordQueueConfiguration) -> None:
+        self.followers: list[Follower] = []
+        self.on_turn: Callable[[], None] = lambda: None
+        self.on_decision: Callable[[Dequeue], None] = lambda _decision: None
+        self._stepped_host = host
+        super().__init__(cast("Program", host), SCHEDULER_FLAGS, configuration)
+
+    @property
+    def engine(self) -> Engine:
+        """What it believes."""
+        return self._shared.ask(lambda engine: engine)
+
+    def is_deciding(self) -> bool:
+        """Say whether it leads and has taken over."""
+        return self._takeover.may_write()
+
+    def is_writing(self) -> bool:
+        """Say whether a write of it waits or is in flight."""
+        return any(self._dispatcher.counts())
+
+    def validate(self) -> None:
+        """Recompute what is derived; raise AssertionError where it differs."""
+        self.engine.validate()
+        self._dispatcher.validate()
+
+    def _informer(
+        self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
+    ) -> SharedInformer[ObjectT]:
+        informer = super()._informer(resource_type, *args, **settings)
+        clock = self._stepped_host.clock
+        self.followers.append(Follower(informer, resource_type.plural, clock))
+        return informer
+
+    def _build_debug(self, flags: Flags, handle: PluginHandle) -> LoopThread:
+        return self._program.spawn("debug-api", lambda: None)
+
+    def _build_worker(self, queue: str) -> QueueWorker:
+        return QueueWorker(
+            queue, self._shared, self._carry_out, self._may_decide, self._clock, self._metrics
+        )
+
+    def _carry_out(self, decision: Dequeue | Preempt) -> None:
+        if isinstance(decision, Dequeue):
+            self.on_decision(decision)
+        super()._carry_out(decision)
+
+    def _start_worker(self, queue: str, worker: QueueWorker) -> LoopThread:
+        def turn() -> float | None:
+            self.on_turn()
+            return worker.step()
+
+        thread = self._program.spawn(f"queue/{queue}", turn)
+        thread.start()
+        return thread
+
+
+class SteppedControllers(Controllers):
+    """The controllers.
+
+    Attributes:
+        followers: its caches, as threads.
+    """
+
+    def __init__(self, host: Host, configuration: Configuration) -> None:
+        self.followers: list[Follower] = []
+        self._stepped_host = host
+        super().__init__(host, CONTROLLER_FLAGS, configuration, find_extensions(), 0.0)
+
+    def is_deciding(self) -> bool:
+        """Say whether it leads and has taken over."""
+        return self._takeover.may_write()
+
+    def is_writing(self) -> bool:
+        """Say whether an event waits or is in flight; all else is written within a step."""
+        return any(self._dispatcher.counts())
+
+    def validate(self) -> None:
+        """Recompute what is derived; raise AssertionError where it differs."""
+        self._dispatcher.validate()
+
+    def _informer(
+        self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
+    ) -> SharedInformer[ObjectT]:
+        informer = super()._informer(resource_type, *args, **settings)
+        clock = self._stepped_host.clock
+        self.followers.append(Follower(informer, resource_type.plural, clock))
+        return informer
+
+
+Work = SteppedScheduler | SteppedControllers
+
+
+class Process:
+    """A program from its start to its end.
+
+    Attributes:
+        decided: what its caches had seen when it last decided a unit, by the unit's key.
+        has_lost_lease: it led, and must end.
+    """
+
+    def __init__(self, host: Host, build: Callable[[Host], Work], *, lease: str = "") -> None:
+        """Start it; with the name of a lease it works when it has won that."""
+        self.host = host
+        self.name = host.identity
+        self.decided: dict[str, dict[str, int]] = {}
+        self.has_lost_lease = False
+        self._elector = self._build_elector(lease) if lease else None
+        if self._elector is not None:
+            host.leadership = self._elector
+            host.spawn("leader-election", self._elector.step)
+        self.work = build(host)
+        for thread in host.threads:
+            thread.start()
+
+    @property
+    def scheduler(self) -> SteppedScheduler | None:
+        """Its work, where it is a scheduler."""
+        return self.work if isinstance(self.work, SteppedScheduler) else None
+
+    def turns(self) -> Iterator[SteppedThread | Follower]:
+        """Iterate over what can be given a turn, in an order that repeats."""
+        yield from self.work.followers
+        yield from self.host.threads
+
+    def seen(self) -> dict[str, int]:
+        """Return how far each cache is, by plural."""
+        return {each.plural: each.seen for each in self.work.followers}
+
+    def stop(self) -> None:
+        """End in order: writes that are under way end, and the lease is given up."""
+        self.work.stop()
+        if self._elector is not None:
+            self._elector.release()
+
+    def _build_elector(self, lease: str) -> LeaderElector:
+        host = self.host
+        flow = FlowControl(0, 1, host.clock, can_be_held=False)
+        client = ResourceClient(
+            host.wire, flow=flow, clock=host.clock, rng=host.rng, request_timeout_seconds=4.0
+        )
+        return LeaderElector(
+            ApiLeaseLock(client, QUEUE_NAMESPACE, lease),
+            host.identity,
+            LEASE,
+            clock=host.clock,
+            rng=host.rng,
+            on_started_leading=lambda: self.work.on_started_leading(),  # noqa: PLW0108 - made later
+            on_stopped_leading=self._on_stopped_leading,
+        )
+
+    def _on_stopped_leading(self, _reason: str) -> None:
+        self.has_lost_lease = True

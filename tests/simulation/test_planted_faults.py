@@ -1,0 +1,28 @@
+"""What is broken on purpose is found; all of it by `make sim-faults`, here what is found soon."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.simulation.planted_faults import FAULTS, TABLE, planted
+from tests.simulation.simulated_run import simulate
+
+pytestmark = pytest.mark.simulation
+
+SOON = {"freed_too_early": 0, "gone_unit_not_told": 0}
+"""Some that one run of few steps finds: the name, and the seed."""
+
+
+@pytest.mark.parametrize(("name", "seed"), sorted(SOON.items()))
+def test_a_planted_fault_is_found(name: str, seed: int) -> None:
+    with planted(name):
+        outcome = simulate(seed, 200)
+    assert outcome.broken is not None
+    assert simulate(seed, outcome.steps).broken is None, "without the fault nothing is wrong"
+
+
+def test_the_table_has_every_fault_and_each_was_found() -> None:
+    table = TABLE.read_text(encoding="utf-8")
+    assert re.findall(r"\| `(\w+)` \| \d+ \|", table) == list(FAULTS)
