@@ -20,14 +20,14 @@ PARALLEL_WAITING = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1))
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 # The folders that a step of their own runs. `unit` is whatever is left, so that no test is lost.
-OWN_STEP := tidy properties contracts scenarios cluster
+OWN_STEP := tidy properties simulation contracts scenarios cluster
 # Cluster tests elsewhere are an error (tests/conftest.py).
 CLUSTER_FOLDERS := tests/cluster tests/contracts
 # A control plane takes a fifth less of the processors, for half as much memory again.
 CHEAP_GARBAGE := CONTROL_PLANE_GOGC=400
 # With a plus: beside each other. The first of them shows its output as it comes; the others take
 # what it leaves of the machine: scenarios and cluster wait for real programs half of their time.
-TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit cluster+properties
+TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit cluster+properties+simulation
 # Targets that write checked-in files from the sources.
 GENERATED := crds schema openapi
 
@@ -122,6 +122,10 @@ properties: $(STAMP) ## invariants under generated facts
 	@# In `test` they run beside the cluster at the lowest priority, and then take their time.
 	@$(PYTEST) $(PARALLEL) --timeout=1500 -m "not cluster" tests/properties
 
+.PHONY: simulation
+simulation: $(STAMP) ## both programs in virtual time: some seeds, and some planted faults
+	@$(PYTEST) $(PARALLEL) --timeout=1500 -m "not cluster" tests/simulation
+
 .PHONY: verify
 verify: $(STAMP) ## generated files are current, all checks pass, and nothing changed on the way
 	@state() { git ls-files -z --cached --others --exclude-standard | sort -z | xargs -0 sha1sum 2>&1 || true; }; \
@@ -138,6 +142,15 @@ verify: $(STAMP) ## generated files are current, all checks pass, and nothing ch
 .PHONY: demo
 demo: $(STAMP) ## the queue at work on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
 	@CLUSTER="$(CLUSTER)" DEMO="$(DEMO)" exec $(PY) -m tests.demo
+
+.PHONY: sim
+sim: $(STAMP) ## simulate many seeds (SEEDS=2000, 500-699 or 17,18; STEPS=500; SEEDS=17 TRACE=1: all of one)
+	@$(PY) -m tests.simulation --seeds "$(or $(SEEDS),200)" --steps "$(or $(STEPS),500)" \
+		--jobs "$(JOBS)" $(if $(TRACE),--trace)
+
+.PHONY: sim-faults
+sim-faults: $(STAMP) ## break the programs on purpose; writes how soon the simulation finds it
+	@$(PY) -m tests.simulation.planted_faults --jobs "$(JOBS)"
 
 .PHONY: bench
 bench: $(STAMP) ## figures, each beside its control (JSON=FILE writes them to a file too)

@@ -23,6 +23,7 @@ from tests.benchmarks import (
     engine_figures,
     job_lives,
     kueue_shape,
+    preemption_figures,
     scheduler_memory,
     scrape,
 )
@@ -84,6 +85,12 @@ STAGES = (
         "decisions per second in memory with 1,000 and 100,000 units, and forks",
         75,
         lambda options: engine_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "preemption",
+        "how long a choice of victims takes among 10,000 units that run",
+        10,
+        lambda options: preemption_figures.run(quick=options.quick),
     ),
     Stage("transport", "what one write costs our client", 10, _transport),
     Stage(

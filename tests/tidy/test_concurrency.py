@@ -26,6 +26,7 @@ THREADING_MODULES = frozenset(
 LOCK_HOLDERS = {
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
     "queue_scheduler/dequeue_cycle.py": "refusals that every writer hears of",
+    "queue_scheduler/preemption_cycle.py": "answers of a round that every writer hears of",
     "queue_scheduler/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/shared_engine.py": "the one lock around the engine",
     "shared_api/access_review.py": "verdicts remembered for all request threads",

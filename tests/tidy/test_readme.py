@@ -7,17 +7,25 @@ import random
 import re
 from fractions import Fraction
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Final
 
 import msgspec
 import pytest
 import yaml
 
-from queue_controllers.configuration import ExtensionOptions, GeneralOptions, read_configuration
+from queue_controllers.configuration import (
+    ExtensionOptions,
+    GeneralOptions,
+    ReservationOptions,
+    read_configuration,
+)
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
-from queue_scheduler.configuration import load_configuration
+from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
+from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
+from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from shared_api import well_known_labels
 from shared_api.client.errors import Invalid
 from shared_api.testing.fake_api_server import FakeApiServer
@@ -27,9 +35,10 @@ from tests.tidy.source_tree import ROOT
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 MANIFESTS, CONTROLLERS_FILE, SCHEDULER_FILE = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
 
+(CHECKS,) = re.findall(r"\n((?:    .*\n)+?)\nThe chart's value `admission", README)
+
 NO_EFFECT: Final = {
-    well_known_labels.PREFIX + name
-    for name in ("enable-queueunit-preemption", "priority-threshold", "queue-args")
+    well_known_labels.PREFIX + name for name in ("enable-queueunit-preemption", "queue-args")
 }
 """Keys of upstream's that are named because nothing reads them."""
 
@@ -59,14 +68,16 @@ def apply(manifests: str) -> None:
     """
     server = FakeApiServer(clock=VirtualClock(), rng=random.Random(1))
     server.direct.create_from(ROOT / "crds")
-    server.direct.create_from(ROOT / "tests" / "data" / "crds" / "elasticquotas.yaml")
+    for kind in ("elasticquotas", "admissionchecks", "provisioningrequestconfigs"):
+        server.direct.create_from(ROOT / "tests" / "data" / "crds" / f"{kind}.yaml")
     server.direct.create_all(yaml.safe_load_all(manifests))
 
 
 def unknown_keys(text: str) -> set[str]:
     """Labels and annotations that a text names and no constant holds."""
     constants = [value for value in vars(well_known_labels).values() if isinstance(value, str)]
-    known = {*constants, *well_known_labels.AVAILABLE_QUOTA, *NO_EFFECT}
+    lists = {*well_known_labels.AVAILABLE_QUOTA, *well_known_labels.AVAILABLE_QUOTA_IN_NAMESPACE}
+    known = {*constants, *lists, *NO_EFFECT}
     prefixes = (well_known_labels.PREFIX, well_known_labels.QUOTA_PREFIX, "scheduling.x-k8s.io/")
     named = {word.partition(":")[0] for word in quoted(text) if word.startswith(prefixes)}
     return named - known - set(prefixes)
@@ -80,6 +91,7 @@ def unknown_flags(text: str, helps: str) -> set[str]:
 
 def test_the_manifests_are_accepted() -> None:
     apply(MANIFESTS)
+    apply(dedent(CHECKS))
 
 
 def test_a_manifest_that_no_cluster_takes_is_found() -> None:
@@ -98,7 +110,10 @@ def test_the_files_are_read(tmp_path: Path) -> None:
     ("header", "want"),
     [
         ("ElasticQuotaV2 setting", keys_of(ElasticQuotaArguments)),
+        ("scheduler's setting", keys_of(KoordQueueConfiguration) - {"apiVersion", "kind"}),
+        ("ElasticQuota setting", keys_of(ElasticQuotaTreeArguments)),
         ("controllers' setting", keys_of(GeneralOptions, ExtensionOptions)),
+        ("reservations setting", keys_of(ReservationOptions)),
     ],
 )
 def test_the_tables_have_all_settings(header: str, want: set[str]) -> None:
@@ -119,7 +134,7 @@ def test_an_unknown_key_is_found() -> None:
 
 
 def test_the_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
-    for parse in (parse_scheduler_flags, parse_controllers_flags):
+    for parse in (parse_scheduler_flags, parse_controllers_flags, run_admission_checks):
         with pytest.raises(SystemExit):
             parse(["--help"])
     helps = capsys.readouterr().out
