@@ -2,8 +2,9 @@
 
 Looked at are units in Reserved, and those that were admitted with checks: when news of one come,
 when its queue or an AdmissionCheck changes, and when its time is over. The job of a reserved unit
-is suspended, so nothing has to be stopped, and the unit is put back by one write. A unit that is
-admitted gets the request to leave; who has the job's side carries it out.
+is suspended, so nothing has to be stopped, and the unit is put back by one write, once no pod of it
+lives (somebody may have resumed the job by hand). A unit that is admitted gets the request to
+leave; who has the job's side carries it out.
 
 What a check has said of a unit stays to be read until the unit is reserved again.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -151,27 +153,25 @@ class AdmissionCheckCycle:
                 rest = LONGEST_REST_SECONDS if seconds is None else seconds
                 return LookAgain(min(rest, LONGEST_REST_SECONDS))
             case GoOn():
-                return SendStatus(
-                    unit,
-                    build_admission(unit, verdict, now),
-                    lambda written: self._on_admitted(facts.queue_name, written),
-                )
+                told = partial(self._on_admitted, facts.queue_name)
+                return SendStatus(unit, build_admission(unit, verdict, now), told)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
                 return SendStatus(unit, {"admissionChecks": entries})
             case Withdraw():
-                return SendStatus(unit, build_withdrawal(unit, facts.queue_name, now))
+                return SendStatus(unit, build_withdrawal(unit, facts.queue_name, now), frees=True)
             case PutBack():
                 status = build_put_back(unit, verdict.message, now, self._rng)
-                return SendStatus(unit, status, lambda _: self._on_failed(unit, verdict))
+                told = partial(self._on_failed, verdict)
+                return SendStatus(unit, status, told, frees=True)
             case AskBack():
                 status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
-                return SendStatus(unit, status, lambda _: self._on_failed(unit, verdict))
+                return SendStatus(unit, status, partial(self._on_failed, verdict))
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))
 
-    def _on_failed(self, unit: QueueUnit, verdict: PutBack | AskBack) -> None:
+    def _on_failed(self, verdict: PutBack | AskBack, unit: QueueUnit) -> None:
         for check in verdict.checks:
             self._observer.on_check_failed(check, verdict.why)
         self._tell(

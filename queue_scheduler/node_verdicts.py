@@ -104,7 +104,7 @@ class NodeVerdicts:
             self._count(verdict)
             self._tell(build_notice(written, why))
 
-        return SendStatus(unit, status, on_written)
+        return SendStatus(unit, status, on_written, frees=True)
 
     def _seconds_asked(self, unit: QueueUnit) -> float:
         """Return how long nodes have been asked for; endless where the unit does not say."""

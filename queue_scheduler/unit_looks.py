@@ -36,6 +36,9 @@ so that a thousand at once, as after a jump of the clock, leave room for decisio
 
 FULL_REST_SECONDS: Final = 0.25
 
+PODS_REST_SECONDS: Final = 1.0
+"""Until a unit that is to be freed, and has living pods, is looked at again."""
+
 log = structlog.get_logger("unit_looks")
 
 
@@ -46,11 +49,14 @@ class SendStatus(msgspec.Struct, frozen=True):
         unit: The object that it was decided on; its version is the guard.
         status: What is merged.
         on_written: Called with the server's answer, on a writer's thread.
+        frees: It gives the unit's place back, which waits until no pod of it lives: the job of a
+            unit that is not admitted has none, unless somebody resumed it by hand.
     """
 
     unit: QueueUnit
     status: dict[str, Any]
     on_written: Callable[[QueueUnit], None] | None = None
+    frees: bool = False
 
 
 class LookAgain(msgspec.Struct, frozen=True):
@@ -139,6 +145,9 @@ class UnitLooks:
             case LookAgain(seconds=seconds):
                 due.add_after(key, seconds)
                 due.done(key)
+            case SendStatus(frees=True, unit=unit) if self._access.shared.ask(_has_pods, unit):
+                due.add_after(key, PODS_REST_SECONDS)
+                due.done(key)
             case SendStatus() as send:
                 self._send(key, send)
         return 0.0
@@ -178,3 +187,7 @@ class UnitLooks:
             case _:
                 due.add_rate_limited(key)
         due.done(key)
+
+
+def _has_pods(engine: Engine, unit: QueueUnit) -> bool:
+    return engine.units.bookings.pods.has_living(unit.metadata.uid)

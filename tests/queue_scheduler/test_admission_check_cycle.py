@@ -13,8 +13,12 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.unit_record import Standing
 from shared_api.process.clock import parse_time
+from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
+
+LATE_SECOND = 86_399
+"""Of the day of the tests: pods are younger than their units."""
 
 
 @pytest.fixture
@@ -116,6 +120,23 @@ def test_where_one_at_a_time_may_start_a_reserved_unit_is_the_one(checked: Check
 
 
 # --- put back -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["", "Hold"], ids=["refused", "stopped"])
+def test_no_quota_is_given_back_while_pods_live(checked: Checked, policy: str) -> None:
+    """Somebody has resumed the job of a reserved unit by hand."""
+    checked.reserve()
+    pod = build_pod("p", unit="default/u", namespace="default", created=LATE_SECOND)
+    checked.kit.shared.tell(Engine.on_pod, pod)
+    if policy:
+        checked.ask("a", "b", annotations={"koord-queue/stop-policy": policy})
+    else:
+        checked.say("b", "Rejected")
+    checked.pass_time(5.0)
+    assert (checked.kit.phase("u"), checked.told) == ("Reserved", [])
+    checked.kit.shared.tell(Engine.on_pod_gone, pod)
+    checked.pass_time(2.0)
+    assert checked.kit.phase("u") == ("Enqueued" if policy else "TimeoutBackoff")
 
 
 @pytest.mark.parametrize(
