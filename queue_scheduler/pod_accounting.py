@@ -8,8 +8,9 @@ pod that names a unit which does not exist, and is nobody else's, is a *stray*: 
 quota it names, in every mode, until it is gone. All other pods are foreign.
 
 Units are told apart by uid. A unit made again under its old name does not inherit pods that
-are older than itself, unless it was made for a job that already ran (adopted). A pod that once
-belonged to a unit stays with it when the unit is gone, until it is found to be another's.
+are older than itself, unless they are of its own job, by the job's uid or since it was made for one
+that already ran (adopted): the clocks of API servers differ. A pod that once belonged to a unit
+stays with it when the unit is gone, until it is found to be another's.
 """
 
 from __future__ import annotations
@@ -219,8 +220,7 @@ class PodAccounting:
     def _find_unit_of(self, facts: PodFacts) -> QueueUnit | None:
         unit = self._unit(facts.unit_key) if facts.unit_key else None
         if unit is not None:
-            is_own = is_adopted(unit) or facts.created >= unit.metadata.creation_timestamp
-            return unit if is_own else None
+            return unit if _is_own(facts, unit) else None
         # Two units of one job are somebody's mistake; every process must pick the same.
         keys = self._units_of_owner.get(facts.owner) if facts.owner else None
         return self._unit(keys[0]) if keys else None
@@ -311,6 +311,13 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
         request=_without_zeros(request),
         bound=pod.is_bound,
     )
+
+
+def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
+    """Say whether a pod that names a unit is not of an earlier one of that name."""
+    if facts.created >= unit.metadata.creation_timestamp or is_adopted(unit):
+        return True
+    return facts.owner != NO_UID and facts.owner in _owners_of_pods(unit)
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:

@@ -85,6 +85,13 @@ class TestByName:
         pods.tell(unit("uid-2", created=7, adopted=True))
         assert living(pods, "uid-u", "uid-2") == [{}, {"cpu": 2000}]
 
+    def test_pods_of_its_own_job_are_its_own_whatever_the_clocks_say(self) -> None:
+        pod = build_pod("p", unit=NAMED, owner="job-1", cpu=2, created=6)
+        pods = told(pod, unit("uid-2", created=7, job="job-1"))
+        assert pods.has_living("uid-2")
+        pods = told(pod, unit("uid-2", created=7, job="job-2"))
+        assert not pods.has_living("uid-2")
+
     def test_an_older_stray_stays_a_stray(self) -> None:
         pods = told(self.POD, unit("uid-2", created=7))
         assert living(pods, STRAYS, "uid-2") == [{"cpu": 2000}, {}]
