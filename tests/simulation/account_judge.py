@@ -78,6 +78,10 @@ class Account:
     """Since which version the job may run, or not; newest last."""
     charge: Amounts = field(default_factory=dict)
 
+    def own_unit(self) -> Json | None:
+        """Return the unit that counts: the booked one, else the oldest."""
+        return min(self.units.values(), key=_rank, default=None)
+
     def was_admitted(self, since: int) -> bool:
         """Say whether the job was allowed to run at any moment from that version on."""
         return any(admitted for _, admitted in self._states_since(since))
@@ -229,7 +233,8 @@ class AccountJudge:
             self._judge_freed(told, account, process)
 
     def _note_state(self, account: Account, told: Told) -> None:
-        may_run = not told.is_gone and _lets_run(told.body)
+        unit = account.own_unit()
+        may_run = unit is not None and _lets_run(unit)
         account.states.append((told.version, may_run))
         del account.states[:-KEPT_STATES]
 
@@ -320,8 +325,7 @@ class AccountJudge:
 
     def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> None:
         before = account.charge
-        unit = next(iter(account.units.values()), None)
-        account.charge = charge_of(unit, account.pods.values())
+        account.charge = charge_of(account.own_unit(), account.pods.values())
         grown = any(charged > before.get(key, 0) for key, charged in account.charge.items())
         if grown and not is_decision:
             self._note_fact(account, told)
@@ -336,6 +340,11 @@ def _quota_of(body: Json) -> str:
     metadata = body["metadata"]
     named: str = (metadata.get("labels") or {}).get(QUOTA_NAME) or metadata["namespace"]
     return named
+
+
+def _rank(unit: Json) -> tuple[bool, str, str]:
+    meta = unit["metadata"]
+    return (not is_booked(unit), meta["creationTimestamp"], meta["name"])
 
 
 def _lets_run(unit: Json) -> bool:

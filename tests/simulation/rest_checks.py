@@ -18,6 +18,7 @@ import random
 from typing import Any, Final
 
 from queue_scheduler.engine import Engine
+from queue_scheduler.pod_accounting import is_stray
 from queue_scheduler.quota.quota_settings import QuotaMode
 from queue_scheduler.unit_record import Standing
 from shared_api.resource_list import Amounts, add
@@ -113,7 +114,8 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 def _books_agree(world: World, engine: Engine) -> list[Broken]:
     """Compare sums by quota; not where an adopted unit does not say what it was granted.
 
-    Nor where pods have lost the job that they were made for.
+    Nor where pods have lost the job that they were made for, or a job has two units that are both
+    booked, as controllers without election may leave it.
     """
     adopted = [
         unit["metadata"]["name"]
@@ -121,7 +123,8 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
         if not unit["status"].get("admissions") and (is_booked(unit) or _has_mark(unit))
     ]
     orphans = [pod for pod in _pods_of_jobs(world) if not controller_uid(pod)]
-    if adopted or orphans or _remembers(world, engine):
+    twice = [key for key, account in world.judge.accounts.items() if len(account.units) > 1]
+    if adopted or orphans or twice or _remembers(world, engine):
         return []
     want: dict[str, Amounts] = {}
     for account in world.judge.accounts.values():
@@ -164,7 +167,7 @@ def _remembers(world: World, engine: Engine) -> bool:
 
     Something is charged to the quota that a namespace had before that went; or there are pods that
     were never stamped, of a unit that is gone, or of a job that was deleted without them; or of a
-    unit that is gone as its quota is, under whose name they stay.
+    unit that is gone, under whose quota they stay: it is gone as well, or they name another.
     """
     quotas = RealQuotas(engine)
     charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
@@ -185,7 +188,20 @@ def _remembers(world: World, engine: Engine) -> bool:
         and (pod["metadata"].get("labels") or {}).get(QUOTA_NAME) not in names
     ]
     is_mapped = all(quotas.quota_names(record.unit) for record in charged)
-    return bool(unstamped or left_behind) or not is_mapped
+    return bool(unstamped or left_behind) or not is_mapped or _charges_elsewhere(engine)
+
+
+def _charges_elsewhere(engine: Engine) -> bool:
+    """Say whether pods of a unit that is gone name another quota than it had at last."""
+    bookings, units = engine.units.bookings, engine.units.records.values()
+    for uid in set(bookings) - {record.uid for record in units}:
+        charge = bookings.charge_of(uid)
+        if charge is None or is_stray(uid) or not bookings.pods.has_living(uid):
+            continue
+        _, labels = bookings.pods.labels_of(uid)
+        if labels.get(QUOTA_NAME) != charge.quota:
+            return True
+    return False
 
 
 def _pods_of_jobs(world: World) -> list[Json]:
