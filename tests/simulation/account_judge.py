@@ -77,6 +77,8 @@ class Account:
     states: list[tuple[int, bool]] = field(default_factory=list)
     """Since which version the job may run, or not; newest last."""
     charge: Amounts = field(default_factory=dict)
+    had_unit: bool = False
+    """Pods of a job that never had one are foreign, and charged to nobody here."""
 
     def own_unit(self) -> Json | None:
         """Return the unit that counts: the booked one, else the oldest."""
@@ -325,7 +327,9 @@ class AccountJudge:
 
     def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> None:
         before = account.charge
-        account.charge = charge_of(account.own_unit(), account.pods.values())
+        unit = account.own_unit()
+        account.had_unit = account.had_unit or unit is not None
+        account.charge = charge_of(unit, account.pods.values()) if account.had_unit else {}
         grown = any(charged > before.get(key, 0) for key, charged in account.charge.items())
         if grown and not is_decision:
             self._note_fact(account, told)
