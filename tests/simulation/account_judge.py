@@ -219,8 +219,10 @@ class AccountJudge:
             if not (was_booked and books):
                 account.quota = _quota_of(told.body)
         self._note_state(account, told)
-        if before is None and account.charge:
-            self._note_fact(account, told)  # until now these pods were nobody's
+        if before is None and account.pods:
+            # Until now these pods were nobody's, and whoever decides may not know them yet.
+            self._note_fact(account, told)
+            self._note(account, "pods", max(account.pods_since.values()))
         process = self._find_process(told.actor)
         is_decision = (
             process is not None and process.scheduler is not None and books and not was_booked
@@ -335,8 +337,12 @@ class AccountJudge:
             self._note_fact(account, told)
 
     def _note_fact(self, account: Account, told: Told) -> None:
+        self._note(account, told.plural, told.version)
+
+    def _note(self, account: Account, plural: str, version: int) -> None:
         for level in self.chain(account.quota):
-            self._facts.setdefault(level, {})[told.plural] = told.version
+            facts = self._facts.setdefault(level, {})
+            facts[plural] = max(version, facts.get(plural, 0))
 
 
 def _quota_of(body: Json) -> str:
