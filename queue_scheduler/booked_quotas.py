@@ -1,26 +1,33 @@
-"""The books of a plugin whose quotas are compared by plain limits, in the framework's words.
+"""What all plugins that keep quotas have in common: their books, asked in the framework's words.
 
-What ElasticQuotaTree and ResourceQuota have in common: the translation of a unit into a demand that
-is checked, booked, and waits. What makes a demand of a unit's amounts (its job, its pods) differs,
-and is an argument.
+A unit is translated into a demand that is checked, booked, and waits. What makes a demand of a
+unit's amounts (its job, its pods), which quotas there are and who uses them differs by plugin.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.extension_points import Place, Waiter
+from queue_scheduler.framework.extension_points import Place, Supposed, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_books import QuotaBooks
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, QuotaView, RefusalReason
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    QuotaProblem,
+    QuotaRefusal,
+    QuotaView,
+    RefusalReason,
+)
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
 
-DemandOf = Callable[[QueueUnitInfo], Demand]
+REASONS: Final = {reason: Reason(reason.value) for reason in RefusalReason}
+"""The books' reasons in the framework's words: they carry the same values."""
 
 LIMITS: Final = frozenset(
     (RefusalReason.OVER_QUOTA_MAX, RefusalReason.OVER_PARENT_MAX, RefusalReason.OVER_MIN)
@@ -28,49 +35,97 @@ LIMITS: Final = frozenset(
 """Reasons whose limit does not depend on what others do."""
 
 
-class BookedQuotas:
-    """Asks the books for a plugin.
+class BookedQuotas(ABC):
+    """A plugin's quotas, and its answers at those extension points where all such plugins agree.
 
-    Args:
-        settings: Of the books.
-        demand_of: What a unit asks for.
-        domain_of: What units of a quota compete for; "": with nobody.
+    A base class, not a part: what a plugin takes part in is read off its methods, and each would
+    have to be written again to pass the question on.
+
+    Attributes:
+        books: What is booked.
     """
 
-    def __init__(
-        self, settings: QuotaSettings, demand_of: DemandOf, domain_of: Callable[[str], str]
-    ) -> None:
-        self.books = QuotaBooks(settings)
-        self._demand_of = demand_of
-        self._domain_of = domain_of
+    books: QuotaBooks
+    stirred_domains: Callable[[], list[str]]
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        """Begin with no quota; `settings` are those of the books."""
+        self._settings = settings
+        # The names of all quotas that there are, usable or not. Replaced, never changed.
+        self._known: frozenset[str] = frozenset()
+        self._told_problems: frozenset[QuotaProblem] = frozenset()
+        self._keep(QuotaBooks(settings))
+
+    def _keep(self, books: QuotaBooks) -> None:
+        self.books = books
+        # Asked after every fact, and mostly in vain: the books' own answer, without a call between.
+        self.stirred_domains = books.stirred_domains
+
+    def _take_over(self, other: BookedQuotas) -> None:
+        """Begin with what another of the same settings knows."""
+        self._known = other._known
+        self._told_problems = other._told_problems
+        self._keep(other.books.fork())
+
+    # --- what differs -------------------------------------------------------------------------
+
+    @abstractmethod
+    def demand_of(self, info: QueueUnitInfo) -> Demand:
+        """Return what a unit asks for."""
+
+    @abstractmethod
+    def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
+        """Return what would be booked besides, each with its quota."""
+
+    @abstractmethod
+    def domain_of(self, quota: str) -> str:
+        """Return what units of a quota compete for; "": with nobody."""
+
+    # --- deciding -----------------------------------------------------------------------------
+
+    def knows_quota(self, quota: str) -> bool:
+        """Say whether there is a quota of that name."""
+        return quota in self._known
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Ask whether the unit's demand fits."""
-        refusal = self.books.check(info.quota, self._demand_of(info))
+        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
+        if info.quota not in self._known:
+            return None
+        refusal = self.books.check(info.quota, self.demand_of(info))
         return None if refusal is None else translate(refusal)
 
     def check_without(
-        self, info: QueueUnitInfo, released: Sequence[Uid], besides: Sequence[tuple[str, Demand]]
+        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
     ) -> Refusal | None:
-        """Ask whether the unit's demand would fit if others were booked."""
-        refusal = self.books.check_without(info.quota, self._demand_of(info), released, besides)
+        """Ask the books whether it would fit if others were booked."""
+        if info.quota not in self._known:
+            return None
+        besides = self.demands_of(added) if added else ()
+        refusal = self.books.check_without(info.quota, self.demand_of(info), released, besides)
         return None if refusal is None else translate(refusal)
 
-    def reserve(self, info: QueueUnitInfo) -> None:
+    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
-        self.books.book(info.uid, info.quota, self._demand_of(info))
+        self.books.book(info.uid, info.quota, self.demand_of(info))
+        return None
 
-    def book(self, uid: Uid, quota: str, demand: Demand) -> None:
-        """Book exactly this for the uid, fitting or not."""
-        self.books.book(uid, quota, demand)
+    def unreserve(self, uid: Uid) -> None:
+        """Take back what is booked for the uid."""
+        self.books.release(uid)
 
-    def wait(self, waiter: Waiter, info: QueueUnitInfo) -> None:
-        """Leave a class with the books that they have just refused."""
-        demand = self._demand_of(info)
+    # --- waiting ------------------------------------------------------------------------------
+
+    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
+        """Leave a refused class with the books."""
+        demand = self.demand_of(info)
         # Asked again, since the framework's refusal does not say all that the books' says.
-        refusal = self.books.check(info.quota, demand)
-        assert refusal is not None, f"{info.key} waits for quota {info.quota}, where it fits"
-        self.books.wait(waiter, info.quota, demand, refusal, domain=self._domain_of(info.quota))
+        again = self.books.check(info.quota, demand)
+        assert again is not None, f"{info.key} waits for quota {info.quota}, where it fits"
+        self.books.wait(waiter, info.quota, demand, again, domain=self.domain_of(info.quota))
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """Forget a class."""
+        self.books.stop_waiting(waiter)
 
     def first_woken(
         self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
@@ -79,16 +134,25 @@ class BookedQuotas:
         found = self.books.first_woken(domain, place_of, before)
         return None if found is None else (found[0], cast("Waiter", found[2]))
 
-    def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Tell the books the first waiting unit of a quota."""
-        self.books.protect(quota, None if info is None else self._demand_of(info))
+    def domains(self, quota: str) -> frozenset[str]:
+        """Return what units of the quota compete for."""
+        domain = self.domain_of(quota)
+        return frozenset({domain}) if domain else frozenset()
+
+    # --- what is told -------------------------------------------------------------------------
 
     def views(self) -> list[QuotaView]:
         """Return all quotas with their numbers, by name."""
         found = (self.books.view(name) for name in self.books.names())
         return [view for view in found if view is not None]
 
-    def why_broken(self, quota: str) -> Refusal:
+    def _take_new_problems(self) -> list[QuotaProblem]:
+        """Return, once, what is newly wrong with quotas."""
+        problems = self.books.problems()
+        known, self._told_problems = self._told_problems, frozenset(problems)
+        return [problem for problem in problems if problem not in known]
+
+    def _why_broken(self, quota: str) -> Refusal:
         """Return why a quota that exists can not be used."""
         culprit = self.books.trees.why_unusable(quota).other
         view = self.books.view(culprit)
@@ -112,12 +176,13 @@ def read_chosen_queue(unit: QueueUnit) -> str:
 
 
 def translate(refusal: QuotaRefusal) -> Refusal:
-    """Return the framework's words for the books' no; the reasons carry the same values.
+    """Return the framework's words for the books' no.
 
-    But for a demand that is larger than a limit: it fits no emptier quota either, and its user must
-    hear that waiting does not help. And for limits on jobs, which are of no resource.
+    The reason is the same, but for a demand that is larger than a limit: it fits no emptier quota
+    either, and its user must hear that waiting does not help. And for limits on jobs, which are of
+    no resource.
     """
-    reason = Reason(refusal.reason.value)
+    reason = REASONS[refusal.reason]
     if refusal.reason in LIMITS and refusal.requested > refusal.limit:
         reason = Reason.EXCEEDS_QUOTA
     elif refusal.resource in JOB_COUNTS:

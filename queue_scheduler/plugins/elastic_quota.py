@@ -11,15 +11,14 @@ named like the quota. A queue other than that one must list the quota in its ann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final
 
-from queue_scheduler.booked_quotas import translate
+from queue_scheduler.booked_quotas import BookedQuotas
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
-    Place,
     QueueDirectory,
     ReclaimTerms,
     Supposed,
@@ -28,12 +27,10 @@ from queue_scheduler.framework.extension_points import (
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.capacity import NodeCapacity
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import (
     Demand,
     QuotaProblem,
     QuotaRefusal,
-    QuotaView,
     RefusalReason,
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
@@ -58,22 +55,19 @@ NAME: Final = "ElasticQuotaV2"
 """The name under which upstream's configuration lists this plugin."""
 
 
-class ElasticQuotaPlugin:
+class ElasticQuotaPlugin(BookedQuotas):
     """Quota and queue of units, and the books of the quotas."""
 
     name = NAME
 
     def __init__(self, settings: QuotaSettings, expected_capacity: Amounts | None = None) -> None:
-        self.books = QuotaBooks(settings)
-        self._settings = settings
+        super().__init__(settings)
         self._expected_capacity = expected_capacity
         self._capacity = NodeCapacity()
         self._foreign: dict[str, ForeignPod] = {}
-        self._told_problems: frozenset[QuotaProblem] = frozenset()
         self._problems_may_differ = False
         self._uids: dict[str, Uid] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
-        self._known: frozenset[str] = frozenset()
         self._tell_capacity()
 
     # --- mapping ------------------------------------------------------------------------------
@@ -100,10 +94,6 @@ class ElasticQuotaPlugin:
             return Unmapped(refusal, waits_for, name)
         return Mapped(quota=quota, queue=name)
 
-    def knows_quota(self, quota: str) -> bool:
-        """Say whether there is an ElasticQuota of that name."""
-        return quota in self._known
-
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the unit's quota and its ancestors; the quota alone where it is unknown."""
         meta = unit.metadata
@@ -120,31 +110,13 @@ class ElasticQuotaPlugin:
         """Nothing besides quota, demand and preemptibility enters the answer."""
         return None
 
-    def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
-        if info.quota not in self._known:
-            return None
-        refusal = self.books.check(info.quota, Demand(info.demand.total, info.non_preemptible))
-        return None if refusal is None else translate(refusal)
+    def demand_of(self, info: QueueUnitInfo) -> Demand:
+        """Return its amounts."""
+        return Demand(info.demand.total, info.non_preemptible)
 
-    def check_without(
-        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
-    ) -> Refusal | None:
-        """Ask the books whether it would fit if others were booked."""
-        if info.quota not in self._known:
-            return None
-        besides = [(one.quota, Demand(one.amounts, one.non_preemptible)) for one in added]
-        refusal = self.books.check_without(info.quota, _demand(info), released, besides)
-        return None if refusal is None else translate(refusal)
-
-    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
-        """Book the unit whole."""
-        self.books.book(info.uid, info.quota, Demand(info.demand.total, info.non_preemptible))
-        return None
-
-    def unreserve(self, uid: Uid) -> None:
-        """Take back what is booked for the uid."""
-        self.books.release(uid)
+    def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
+        """Return the amounts, each with its quota."""
+        return [(one.quota, Demand(one.amounts, one.non_preemptible)) for one in added]
 
     def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
         """Book exactly this for the uid, fitting or not."""
@@ -153,39 +125,24 @@ class ElasticQuotaPlugin:
     # --- waiting ------------------------------------------------------------------------------
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Leave a refused class with the books."""
-        domain = next(iter(self.domains(info.quota)), "")
-        self.books.wait(waiter, info.quota, _demand(info), _translate_back(refusal), domain=domain)
+        """Leave a refused class with the books: here the framework's refusal says all of theirs."""
+        demand, domain = self.demand_of(info), self.domain_of(info.quota)
+        self.books.wait(waiter, info.quota, demand, _translate_back(refusal), domain=domain)
 
-    def stop_waiting(self, waiter: Waiter) -> None:
-        """Forget a class."""
-        self.books.stop_waiting(waiter)
+    def domain_of(self, quota: str) -> str:
+        """Return the tree in `runtime` mode: there every start changes the division of all of it.
 
-    def stirred_domains(self) -> list[str]:
-        """Return the domains in which changes may have enabled somebody."""
-        return self.books.stirred_domains()
-
-    def first_woken(
-        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
-    ) -> tuple[Place, Waiter] | None:
-        """Return the first class that changes may have enabled, with its place."""
-        found = self.books.first_woken(domain, place_of, before)
-        return None if found is None else (found[0], cast("Waiter", found[2]))
-
-    def domains(self, quota: str) -> frozenset[str]:
-        """Return what units of the quota compete for.
-
-        In `runtime` mode every start changes the division of the whole tree. Otherwise two
-        quotas compete when they have an ancestor in common, that is the same one at the top.
+        Otherwise two quotas compete when they have an ancestor in common, that is the same one at
+        the top.
         """
         if self._settings.mode is QuotaMode.RUNTIME:
-            return frozenset({f"tree/{self.books.tree_id(quota)}"})
+            return f"tree/{self.books.tree_id(quota)}"
         chain = self.books.chain(quota)
-        return frozenset({f"quota/{chain[-1]}"}) if chain else frozenset()
+        return f"quota/{chain[-1]}" if chain else ""
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Tell the books the first waiting unit of a quota."""
-        self.books.protect(quota, None if info is None else _demand(info))
+        self.books.protect(quota, None if info is None else self.demand_of(info))
 
     def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
         """Let a unit within its quota's min take back what others borrow, where its quota says so.
@@ -197,12 +154,12 @@ class ElasticQuotaPlugin:
         if books is None or books.spec.reclaims is ReclaimPolicy.NEVER:
             return None
         only_lower = books.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
-        return ReclaimTerms(find_borrowing(trees, info.quota, _demand(info)), only_lower)
+        return ReclaimTerms(find_borrowing(trees, info.quota, self.demand_of(info)), only_lower)
 
     def find_lent(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
         """Iterate over those that may go without taking from their quotas what is theirs."""
         books = self.books
-        lent = find_lent(books.trees, books.ledger, info.quota, _demand(info), units)
+        lent = find_lent(books.trees, books.ledger, info.quota, self.demand_of(info), units)
         return (Uid(owner) for owner in lent)
 
     def find_outranked(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
@@ -210,7 +167,7 @@ class ElasticQuotaPlugin:
 
         Who is evicted within his min is protected as soon as he waits again.
         """
-        if is_owed(self.books.trees, info.quota, _demand(info)):
+        if is_owed(self.books.trees, info.quota, self.demand_of(info)):
             return iter(units)
         return self.find_lent(info, units)
 
@@ -292,9 +249,7 @@ class ElasticQuotaPlugin:
         if not self._problems_may_differ:
             return []
         self._problems_may_differ = False
-        problems = self.books.problems()
-        known, self._told_problems = self._told_problems, frozenset(problems)
-        return [self._notice(problem) for problem in problems if problem not in known]
+        return [self._notice(problem) for problem in self._take_new_problems()]
 
     def _notice(self, problem: QuotaProblem) -> Notice:
         # By the object, not by its name: two quotas of one name are what some problems are about.
@@ -314,41 +269,21 @@ class ElasticQuotaPlugin:
             return Refusal(reason=Reason.NO_CAPACITY) if lacks_nodes else None
         return self._why_broken(name if name in quotas else min(quotas))
 
-    def _why_broken(self, quota: str) -> Refusal:
-        culprit = self.books.trees.why_unusable(quota).other
-        view = self.books.view(culprit)
-        assert view is not None, f"quota {culprit} is at fault and unknown"
-        # A younger object of the same name has a problem of its own, which does no harm to it.
-        texts = [p.text for p in view.problems if p.fatal and p.namespace == view.namespace]
-        detail = "; ".join(texts)
-        return Refusal(reason=Reason.BROKEN_CHAIN, quota=quota, other=culprit, detail=detail)
-
-    def views(self) -> list[QuotaView]:
-        """Return all quotas with their numbers, by name."""
-        found = (self.books.view(name) for name in self.books.names())
-        return [view for view in found if view is not None]
-
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> ElasticQuotaPlugin:
         """Return an independent plugin with the same books."""
         twin = ElasticQuotaPlugin(self._settings, self._expected_capacity)
-        twin.books = self.books.fork()
+        twin._take_over(self)
         twin._capacity = self._capacity.fork()
         twin._foreign = dict(self._foreign)
-        twin._told_problems = self._told_problems
         twin._uids = dict(self._uids)
         twin._namespaces = dict(self._namespaces)
-        twin._known = self._known
         return twin
 
 
 def _takes_quota(queue: Queue, quota: str) -> bool:
     return not {ALL_QUOTAS, quota}.isdisjoint(read_available_quotas(queue.metadata.annotations))
-
-
-def _demand(info: QueueUnitInfo) -> Demand:
-    return Demand(info.demand.total, info.non_preemptible)
 
 
 def _translate_back(refusal: Refusal) -> QuotaRefusal:

@@ -12,7 +12,7 @@ A unit is one job beside its amounts, which limits of `koord-queue/max-jobs` cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -21,17 +21,14 @@ from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
-    Place,
     QueueDirectory,
     QuotaSource,
     Supposed,
     Unmapped,
-    Waiter,
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.named_nodes import NamedNodes, short_name
-from queue_scheduler.quota.quota_books import QuotaBooks
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.tree_specs import parse_tree
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -65,7 +62,7 @@ _ONE_JOB: Final = {MAX_JOBS: 1}
 _ONE_PREEMPTIBLE_JOB: Final = {MAX_JOBS: 1, MAX_PREEMPTIBLE_JOBS: 1}
 
 
-class ElasticQuotaTreePlugin:
+class ElasticQuotaTreePlugin(BookedQuotas):
     """Quota and queue of units, and the books of the tree.
 
     Args:
@@ -84,28 +81,22 @@ class ElasticQuotaTreePlugin:
         checks_hungry: bool = False,
         checks_available: bool = False,
     ) -> None:
-        self._settings = QuotaSettings(
+        settings = QuotaSettings(
             mode=QuotaMode.MAX,
             kind=QuotaKind.TREE,
             oversell_numerator=oversell_rate.numerator,
             oversell_denominator=oversell_rate.denominator,
         )
+        super().__init__(settings)
         self._oversell_rate = oversell_rate
         self._checks_hungry = checks_hungry
         self._checks_available = checks_available
-        self._quotas = BookedQuotas(self._settings, _demand_of, self._domain_of)
         self._trees: dict[str, ElasticQuotaTree] = {}
         self._nodes = NamedNodes(checks_available=checks_available)
         # Booked units whose pods may not be preempted by the label of trees alone: who tells of a
         # booking knows the other label.
         self._firm: set[Uid] = set()
-        self._told_problems: frozenset[QuotaProblem] = frozenset()
         self._told_younger: frozenset[Uid] = frozenset()
-
-    @property
-    def books(self) -> QuotaBooks:
-        """What is booked."""
-        return self._quotas.books
 
     # --- mapping ------------------------------------------------------------------------------
 
@@ -136,10 +127,6 @@ class ElasticQuotaTreePlugin:
             return Unmapped(refusal, waits_for, name)
         return Mapped(quota=quota, queue=name)
 
-    def knows_quota(self, quota: str) -> bool:
-        """Say whether the tree has a node of that path."""
-        return quota in self._nodes
-
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the unit's quota and its ancestors; () where it is unknown.
 
@@ -163,32 +150,27 @@ class ElasticQuotaTreePlugin:
         """Return whether it may be preempted, by the label that is read here alone."""
         return _is_firm(unit)
 
-    def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
-        return self._quotas.check(info) if self.knows_quota(info.quota) else None
+    def demand_of(self, info: QueueUnitInfo) -> Demand:
+        """Return its amounts, and one job."""
+        firm = info.non_preemptible or _is_firm(info.unit)
+        return _job(info.demand.total, non_preemptible=firm)
 
-    def check_without(
-        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
-    ) -> Refusal | None:
-        """Ask the books whether it would fit if others were booked."""
-        if not self.knows_quota(info.quota):
-            return None
-        besides = [
+    def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
+        """Return the amounts and one job each."""
+        return [
             (one.quota, _job(one.amounts, non_preemptible=one.non_preemptible)) for one in added
         ]
-        return self._quotas.check_without(info, released, besides)
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
         if _is_firm(info.unit):
             self._firm.add(info.uid)
-        self._quotas.reserve(info)
-        return None
+        return super().reserve(info)
 
     def unreserve(self, uid: Uid) -> None:
         """Take back what is booked for the uid."""
         self._firm.discard(uid)
-        self.books.release(uid)
+        super().unreserve(uid)
 
     def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
         """Book exactly this for the uid, fitting or not."""
@@ -197,36 +179,14 @@ class ElasticQuotaTreePlugin:
 
     # --- waiting ------------------------------------------------------------------------------
 
-    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Leave a refused class with the books."""
-        self._quotas.wait(waiter, info)
-
-    def stop_waiting(self, waiter: Waiter) -> None:
-        """Forget a class."""
-        self.books.stop_waiting(waiter)
-
-    def stirred_domains(self) -> list[str]:
-        """Return the domains in which changes may have enabled somebody."""
-        return self.books.stirred_domains()
-
-    def first_woken(
-        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
-    ) -> tuple[Place, Waiter] | None:
-        """Return the first class that changes may have enabled, with its place."""
-        return self._quotas.first_woken(domain, place_of, before)
-
-    def domains(self, quota: str) -> frozenset[str]:
-        """Return what units of the quota compete for: all of a tree for the same."""
-        domain = self._domain_of(quota)
-        return frozenset({domain}) if domain else frozenset()
-
-    def _domain_of(self, quota: str) -> str:
+    def domain_of(self, quota: str) -> str:
+        """Return the one domain that all of a tree compete in."""
         return _DOMAIN if self.books.chain(quota) else ""
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Tell the books the first waiting unit of a quota, where that makes a difference."""
         if self._checks_hungry and (info is None or self.knows_quota(quota)):
-            self._quotas.protect(quota, info)
+            self.books.protect(quota, None if info is None else self.demand_of(info))
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -256,7 +216,9 @@ class ElasticQuotaTreePlugin:
         tree = self._tree()
         specs = [] if tree is None else parse_tree(tree)
         self.books.put_specs(specs)
-        return self._nodes.put({spec.name: spec.namespaces for spec in specs})
+        names = self._nodes.put({spec.name: spec.namespaces for spec in specs})
+        self._known = frozenset(self._nodes.paths())
+        return names
 
     def _tree(self) -> ElasticQuotaTree | None:
         return min(self._trees.values(), key=_age, default=None)
@@ -281,12 +243,10 @@ class ElasticQuotaTreePlugin:
     def take_notices(self) -> list[Notice]:
         """Return what is newly wrong with the tree, as events on it."""
         tree = self._tree()
-        problems = self.books.problems() if tree is not None else ()
-        known, self._told_problems = self._told_problems, frozenset(problems)
         found = [
             _notice(tree, problem.kind, f"{problem.quota}: {problem.text}")
-            for problem in problems
-            if problem not in known and tree is not None
+            for problem in self._take_new_problems()
+            if tree is not None
         ]
         younger = [each for each in self._trees.values() if each is not tree]
         told, uids = self._told_younger, (each.metadata.uid for each in younger)
@@ -305,11 +265,7 @@ class ElasticQuotaTreePlugin:
             return Refusal(reason=Reason.NO_QUOTA, quota=name or queue.metadata.name)
         if any(self.books.chain(quota) for quota in quotas):
             return None
-        return self._quotas.why_broken(min(quotas))
-
-    def views(self) -> list[QuotaView]:
-        """Return all quotas with their numbers, by name."""
-        return self._quotas.views()
+        return self._why_broken(min(quotas))
 
     # --- copies -------------------------------------------------------------------------------
 
@@ -320,11 +276,10 @@ class ElasticQuotaTreePlugin:
             checks_hungry=self._checks_hungry,
             checks_available=self._checks_available,
         )
-        twin._quotas.books = self.books.fork()
+        twin._take_over(self)
         twin._trees = dict(self._trees)
         twin._nodes = self._nodes.fork()
         twin._firm = set(self._firm)
-        twin._told_problems = self._told_problems
         twin._told_younger = self._told_younger
         return twin
 
@@ -348,11 +303,6 @@ def _takes_quota(queue: Queue, quota: str) -> bool:
 
 def _is_firm(unit: QueueUnit) -> bool:
     return unit.metadata.labels.get(TREE_PREEMPTIBLE) == "false"
-
-
-def _demand_of(info: QueueUnitInfo) -> Demand:
-    firm = info.non_preemptible or _is_firm(info.unit)
-    return _job(info.demand.total, non_preemptible=firm)
 
 
 def _job(amounts: Amounts, *, non_preemptible: bool) -> Demand:

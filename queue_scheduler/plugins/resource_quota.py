@@ -11,7 +11,7 @@ else `default`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from queue_scheduler.booked_quotas import BookedQuotas, read_chosen_queue
@@ -19,17 +19,14 @@ from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
-    Place,
     QueueDirectory,
     QuotaSource,
     Supposed,
     Unmapped,
-    Waiter,
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.hard_specs import PODS, governs_all_pods, parse_hard, quota_name
-from queue_scheduler.quota.quota_books import QuotaBooks
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -48,23 +45,17 @@ NAME: Final = "ResourceQuota"
 _SETTINGS: Final = QuotaSettings(mode=QuotaMode.MAX, kind=QuotaKind.RESOURCE_QUOTA)
 
 
-class ResourceQuotaPlugin:
+class ResourceQuotaPlugin(BookedQuotas):
     """Quota and queue of units, and the books of the namespaces."""
 
     name = NAME
 
     def __init__(self) -> None:
-        self._quotas = BookedQuotas(_SETTINGS, self._demand_of, _domain_of)
+        super().__init__(_SETTINGS)
         self._specs: dict[str, dict[str, QuotaSpec]] = {}
         self._foreign: dict[str, ForeignPod] = {}
         # Of booked units: a booking is told in amounts, and pods are none.
         self._pods: dict[Uid, int] = {}
-        self._told_problems: frozenset[QuotaProblem] = frozenset()
-
-    @property
-    def books(self) -> QuotaBooks:
-        """What is booked."""
-        return self._quotas.books
 
     # --- mapping ------------------------------------------------------------------------------
 
@@ -103,11 +94,6 @@ class ResourceQuotaPlugin:
             return f"namespace {namespace} has no ResourceQuota without scopes"
         return f"namespace {namespace} has several ({names}), and none is named {namespace}"
 
-    def knows_quota(self, quota: str) -> bool:
-        """Say whether there is a ResourceQuota of that name."""
-        namespace, _, name = quota.rpartition("/")
-        return name in self._specs.get(namespace, {})
-
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the one quota that the unit is charged to."""
         quota = self._quota_of(_namespace_of(unit))
@@ -123,60 +109,31 @@ class ResourceQuotaPlugin:
         """Return how many pods it has: besides quota and demand, they enter the answer."""
         return _count_pods(unit)
 
-    def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
-        return self._quotas.check(info) if self.knows_quota(info.quota) else None
+    def demand_of(self, info: QueueUnitInfo) -> Demand:
+        """Return its amounts and its pods."""
+        return Demand({**info.demand.total, PODS: _count_pods(info.unit)})
 
-    def check_without(
-        self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
-    ) -> Refusal | None:
-        """Ask the books whether it would fit if others were booked."""
-        if not self.knows_quota(info.quota):
-            return None
-        besides = [(one.quota, Demand({**one.amounts, PODS: 1})) for one in added]
-        return self._quotas.check_without(info, released, besides)
+    def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
+        """Return the amounts and one pod each."""
+        return [(one.quota, Demand({**one.amounts, PODS: 1})) for one in added]
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
         self._pods[info.uid] = _count_pods(info.unit)
-        self._quotas.reserve(info)
-        return None
+        return super().reserve(info)
 
     def unreserve(self, uid: Uid) -> None:
         """Take back what is booked for the uid."""
         self._pods.pop(uid, None)
-        self.books.release(uid)
+        super().unreserve(uid)
 
     def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
         """Book exactly this for the uid, fitting or not."""
         self.books.book(uid, quota, Demand({**amounts, PODS: self._pods.get(uid, 1)}))
 
-    def _demand_of(self, info: QueueUnitInfo) -> Demand:
-        return Demand({**info.demand.total, PODS: _count_pods(info.unit)})
-
-    # --- waiting ------------------------------------------------------------------------------
-
-    def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
-        """Leave a refused class with the books."""
-        self._quotas.wait(waiter, info)
-
-    def stop_waiting(self, waiter: Waiter) -> None:
-        """Forget a class."""
-        self.books.stop_waiting(waiter)
-
-    def stirred_domains(self) -> list[str]:
-        """Return the domains in which changes may have enabled somebody."""
-        return self.books.stirred_domains()
-
-    def first_woken(
-        self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
-    ) -> tuple[Place, Waiter] | None:
-        """Return the first class that changes may have enabled, with its place."""
-        return self._quotas.first_woken(domain, place_of, before)
-
-    def domains(self, quota: str) -> frozenset[str]:
-        """Return what units of the quota compete for: it alone."""
-        return frozenset({_domain_of(quota)}) if self.knows_quota(quota) else frozenset()
+    def domain_of(self, quota: str) -> str:
+        """Return the quota: each is for itself."""
+        return f"resource-quota/{quota}" if quota in self._known else ""
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -209,6 +166,7 @@ class ResourceQuotaPlugin:
         if not specs:
             del self._specs[namespace]
         self.books.put_specs(spec for each in self._specs.values() for spec in each.values())
+        self._known = frozenset(self.books.names())
         after = self._quota_of(namespace)
         if before == after:
             return ()
@@ -248,9 +206,7 @@ class ResourceQuotaPlugin:
 
     def take_notices(self) -> list[Notice]:
         """Return what is newly wrong with quotas, as events on them."""
-        problems = self.books.problems()
-        known, self._told_problems = self._told_problems, frozenset(problems)
-        return [self._notice(problem) for problem in problems if problem not in known]
+        return [self._notice(problem) for problem in self._take_new_problems()]
 
     def _notice(self, problem: QuotaProblem) -> Notice:
         namespace, _, name = problem.quota.rpartition("/")
@@ -267,20 +223,15 @@ class ResourceQuotaPlugin:
         """Return None: units of every namespace may name any queue."""
         return None
 
-    def views(self) -> list[QuotaView]:
-        """Return all quotas with their numbers, by name."""
-        return self._quotas.views()
-
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> ResourceQuotaPlugin:
         """Return an independent plugin with the same books."""
         twin = ResourceQuotaPlugin()
-        twin._quotas.books = self.books.fork()
+        twin._take_over(self)
         twin._specs = dict(self._specs)  # what is in it is replaced, never changed
         twin._foreign = dict(self._foreign)
         twin._pods = dict(self._pods)
-        twin._told_problems = self._told_problems
         return twin
 
 
@@ -296,7 +247,3 @@ def _count_pods(unit: QueueUnit) -> int:
     """
     granted = sum(admission.replicas for admission in unit.status.admissions)
     return granted or sum(pod_set.count for pod_set in unit.spec.pod_set) or 1
-
-
-def _domain_of(quota: str) -> str:
-    return f"resource-quota/{quota}"

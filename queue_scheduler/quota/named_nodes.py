@@ -53,9 +53,6 @@ class NamedNodes:
         self._available: dict[str, frozenset[str]] = {}
         self._asked: dict[str, dict[str, None]] = {}
 
-    def __contains__(self, path: str) -> bool:
-        return path in self._queues
-
     def paths(self) -> Iterable[str]:
         """Return the paths of all nodes, sorted."""
         return self._queues
