@@ -27,6 +27,7 @@ from queue_controllers.jobframework.actions import (
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     GivesFullTemplates,
+    JobKind,
     JobT,
     TakesTemplateUpdates,
 )
@@ -113,11 +114,11 @@ class Executor(Generic[JobT]):
         """
         match action:
             case TellJob():
-                self._tell(action, self.job_type, job.metadata)
+                tell(self._events, action, self.job_type, job.metadata)
                 if EventType(action.type.value) is EventType.WARNING:
                     self._log(action, job.metadata)
             case TellUnit():
-                self._tell(action, QUEUE_UNITS, action.unit.metadata)
+                tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
             case _:
                 if not self.may_write():
                     raise NotLeadingError
@@ -269,19 +270,25 @@ class Executor(Generic[JobT]):
             note=warning.message,
         )
 
-    def _tell(self, action: TellJob | TellUnit, kind: ResourceType[Any], about: ObjectMeta) -> None:
-        regarding = ObjectReference(
-            kind.api_version, kind.kind, about.name, about.namespace, about.uid
+
+def tell(
+    events: EventSink,
+    action: TellJob | TellUnit,
+    kind: JobKind | ResourceType[Any],
+    about: ObjectMeta,
+) -> None:
+    """Put an event on an object of a kind."""
+    events.record(
+        Happening(
+            regarding=ObjectReference(
+                kind.api_version, kind.kind, about.name, about.namespace, about.uid
+            ),
+            type=EventType(action.type.value),
+            reason=action.reason,
+            action=action.reason,
+            note=action.message,
         )
-        self._events.record(
-            Happening(
-                regarding=regarding,
-                type=EventType(action.type.value),
-                reason=action.reason,
-                action=action.reason,
-                note=action.message,
-            )
-        )
+    )
 
 
 def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

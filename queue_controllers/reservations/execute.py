@@ -13,14 +13,13 @@ from typing import Final, Protocol
 import structlog
 
 from queue_controllers.jobframework.actions import Action, PatchUnitStatus, TellJob, TellUnit
-from queue_controllers.jobframework.execute import EventSink, NotLeadingError
+from queue_controllers.jobframework.execute import EventSink, NotLeadingError, tell
 from queue_controllers.jobframework.generic_job import JobFacts, PodOwner
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
 from queue_controllers.reservations.node_blacklist import BlacklistError, read_blacklist
 from queue_controllers.reservations.reservation_builder import build_reservation
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.client.errors import AlreadyExists, Forbidden, NotFound
-from shared_api.client.event_recorder import EventType, Happening, ObjectReference
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient
 from shared_api.client.resource_types import CONFIG_MAPS, QUEUE_UNITS, RESERVATIONS
 from shared_api.leader_election import Leadership
@@ -90,17 +89,9 @@ class ReservationExecutor:
         """
         match action:
             case TellUnit():
-                meta = action.unit.metadata
-                unit = ObjectReference(
-                    QUEUE_UNITS.api_version, QUEUE_UNITS.kind, meta.name, meta.namespace, meta.uid
-                )
-                self._tell(action, unit)
+                tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
             case TellJob() if job is not None:
-                kind, meta = job.kind, job.metadata
-                regarding = ObjectReference(
-                    kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid
-                )
-                self._tell(action, regarding)
+                tell(self._events, action, job.kind, job.metadata)
             case PatchUnitStatus():
                 self._patch_status(action)
             case DeleteReservations():
@@ -154,17 +145,6 @@ class ReservationExecutor:
     def _check_lead(self) -> None:
         if self._leadership.writable_seconds() < WRITE_SECONDS:
             raise NotLeadingError
-
-    def _tell(self, action: TellJob | TellUnit, regarding: ObjectReference) -> None:
-        self._events.record(
-            Happening(
-                regarding=regarding,
-                type=EventType(action.type.value),
-                reason=action.reason,
-                action=action.reason,
-                note=action.message,
-            )
-        )
 
     # --- the blacklist ----------------------------------------------------------------------------
 
