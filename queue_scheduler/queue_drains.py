@@ -23,6 +23,7 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.eviction_writes import build_request
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from queue_scheduler.unit_record import Standing, UnitRecord
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -39,11 +40,6 @@ LOOK_SECONDS: Final = 1.0
 
 RETRY_SECONDS: Final = 30.0
 """After a request that the server refuses; what keeps failing is for people to mend."""
-
-MAX_UNDER_WAY: Final = 50
-"""Requests that are handed over and not written: a quarter of what the dispatcher takes."""
-
-FULL_REST_SECONDS: Final = 0.25
 
 log = structlog.get_logger("queue_drains")
 

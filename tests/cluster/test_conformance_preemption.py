@@ -16,7 +16,14 @@ import pytest
 
 from tests.cluster.api_audit import SCHEDULER_AGENT
 from tests.cluster.conftest import Cluster
-from tests.cluster.queue_world import QUEUES, Json, QueueWorld, condition, until
+from tests.cluster.queue_world import (
+    QUEUES,
+    Json,
+    QueueWorld,
+    condition,
+    let_the_second_of_the_release_pass,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -71,7 +78,7 @@ def until_under_way(world: QueueWorld, name: str) -> None:
     nobody can tell for a minute that it has stopped.
     """
     until(lambda: world.phase_of_job(name) == "Dequeued" and world.pods(name))
-    time.sleep(1.1)
+    let_the_second_of_the_release_pass()
 
 
 def let_run(world: QueueWorld, name: str) -> None:

@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from queue_scheduler.engine import Engine
-from queue_scheduler.queue_drains import (
-    FULL_REST_SECONDS,
-    LOOK_SECONDS,
-    MAX_UNDER_WAY,
-    RETRY_SECONDS,
-    QueueDrains,
-)
+from queue_scheduler.queue_drains import LOOK_SECONDS, RETRY_SECONDS, QueueDrains
+from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from shared_api.client.errors import Conflict, Invalid
 from shared_api.well_known_labels import ADOPTED, STOP_POLICY
 from tests.queue_scheduler.scheduler_world import running_world
