@@ -38,14 +38,20 @@ def build_request(unit: QueueUnit, reason: str, message: str, now: datetime) -> 
 
     Phase and admissions stay: it is booked until whoever has the job's side has stopped the job.
     """
-    stamp = rfc3339(now)
-    asked = Condition(type=EVICTED, status="True", reason=reason, message=message)
-    conditions = with_condition(unit.status.conditions, asked, now=stamp)
+    conditions = with_eviction(unit, reason, message, now)
     return {
         "conditions": [condition_body(each) for each in conditions],
         "message": message,
-        "lastUpdateTime": stamp,
+        "lastUpdateTime": rfc3339(now),
     }
+
+
+def with_eviction(
+    unit: QueueUnit, reason: str, message: str, now: datetime
+) -> tuple[Condition, ...]:
+    """Return the unit's conditions with one that says that its place is asked back."""
+    asked = Condition(type=EVICTED, status="True", reason=reason, message=message)
+    return with_condition(unit.status.conditions, asked, now=rfc3339(now))
 
 
 def build_put_back(

@@ -23,22 +23,15 @@ import msgspec
 
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine import Engine
-from queue_scheduler.eviction_writes import build_put_back
+from queue_scheduler.eviction_writes import build_put_back, with_eviction
 from queue_scheduler.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
-from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, parse_time, rfc3339
-from shared_api.queue_unit_phases import (
-    ADMITTED,
-    EVICTED,
-    Phase,
-    is_being_evicted,
-    phase_of,
-    with_condition,
-)
+from shared_api.process.clock import Clock, parse_time
+from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
 
 LONGEST_REST_SECONDS: Final = 30.0
 """Times in objects are wall times, and rests are measured by the clock that does not jump."""
@@ -127,8 +120,7 @@ def build_backoff_status(
     unit: QueueUnit, why: str, now: datetime, rng: random.Random
 ) -> dict[str, Any]:
     """Return the status that frees a unit without nodes for a while, to be merged."""
-    evicted = Condition(type=EVICTED, status="True", reason=SCHEDULING_FAILED, message=why)
-    conditions = with_condition(unit.status.conditions, evicted, now=rfc3339(now))
+    conditions = with_eviction(unit, SCHEDULING_FAILED, why, now)
     unit = msgspec.structs.replace(
         unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
     )
