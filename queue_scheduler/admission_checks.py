@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from shared_api.durations import DurationError, parse_seconds
-from shared_api.evictions import REFUSALS
+from shared_api.evictions import REFUSALS, is_given_back
 from shared_api.objects.admission_check import ACTIVE, AdmissionCheck
 from shared_api.objects.meta import Timestamp, find_condition
 from shared_api.objects.queue import LabelSelector, Queue
@@ -256,9 +256,10 @@ def _refuses(state: AdmissionCheckState) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Say whether somebody else is taking its place back: it must not be released any more."""
+    """Say whether its place is being taken or given back: it must not be released any more."""
     return (
         is_being_evicted(unit)
+        or is_given_back(unit)
         or unit.spec.active is False
         or unit.metadata.deletion_timestamp is not None
     )

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 Json = Any
 
-PROMPT_SECONDS: Final = 5.0
+PROMPT_SECONDS: Final = 20.0
 """Within which everything happens that follows from a write, on a busy machine, too."""
 
 STILL_SECONDS: Final = 2.0

@@ -37,6 +37,7 @@ from shared_api.objects.queue import (
     Queue,
 )
 from shared_api.objects.queue_unit import (
+    Admission,
     AdmissionCheckState,
     PodSetUpdate,
     QueueUnit,
@@ -194,6 +195,8 @@ def test_what_a_check_has_written_is_carried_over_whole() -> None:
 TWO = asking("a", "b")
 READY_BOTH = (state("a", "Ready"), state("b", "Ready"))
 EVICTED = (condition("Evicted", "True"),)
+GIVEN_BACK = (Admission(name="main", replicas=0),)
+"""As the job side of a unit lowers it that nobody manages."""
 
 
 @pytest.mark.parametrize(
@@ -230,6 +233,9 @@ EVICTED = (condition("Evicted", "True"),)
         ),
         pytest.param(reserved(*READY_BOTH), None, WaitForChecks(50.0), id="no queue"),
         pytest.param(reserved(*READY_BOTH, conditions=EVICTED), TWO, None, id="it leaves"),
+        pytest.param(
+            reserved(*READY_BOTH, admissions=GIVEN_BACK), TWO, None, id="its place is given back"
+        ),
     ],
 )
 def test_what_follows_from_the_states(
