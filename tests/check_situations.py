@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 Json = Any
 
 PROMPT_SECONDS: Final = 20.0
-"""Within which everything happens that follows from a write, on a busy machine, too."""
+"""Within which everything happens that follows from a write, on a busy machine, too; where time is
+virtual, a quarter of it is enough."""
 
 STILL_SECONDS: Final = 2.0
 """For which nothing happens where nothing should."""
@@ -108,9 +109,12 @@ class Cluster(Protocol):
 class Situation:
     """A cluster, and what the conformance list does in it."""
 
-    def __init__(self, cluster: Cluster, prefix: str) -> None:
+    def __init__(
+        self, cluster: Cluster, prefix: str, *, prompt_seconds: float = PROMPT_SECONDS
+    ) -> None:
         self._cluster = cluster
         self._prefix = prefix
+        self._prompt_seconds = prompt_seconds
 
     def quota(self, *, cpu: int) -> None:
         """Create the quota, and wait for its queue."""
@@ -175,8 +179,9 @@ class Situation:
         """Merge into a unit."""
         self._cluster.patch_unit(self._name(name), body)
 
-    def soon(self, what: Callable[[], bool], seconds: float = PROMPT_SECONDS) -> None:
+    def soon(self, what: Callable[[], bool]) -> None:
         """It must become so."""
+        seconds = self._prompt_seconds
         assert self._cluster.wait(what, seconds), f"{self._prefix}: not within {seconds} s"
 
     def becomes(self, name: str, phase: str) -> None:

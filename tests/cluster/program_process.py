@@ -16,7 +16,8 @@ from urllib.request import urlopen
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 20.0
 SCHEDULER: Final = "queue_scheduler"
 CONTROLLERS: Final = "queue_controllers"
 
@@ -121,7 +122,7 @@ class ProgramProcess:
         if not port:
             return 0
         try:
-            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=ANSWER_SECONDS) as answer:
                 return int(answer.status)
         except HTTPError as error:
             return error.code

@@ -302,7 +302,7 @@ class QueueWorld:
 def debug(scheduler: ProgramProcess, path: str) -> Json:
     """Ask the scheduler's debug API."""
     port = scheduler.port_of("--debug-address")
-    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
         found: Json = json.loads(answer.read())
     return found
 

@@ -171,8 +171,8 @@ def test_two_controllers_with_an_election_one_works(world: QueueWorld) -> None:
     """A third and a fourth, with a lease of their own: the follower is ready, and takes over."""
     fast = (
         "--leader-elect-lease-name=pair",
-        "--leader-elect-lease-duration=6",
-        "--leader-elect-renew-deadline=4",
+        "--leader-elect-lease-duration=20",
+        "--leader-elect-renew-deadline=15",
         "--leader-elect-retry-period=0.5",
     )
     first = world.start_controllers(*fast)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.check_situations import PROMPT_SECONDS
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     QUEUES,
@@ -112,7 +113,7 @@ def test_the_end_of_a_unit_starts_the_next_one_at_once(world: QueueWorld) -> Non
     for number in range(1, 6):
         world.create_unit(f"wake-{number}", "wake", cpu=1)
         world.finish_unit(f"wake-{number - 1}")
-        until(partial(dequeued, world, f"wake-{number}"), 5.0)
+        until(partial(dequeued, world, f"wake-{number}"), PROMPT_SECONDS)
 
 
 @pytest.mark.usefixtures("scheduler")
@@ -128,7 +129,7 @@ def test_a_raised_quota_starts_what_waits(world: QueueWorld) -> None:
         {"spec": {"max": {"cpu": "3"}}},
         content_type=MERGE,
     )
-    until(lambda: dequeued(world, "raise-unit"), 5.0)
+    until(lambda: dequeued(world, "raise-unit"), PROMPT_SECONDS)
 
 
 @pytest.mark.usefixtures("scheduler")

@@ -9,6 +9,7 @@ import pytest
 from shared_api.testing.object_builders import elastic_quota_body
 from tests.check_situations import (
     ADMISSION_CHECK_CRD,
+    PROMPT_SECONDS,
     SITUATIONS,
     Json,
     Situation,
@@ -66,7 +67,8 @@ def world() -> Iterator[SchedulerWorld]:
 
 @pytest.mark.parametrize("number", SITUATIONS)
 def test_upstreams_list(world: SchedulerWorld, number: str) -> None:
-    SITUATIONS[number](Situation(VirtualCluster(world), number.lower()))
+    cluster = VirtualCluster(world)
+    SITUATIONS[number](Situation(cluster, number.lower(), prompt_seconds=PROMPT_SECONDS / 4))
 
 
 # --- Kueue's AdmissionChecks --------------------------------------------------------------------
