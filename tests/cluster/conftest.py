@@ -21,6 +21,7 @@ LONGEST: Final = (
     "test_chart.py",
     "test_admission_checks.py",
     "test_control_plane.py",
+    "test_conformance_units.py",
     "test_job_units.py",
     "test_kubectl.py",
 )

@@ -124,6 +124,28 @@ def test_where_pods_are_waited_for_the_higher_job_goes_next(
     assert world.phase_of_job("e3-pi-2") == "Enqueued"
 
 
+def test_an_index_that_fails_for_good_lets_the_next_job_start(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """[job failure] Block, one at a time: of two pods one fails, and nobody tries it again.
+
+    Its share is in `reclaimablePods`; the Job itself runs on, and holds nobody up.
+    """
+    waits = {"koord-queue/wait-for-pods-running": "true"}
+    world.create_quota("fails", cpu_max=2, labels={POLICY: "Block"}, annotations=waits)
+    indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    job(world, "fails-a", "fails", 0, parallelism=2, completions=2, **indexed)
+    until(lambda: len(world.running_pods("fails-a")) == 2)
+    until(lambda: world.phase_of_job("fails-a") == "Running")
+    job(world, "fails-b", "fails", 0)
+    until(lambda: refusal_of(cluster.scheduler, "fails-b").get("reason") == "OverQuotaMax")
+    world.end_pod(world.pods("fails-a")[0]["metadata"]["name"], "Failed")
+    until(lambda: world.running_pods("fails-b"))
+    assert world.phase_of_job("fails-a") == "Running"
+    given_back = world.unit_of("fails-a")["status"]["reclaimablePods"]
+    assert given_back == [{"name": "fails-a", "count": 1}]
+
+
 def stop(world: QueueWorld, queue: str, policy: str | None) -> None:
     """Write a queue's stop policy, or take it off."""
     body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}

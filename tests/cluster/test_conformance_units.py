@@ -1,0 +1,305 @@
+"""Upstream's further lists, on a real API server with units made by hand.
+
+Ids in brackets stand for tests of upstream's (upstream/README.md). The test has the job side of
+units that carry the controllers' mark, whose programs do not run here; the scheduler has that of
+all others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from shared_api.testing.object_builders import queue_unit_body
+from shared_api.well_known_labels import MANAGED_BY
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import (
+    MERGE,
+    QUEUES,
+    UNITS,
+    QueueWorld,
+    condition,
+    refusal_of,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+PREEMPTS: Final = "koord-queue/enable-queueunit-preemption"
+WAITS: Final = "koord-queue/wait-for-pods-running"
+BOTH: Final = {PREEMPTS: "true", WAITS: "true"}
+STILL_SECONDS: Final = 2.0
+"""How long a unit is watched to which nothing must happen: twenty times what it takes here."""
+
+Json = dict[str, Any]
+
+
+class Scheduling:
+    """The scheduler in `max` mode, which is upstream's check, with a time of protection."""
+
+    def __init__(self, world: QueueWorld) -> None:
+        self.world = world
+        self._scheduler: ProgramProcess | None = None
+
+    def use(self, protect: str = "0s") -> ProgramProcess:
+        """Run it, in place of the one before."""
+        if self._scheduler is not None:
+            self._scheduler.stop()
+        config = self.world.folder / "max.yaml"
+        config.write_text(
+            "apiVersion: scheduling.k8s.io/v1\n"
+            "kind: KoordQueueConfiguration\n"
+            "plugins: [{name: Priority}, {name: ElasticQuotaV2}]\n"
+            "pluginConfigs: {ElasticQuotaV2: {mode: max}}\n"
+            f"defaultReclaimProtectTime: {protect}\n"
+        )
+        arguments = ("--leader-elect=false", f"--config={config}")
+        self._scheduler = self.world.start_scheduler(*arguments)
+        return self._scheduler
+
+    def open_queue(
+        self, name: str, cpu: int, *, policy: str = "Priority", annotations: Json = BOTH
+    ) -> None:
+        """Create a queue before its quota."""
+        self.world.create_queue(name, policy, annotations)
+        self.world.create_quota(name, cpu_max=cpu)
+
+    def add(
+        self, name: str, quota: str, *, managed: bool = True, count: int = 1, **more: Any
+    ) -> None:
+        """Create a unit of `count` pods; if `managed`, the test alone ends its evictions."""
+        marks = {MANAGED_BY: "controllers"} if managed else {}
+        body = queue_unit_body(
+            name,
+            quota=quota,
+            requests={"cpu": more.pop("cpu", 1)},
+            count=count,
+            metadata={"annotations": marks},
+            **more,
+        )
+        self.world.api.request("POST", UNITS.format("default"), body)
+
+    def write(self, name: str, status: Json) -> None:
+        """Merge into a unit's status."""
+        path = f"{UNITS.format('default')}/{name}/status"
+        self.world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+
+    def count(self, name: str, *, replicas: int, running: int, **more: Any) -> None:
+        """Write the counts of a unit, as its job side."""
+        main = {"name": "main", "replicas": replicas, "running": running, **more}
+        self.write(name, {"admissions": [main]})
+
+    def free(self, name: str) -> None:
+        """End the eviction of a unit, as its job side."""
+        conditions = [
+            {**each, "status": "False", "reason": "Requeued"} if each["type"] == "Evicted" else each
+            for each in self.world.unit(name)["status"]["conditions"]
+        ]
+        self.write(name, {"phase": "Enqueued", "admissions": [], "conditions": conditions})
+
+    def has_started(self, name: str) -> bool:
+        return self.world.phase(name) in {"Dequeued", "Running"}
+
+    def is_asked(self, name: str) -> bool:
+        """Say whether a unit has been asked to make room."""
+        evicted = condition(self.world.unit(name), "Evicted")
+        return (evicted.get("status"), evicted.get("reason")) == ("True", "Preempted")
+
+    def is_never_asked(self, name: str) -> bool:
+        """Watch for a while that a unit is not asked."""
+        until_then = time.monotonic() + STILL_SECONDS
+        while time.monotonic() < until_then:
+            if self.is_asked(name):
+                return False
+            time.sleep(0.1)
+        return True
+
+
+@pytest.fixture(scope="module")
+def scheduling(controlplane_binaries: Path) -> Iterator[Scheduling]:
+    with QueueWorld(controlplane_binaries) as world:
+        scheduling = Scheduling(world)
+        scheduling.use()
+        yield scheduling
+
+
+# --- the older suite on preemption, and the failure of a pod ------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "cpu"), [pytest.param("filter", 2, id="filter"), pytest.param("reserve", 1, id="fits")]
+)
+def test_the_old_suite_on_preemption(scheduling: Scheduling, path: str, cpu: int) -> None:
+    """[QueueV2] Block, one at a time: high takes the place of mid, which is under way.
+
+    Upstream skips it, and expects its former phase Preempted: here mid is asked by its condition,
+    and in line again as soon as nothing of it runs. The queue has to switch preemption on.
+    """
+    name = f"v2-{path}"
+    scheduling.open_queue(name, 2, policy="Block")
+    scheduling.add(f"{name}-mid", name, priority=2, managed=False)
+    until(lambda: scheduling.has_started(f"{name}-mid"))
+    scheduling.add(f"{name}-high", name, priority=3, cpu=cpu, managed=False)
+    until(lambda: scheduling.has_started(f"{name}-high"))
+    until(lambda: scheduling.world.phase(f"{name}-mid") == "Enqueued")
+    until(lambda: "Preempted" in scheduling.world.event_notes(f"{name}-mid"))
+
+
+def test_a_pod_that_fails_for_good_gives_its_share_to_the_next_unit(
+    scheduling: Scheduling,
+) -> None:
+    """[job failure] Two of two run, one fails, the job side lowers the counts: the next starts.
+
+    Upstream asks the replica back by `reclaimState` before; here a unit that has run is left alone,
+    and its queue does not wait for it a second time.
+    """
+    scheduling.open_queue("fails", 2, policy="Block", annotations={WAITS: "true"})
+    scheduling.add("fails-a", "fails", count=2, managed=False)
+    until(lambda: scheduling.has_started("fails-a"))
+    scheduling.count("fails-a", replicas=2, running=2)
+    until(lambda: scheduling.world.phase("fails-a") == "Running")
+    scheduling.add("fails-b", "fails", managed=False)
+    until(lambda: scheduling.world.unit("fails-b")["status"].get("message"))
+    scheduling.count("fails-a", replicas=2, running=1)
+    time.sleep(STILL_SECONDS)
+    assert scheduling.world.phase("fails-a") == "Running"
+    assert scheduling.world.phase("fails-b") == "Enqueued"
+    pods = scheduling.world.unit("fails-a")["spec"]["podSet"][0]
+    path = f"{UNITS.format('default')}/fails-a"
+    lowered = {"spec": {"podSet": [{**pods, "count": 1}]}}
+    scheduling.world.api.request("PATCH", path, lowered, content_type=MERGE)
+    scheduling.count("fails-a", replicas=1, running=1)
+    until(lambda: scheduling.has_started("fails-b"))
+
+
+# --- who may be evicted -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "annotations", "policy"),
+    [
+        pytest.param("none", {}, "Priority", id="without either annotation"),
+        pytest.param("waits", {WAITS: "true"}, "Priority", id="a queue that only waits for pods"),
+        pytest.param("bands", BOTH, "Intelligent", id="Intelligent never preempts"),
+    ],
+)
+def test_nobody_is_evicted(
+    scheduling: Scheduling, case: str, annotations: dict[str, str], policy: str
+) -> None:
+    """[further] No victim without the annotation, or under policy Intelligent.
+
+    Upstream asks for both annotations. Here that of preemption is enough (the last case of the next
+    test); a queue that waits for pods as well lets a unit that fits displace one under way.
+    """
+    scheduling.open_queue(case, 2, annotations=annotations, policy=policy)
+    scheduling.add(f"{case}-victim", case, priority=10, cpu=2)
+    until(lambda: scheduling.has_started(f"{case}-victim"))
+    scheduling.add(f"{case}-high", case, priority=100, cpu=2)
+    until(lambda: scheduling.world.unit(f"{case}-high")["status"].get("message"))
+    assert scheduling.is_never_asked(f"{case}-victim")
+
+
+def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling) -> None:
+    """[further] Upstream evicts it; here only a strictly lower priority is evicted."""
+    scheduling.open_queue("equal", 2, annotations={PREEMPTS: "true"})
+    scheduling.add("equal-older", "equal", priority=5, cpu=2, active=False)
+    time.sleep(1.1)  # creation times have whole seconds
+    scheduling.add("equal-younger", "equal", priority=5, cpu=2)
+    until(lambda: scheduling.has_started("equal-younger"))
+    path = f"{UNITS.format('default')}/equal-older"
+    spec = {"spec": {"active": True}}
+    scheduling.world.api.request("PATCH", path, spec, content_type=MERGE)
+    until(lambda: scheduling.world.unit("equal-older")["status"].get("message"))
+    assert scheduling.is_never_asked("equal-younger")
+    higher = {"spec": {"priority": 6}}
+    scheduling.world.api.request("PATCH", path, higher, content_type=MERGE)
+    until(lambda: scheduling.is_asked("equal-younger"))
+
+
+def test_one_round_at_a_time(scheduling: Scheduling) -> None:
+    """[further] Nobody else is evicted while the victims of a round have not stopped."""
+    scheduling.open_queue("round", 4, annotations={PREEMPTS: "true"})
+    for number in (1, 2):
+        scheduling.add(f"round-low-{number}", "round", priority=number, cpu=2)
+        until(partial(scheduling.has_started, f"round-low-{number}"))
+    scheduling.add("round-first", "round", priority=100, cpu=2)
+    until(lambda: scheduling.is_asked("round-low-1"))
+    scheduling.add("round-second", "round", priority=90, cpu=2)
+    assert scheduling.is_never_asked("round-low-2")
+    scheduling.free("round-low-1")
+    until(lambda: scheduling.has_started("round-first"))
+    until(lambda: scheduling.is_asked("round-low-2"))
+    # Upstream's second event is Reclaimed; here that is the eviction for a quota's owner.
+    until(lambda: "Preempted" in scheduling.world.event_notes("round-low-1"))
+    until(lambda: "Preempting" in scheduling.world.event_notes("round-first"))
+
+
+# --- queues -------------------------------------------------------------------------------------
+
+
+def test_max_depth_is_taken_off(scheduling: Scheduling) -> None:
+    """[further] What stands beyond it starts, without any other news."""
+    world = scheduling.world
+    scheduling.open_queue("depth", 2, annotations={"koord-queue/max-depth": "1"})
+    scheduling.add("depth-large", "depth", priority=9, cpu=3)
+    scheduling.add("depth-small", "depth", priority=1)
+    until(lambda: reason_of(scheduling, "depth-small") == "BeyondMaxDepth")
+    off = {"metadata": {"annotations": {"koord-queue/max-depth": None}}}
+    world.api.request("PATCH", f"{QUEUES}/depth", off, content_type=MERGE)
+    until(lambda: scheduling.has_started("depth-small"))
+
+
+def test_a_queue_that_goes_and_comes_back_keeps_its_units(scheduling: Scheduling) -> None:
+    """[further] One made by a person: units wait for it, and start when it is there again."""
+    world = scheduling.world
+    takes = {"koord-queue/available-quota-in-queue": "*"}
+    world.create_queue("back", "FIFO", takes)
+    world.create_quota("of-back", cpu_max=1)
+    scheduling.add("back-first", "of-back", queue="back")
+    until(lambda: scheduling.has_started("back-first"))
+    scheduling.add("back-second", "of-back", queue="back")
+    until(lambda: world.unit("back-second")["status"].get("message"))
+    world.api.request("DELETE", f"{QUEUES}/back")
+    until(lambda: reason_of(scheduling, "back-second") == "NoQueue")
+    assert scheduling.has_started("back-first")
+    world.create_queue("back", "FIFO", takes)
+    until(lambda: reason_of(scheduling, "back-second") == "OverQuotaMax")
+    world.finish_unit("back-first")
+    until(lambda: scheduling.has_started("back-second"))
+
+
+def test_a_quota_that_comes_after_its_units(scheduling: Scheduling) -> None:
+    """[further] Units wait for it in whatever order they came, and start by the queue's."""
+    for number, priority in enumerate((1, 9)):
+        scheduling.add(f"after-{number}", "after", priority=priority)
+    until(lambda: reason_of(scheduling, "after-1") == "NoQuota")
+    scheduling.world.create_quota("after", cpu_max=1)
+    until(lambda: scheduling.has_started("after-1"))
+    assert scheduling.world.phase("after-0") == "Enqueued"
+
+
+def reason_of(scheduling: Scheduling, unit: str) -> str:
+    """Return the reason for which a unit waits, as its condition says."""
+    found = condition(scheduling.world.unit(unit), "QuotaReserved")
+    return str(found.get("reason", ""))
+
+
+# --- last, for it takes the scheduler away ------------------------------------------------------
+
+
+def test_who_was_admitted_lately_is_protected(scheduling: Scheduling) -> None:
+    """[further] No victim within defaultReclaimProtectTime; one when that does not hold it."""
+    program = scheduling.use(protect="1h")
+    scheduling.open_queue("late", 2, annotations={PREEMPTS: "true"})
+    scheduling.add("late-victim", "late", priority=10, cpu=2)
+    until(lambda: scheduling.has_started("late-victim"))
+    scheduling.add("late-high", "late", priority=100, cpu=2)
+    until(lambda: refusal_of(program, "late-high"))
+    assert scheduling.is_never_asked("late-victim")
+    scheduling.use()
+    until(lambda: scheduling.is_asked("late-victim"))
