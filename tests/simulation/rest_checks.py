@@ -307,7 +307,9 @@ def _is_out_of_step(job: Json, unit: Json) -> bool:
     parallelism, completions = job["spec"]["parallelism"], job["spec"].get("completions") or 2**31
     succeeded = job.get("status", {}).get("succeeded", 0)
     counts = {parallelism, min(parallelism, completions), min(parallelism, completions - succeeded)}
-    return named[0] != named[1] or unit["spec"]["podSet"][0]["count"] not in counts
+    # What is granted is granted: the demand of a reserved unit follows once it is released or free.
+    follows = is_booked(unit) or unit["spec"]["podSet"][0]["count"] in counts
+    return named[0] != named[1] or not follows
 
 
 def _is_wrongly_active(job: Json, unit: Json) -> bool:
