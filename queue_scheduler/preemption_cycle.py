@@ -26,7 +26,7 @@ from queue_scheduler.eviction_writes import build_request
 from queue_scheduler.insight.wording import eviction_message, preemption_note
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.write_dispatcher import Outcome, Write, Written
+from shared_api.client.writes import Outcome, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.process.clock import Clock
@@ -91,14 +91,8 @@ class PreemptionCycle:
         if record is None or (record.uid, version) != (victim.uid, victim.resource_version):
             self._settle(a_round, decision, victim, is_written=False)
             return
-        namespace, _, name = victim.unit.partition("/")
-        write = Write(
-            resource_type=QUEUE_UNITS,
-            namespace=namespace,
-            name=name,
-            body=build_eviction_patch(record.unit, decision, self._clock.now()),
-            subresource="status",
-        )
+        status = build_eviction_status(record.unit, decision, self._clock.now())
+        write = status_change(QUEUE_UNITS, record.unit.metadata, status)
         self._writes.submit(
             write, lambda outcome: self._on_outcome(a_round, decision, victim, outcome)
         )
@@ -138,20 +132,17 @@ def _notice(key: str, uid: Uid, reason: str, note: str, *, warning: bool) -> Not
     return Notice(kind="QueueUnit", key=key, uid=uid, reason=reason, note=note, warning=warning)
 
 
-def build_eviction_patch(unit: QueueUnit, decision: Preempt, now: datetime) -> dict[str, Any]:
-    """Return the merge patch that asks for a victim's eviction.
+def build_eviction_status(unit: QueueUnit, decision: Preempt, now: datetime) -> dict[str, Any]:
+    """Return the status that asks for a victim's eviction, to be merged.
 
-    Guarded by the version that the choice was made on. The list of admissions is carried over
-    whole, since a merge patch replaces lists; of a unit that does not run whole those replicas are
-    wanted back that do not run (upstream's numbers), and of one that runs, all.
+    The list of admissions is carried over whole, since a merge patch replaces lists; of a unit that
+    does not run whole those replicas are wanted back that do not run (upstream's numbers), and of
+    one that runs, all.
     """
     runs = runs_whole(unit)
     return {
-        "metadata": {"resourceVersion": unit.metadata.resource_version},
-        "status": {
-            **build_request(unit, decision.reason, eviction_message(decision), now),
-            "admissions": [_asked_back(each, runs=runs) for each in unit.status.admissions],
-        },
+        **build_request(unit, decision.reason, eviction_message(decision), now),
+        "admissions": [_asked_back(each, runs=runs) for each in unit.status.admissions],
     }
 
 

@@ -13,7 +13,6 @@ is drained. What was asked is not taken back when the queue goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any, Final
 
 import structlog
@@ -27,7 +26,7 @@ from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from queue_scheduler.unit_record import Standing, UnitRecord
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Rejected, Write, Written
+from shared_api.client.writes import Outcome, Rejected, Written, status_change
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import is_being_evicted
@@ -87,15 +86,11 @@ class QueueDrains:
         return LOOK_SECONDS
 
     def _ask_back(self, record: UnitRecord) -> None:
-        meta, key = record.unit.metadata, record.key
+        unit, key = record.unit, record.key
         queue = record.info.queue if record.info is not None else ""
-        write = Write(
-            resource_type=QUEUE_UNITS,
-            namespace=meta.namespace,
-            name=meta.name,
-            body=build_drain_patch(record.unit, queue, self._clock.now()),
-            subresource="status",
-        )
+        message = f"queue {queue} is stopped and drained"
+        status = build_request(unit, QUEUE_STOPPED, message, self._clock.now())
+        write = status_change(QUEUE_UNITS, unit.metadata, status)
         self._under_way.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(key, outcome))
 
@@ -123,15 +118,6 @@ def find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterab
             and not is_being_evicted(record.unit)
         ):
             yield record
-
-
-def build_drain_patch(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
-    """Return the merge patch that asks a unit back; guarded by the version it was read at."""
-    message = f"queue {queue} is stopped and drained"
-    return {
-        "metadata": {"resourceVersion": unit.metadata.resource_version},
-        "status": build_request(unit, QUEUE_STOPPED, message, now),
-    }
 
 
 def _find_drained(engine: Engine) -> frozenset[str]:

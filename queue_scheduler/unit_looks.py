@@ -26,7 +26,7 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Rejected, Write, Written
+from shared_api.client.writes import Outcome, Rejected, Written, status_change
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.work_queue import WorkQueue
 
@@ -153,17 +153,7 @@ class UnitLooks:
         return 0.0
 
     def _send(self, key: str, send: SendStatus) -> None:
-        meta = send.unit.metadata
-        write = Write(
-            resource_type=QUEUE_UNITS,
-            namespace=meta.namespace,
-            name=meta.name,
-            body={
-                "metadata": {"resourceVersion": meta.resource_version},
-                "status": send.status,
-            },
-            subresource="status",
-        )
+        write = status_change(QUEUE_UNITS, send.unit.metadata, send.status)
         self._under_way.add(key)
         self._access.writes.submit(write, lambda outcome: self._on_outcome(key, send, outcome))
 

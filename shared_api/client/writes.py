@@ -13,7 +13,7 @@ from shared_api.client.flow_control import Lane, is_surely_not_done
 from shared_api.client.resource_client import ResourceType
 
 if TYPE_CHECKING:
-    from shared_api.objects.meta import Uid
+    from shared_api.objects.meta import ObjectMeta, Uid
 
 T = TypeVar("T")
 
@@ -83,6 +83,19 @@ def status_report(
         body=body,
         subresource="status",
         lane=Lane.LOW,
+    )
+
+
+def status_change(
+    resource_type: ResourceType[T], meta: ObjectMeta, status: Mapping[str, Any]
+) -> Write[T]:
+    """Return a patch of a status, guarded by the version of the object that it was decided on."""
+    return Write(
+        resource_type=resource_type,
+        namespace=meta.namespace,
+        name=meta.name,
+        body={"metadata": {"resourceVersion": meta.resource_version}, "status": status},
+        subresource="status",
     )
 
 

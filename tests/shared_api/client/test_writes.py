@@ -30,9 +30,11 @@ from shared_api.client.writes import (
     merge,
     merge_patches,
     outcome_of,
+    status_change,
     status_report,
     supersedes,
 )
+from shared_api.objects.meta import ObjectMeta, Uid
 
 LOW, NORMAL = Lane.LOW, Lane.NORMAL
 
@@ -51,6 +53,12 @@ def patch(
 
 
 CREATE: Any = Write(resource_type=QUEUE_UNITS, namespace="team", name="u", verb=Verb.CREATE)
+
+
+def test_a_change_of_a_status_is_guarded_by_the_version_that_was_read() -> None:
+    meta = ObjectMeta(name="u", namespace="team", uid=Uid("u1"), resource_version="7")
+    got = status_change(QUEUE_UNITS, meta, {"message": "why"})
+    assert got == patch("7", message="why")
 
 
 def test_a_report_is_a_low_patch_of_the_status() -> None:
