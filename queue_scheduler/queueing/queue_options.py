@@ -103,10 +103,10 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
     reader = _AnnotationReader(queue.metadata.annotations)
     return QueueOptions(
         max_depth=reader.depth(before.max_depth),
-        waits_for_pods=read_annotation(queue.metadata.annotations, WAIT_FOR_PODS_RUNNING) == "true",
-        preempts=read_annotation(queue.metadata.annotations, ENABLE_PREEMPTION) == "true",
-        preempts_running=read_annotation(queue.metadata.annotations, PREEMPT_RUNNING) == "true",
-        backfill=read_annotation(queue.metadata.annotations, BACKFILL) == "true",
+        waits_for_pods=reader.is_on(WAIT_FOR_PODS_RUNNING),
+        preempts=reader.is_on(ENABLE_PREEMPTION),
+        preempts_running=reader.is_on(PREEMPT_RUNNING),
+        backfill=reader.is_on(BACKFILL),
         stop=reader.stop(before.stop),
         priority_threshold=reader.threshold(before.priority_threshold),
         status_interval_seconds=reader.status_interval(before.status_interval_seconds),
@@ -130,6 +130,10 @@ class _AnnotationReader:
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
         self.problems: list[str] = []
+
+    def is_on(self, key: str) -> bool:
+        """Say whether a switch is on: whatever is not the word `true` leaves it off."""
+        return read_annotation(self._annotations, key) == "true"
 
     def depth(self, before: int | None) -> int | None:
         """Return `koord-queue/max-depth`; absent or negative: None."""
