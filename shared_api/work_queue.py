@@ -169,6 +169,25 @@ class WorkQueue(Generic[KeyT]):
         if again and self._on_ready is not None:
             self._on_ready()
 
+    def work(self, look_at: Callable[[KeyT], None]) -> float | None:
+        """Look at the next key; return how long there is none, None: until one is added.
+
+        A key at which `look_at` raises comes again, ever more slowly; the exception is the
+        caller's.
+        """
+        key = self.try_get()
+        if key is None:
+            return self.seconds_until_ready()
+        again = True
+        try:
+            look_at(key)
+            again = False
+        finally:
+            if again:
+                self.add_rate_limited(key)
+            self.done(key)
+        return 0.0
+
     def seconds_until_ready(self) -> float | None:
         """Return how long a worker may rest: 0 with a key in line, None with nothing to come."""
         with self._lock:

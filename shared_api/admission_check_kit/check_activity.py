@@ -75,18 +75,7 @@ class CheckActivity:
 
     def step(self) -> float | None:
         """Look at one check; return how long there is none to look at, None: until woken."""
-        name = self._queue.try_get()
-        if name is None:
-            return self._queue.seconds_until_ready()
-        again = True
-        try:
-            self._look_at(name)
-            again = False
-        finally:
-            if again:
-                self._queue.add_rate_limited(name)
-            self._queue.done(name)
-        return 0.0
+        return self._queue.work(self._look_at)
 
     def _look_at(self, name: str) -> None:
         check, version = self._own_check(name), self._served()

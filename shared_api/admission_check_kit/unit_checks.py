@@ -121,18 +121,8 @@ class UnitChecks:
 
     def step(self) -> float | None:
         """Look at one unit; return how long there is none to look at, None: until woken."""
-        key = self._queue.try_get()
-        if key is None:
-            return self._queue.seconds_until_ready()
-        again = True
-        try:
-            self._look_at(key)
-            again = False
-        finally:
-            if again:  # a judge may raise anything; the loop logs and counts it
-                self._queue.add_rate_limited(key)
-            self._queue.done(key)
-        return 0.0
+        # A judge may raise anything; the loop logs and counts it.
+        return self._queue.work(self._look_at)
 
     def _look_at(self, key: str) -> None:
         if not self._gate.is_open():

@@ -19,6 +19,10 @@ def doubling(attempt: int) -> float:
     return 2.0**attempt
 
 
+def as_number(key: str) -> None:
+    assert int(key) >= 0
+
+
 class Recorder:
     """A WorkQueueObserver that keeps what it sees."""
 
@@ -125,6 +129,27 @@ def test_a_failing_key_comes_back_later_each_time_until_it_is_forgotten(
 def test_a_failing_key_comes_back_no_earlier_than_asked(queue: WorkQueue[str]) -> None:
     queue.add_rate_limited("a", at_least_seconds=60)
     assert queue.seconds_until_ready() == 60
+
+
+def test_work_ends_with_the_key_and_says_how_long_there_is_none(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    seen: list[str] = []
+    assert queue.work(seen.append) is None
+    queue.add("a")
+    queue.add_after("b", 3)
+    assert (queue.work(seen.append), queue.work(seen.append)) == (0, 3)
+    clock.advance(3)
+    assert (queue.work(seen.append), queue.work(seen.append)) == (0, None)
+    assert (seen, queue.retries("a"), queue.longest_processing_seconds()) == (["a", "b"], 0, 0)
+
+
+def test_a_key_whose_work_raises_comes_again(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    with pytest.raises(ValueError, match="invalid literal"):
+        queue.work(as_number)
+    assert (queue.seconds_until_ready(), queue.retries("a")) == (1, 1)
+    assert queue.longest_processing_seconds() == 0
 
 
 def test_after_shut_down_the_line_is_worked_off_and_nothing_new_comes_in(
