@@ -58,6 +58,9 @@ REJECTED_PAUSE_SECONDS: Final = 5.0
 ASIDE: Final = Backoff(base_seconds=60.0, cap_seconds=900.0)
 """Until a unit whose admission the server refuses is tried again, if it does not change before."""
 
+ASIDE_AFTER_CONFLICT: Final = Backoff(base_seconds=1.0, cap_seconds=900.0)
+"""The same for one that lost against nobody: mostly that is over at the next try."""
+
 MANY_IN_A_ROW: Final = 10
 """Units of a queue that the server refuses with none admitted between: it is not about each of
 them. With the queue's rests, two a second are tried. So nearly two thousand that are refused for
@@ -128,15 +131,15 @@ class Refusals:
         self._aside: dict[Uid, str] = {}  # -> the resourceVersion that was refused
         self._in_a_row: dict[str, int] = {}
 
-    def note(self, decision: Dequeue) -> float:
-        """Take a refusal; return for how long the unit stands aside."""
+    def note(self, decision: Dequeue, pauses: Backoff = ASIDE) -> float:
+        """Take a refusal; return for how long the unit stands aside, by these pauses."""
         with self._lock:
             before = self._times.pop(decision.uid, 0)
             self._times[decision.uid] = before + 1
             if len(self._times) > MAX_REFUSED:
                 del self._times[next(iter(self._times))]  # the one that was tried longest ago
             self._aside[decision.uid] = decision.resource_version
-        return ASIDE.seconds(before)
+        return pauses.seconds(before)
 
     def note_in_a_row(self, queue: str) -> bool:
         """Take a refusal that may be about all units; say whether there were many by now."""
@@ -244,7 +247,7 @@ class DequeueCycle:
             if self._refusals.end_aside(decision):
                 self._pause(decision, 0.0)
             else:
-                self._refuse(decision, LOST_TO_NOBODY)
+                self._refuse(decision, LOST_TO_NOBODY, pauses=ASIDE_AFTER_CONFLICT)
             return None
         self._note_written(unit)
         self._shared.tell(Engine.on_written, decision, unit)
@@ -275,10 +278,17 @@ class DequeueCycle:
             # What is invalid is this unit; all else may be about every unit.
             self._refuse(decision, str(error), may_be_about_all=not isinstance(error, Invalid))
 
-    def _refuse(self, decision: Dequeue, why: str, *, may_be_about_all: bool = True) -> None:
+    def _refuse(
+        self,
+        decision: Dequeue,
+        why: str,
+        *,
+        may_be_about_all: bool = True,
+        pauses: Backoff = ASIDE,
+    ) -> None:
         """Take the decision back, and let its unit stand aside."""
         is_about_all = may_be_about_all and self._refusals.note_in_a_row(decision.queue)
-        aside = self._refusals.note(decision)
+        aside = self._refusals.note(decision, pauses)
         self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=why)
         self._unsettled.add_after(decision, aside)
 

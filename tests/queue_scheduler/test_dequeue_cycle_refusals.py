@@ -9,6 +9,7 @@ from queue_scheduler import dequeue_cycle
 from queue_scheduler.decision import Dequeue, Rest
 from queue_scheduler.dequeue_cycle import (
     ASIDE,
+    ASIDE_AFTER_CONFLICT,
     CONFLICT_SECONDS,
     LOST_TO_NOBODY,
     MANY_IN_A_ROW,
@@ -36,8 +37,8 @@ def test_a_conflict_with_nobody_is_a_refusal(line: Line) -> None:
     line.start("b")
     kit.send()
     assert kit.phase("b") == "Dequeued"
-    assert line.cycle.step() == ASIDE.seconds(0)
-    kit.clock.advance(ASIDE.seconds(0))
+    assert line.cycle.step() == ASIDE_AFTER_CONFLICT.seconds(0)
+    kit.clock.advance(ASIDE_AFTER_CONFLICT.seconds(0))
     exhaust(line.cycle.step)
     line.cycle.carry_out(kit.dequeue())
     kit.send()
@@ -62,8 +63,8 @@ def test_one_that_always_meets_a_conflict_with_nobody_stands_aside_longer(line: 
     kit = line.kit
     kit.server.faults.fail(409, times=100, match=UNIT_STATUS)
     line.start()
-    asides = asides_of(line, 3, read_after=CONFLICT_SECONDS)
-    assert asides == [60.0, 120.0, 240.0]
+    asides = asides_of(line, 12, read_after=CONFLICT_SECONDS)
+    assert asides == [float(min(2**number, 900)) for number in range(12)]
 
 
 @pytest.mark.parametrize("status", [403, 422])

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.queue_controllers.conftest import pod_of
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.scenarios.town import Town
 
@@ -33,10 +32,10 @@ def test_the_quota_of_pods_that_are_scaled_away_returns_when_they_are_gone(wide_
     town.pass_time(5.0)
     assert jobs.get_unit()["status"]["reclaimablePods"] == [{"name": "main", "count": 2}]
     assert jobs.phase("next") == "Enqueued", "its pods live, and hold what they ask for"
-    delete_pod(town, 2)
+    town.delete_pod(2)
     town.pass_time(5.0)
     assert jobs.phase("next") == "Dequeued", "two of four are free"
-    delete_pod(town, 1)
+    town.delete_pod(1)
     jobs.job("last", parallelism=1, completions=1)
     town.pass_time(5.0)
     assert jobs.phase("last") == "Dequeued"
@@ -52,13 +51,13 @@ def test_growth_beyond_the_quota_is_recorded_and_holds_back_others(wide_town: To
     assert not jobs.is_suspended()
     assert "Grown" in jobs.notes_on_jobs()
     for number in (2, 3, 4):
-        add_pod(town, number)
+        town.add_pod(number)
     town.pass_time(2.0)
     jobs.job("next", parallelism=1, completions=1)
     town.pass_time(5.0)
     assert jobs.phase("next") == "Enqueued", "its five pods hold more than there is"
     for number in (3, 4):
-        delete_pod(town, number)
+        town.delete_pod(number)
     town.pass_time(5.0)
     assert jobs.phase("next") == "Dequeued"
 
@@ -105,22 +104,6 @@ def run_elastic(town: Town, *, pods: int, **more: Any) -> None:
     town.pass_time(1.0)
     assert not town.jobs.is_suspended()
     for number in range(pods):
-        add_pod(town, number)
+        town.add_pod(number)
     town.jobs.patch_job_status({"startTime": town.jobs.now(), "active": pods})
     town.pass_until("Running", 5.0)
-
-
-def add_pod(town: Town, number: int) -> None:
-    """Let one more pod run, which asks for what the template says."""
-    job, name = town.jobs.get_job(), f"main-{number}"
-    pod = pod_of(job, name)
-    template = job["spec"]["template"]
-    pod["spec"] = template["spec"]
-    pod["metadata"] |= template.get("metadata", {})
-    town.jobs.direct.create(pod)
-    running = {"status": {"phase": "Running"}}
-    town.jobs.direct.patch("pods", name, running, namespace="team", subresource="status")
-
-
-def delete_pod(town: Town, number: int) -> None:
-    town.jobs.direct.delete("pods", f"main-{number}", "team")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_controllers.configuration import read_configuration
-from tests.queue_controllers.conftest import World
+from tests.queue_controllers.conftest import World, pod_of
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
 
@@ -62,6 +62,21 @@ class Town:
         """Create the job, and let it have its unit."""
         self.jobs.job()
         self.pass_time(0.2)
+
+    def add_pod(self, number: int, name: str = "main") -> None:
+        """Let one more pod of a job run, which asks for what the template says."""
+        job, pod_name = self.jobs.get_job(name), f"{name}-{number}"
+        pod = pod_of(job, pod_name)
+        template = job["spec"]["template"]
+        pod["spec"] = template["spec"]
+        pod["metadata"] |= template.get("metadata", {})
+        self.jobs.direct.create(pod)
+        running = {"status": {"phase": "Running"}}
+        self.jobs.direct.patch("pods", pod_name, running, namespace="team", subresource="status")
+
+    def delete_pod(self, number: int, name: str = "main") -> None:
+        """Let a pod of a job go."""
+        self.jobs.direct.delete("pods", f"{name}-{number}", "team")
 
     def annotate(self, key: str, text: str) -> None:
         """Do what the job's owner does."""
