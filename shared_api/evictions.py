@@ -40,6 +40,9 @@ WAITED_FOR_SECONDS: Final = 600.0
 """The time to run in where none is set and others of the queue wait for the pods: a job without
 pods must not hold up the line for ever."""
 
+MOST_BACKOFFS: Final = 2**31 - 2
+"""What is counted at most: one more is written next, and the field is an int32."""
+
 REFUSALS: Final = frozenset({"Retry", "Rejected"})
 """States of a check that give the quota back."""
 
@@ -75,9 +78,9 @@ def asks_for_pods(unit: QueueUnit) -> bool:
 
 
 def backoffs_of(unit: QueueUnit) -> int:
-    """Return how often a unit was put back since its pods last ran."""
+    """Return how often a unit was put back since its pods last ran, up to `MOST_BACKOFFS`."""
     state = unit.status.requeue_state
-    return 0 if state is None else max(0, state.count)
+    return 0 if state is None else min(max(0, state.count), MOST_BACKOFFS)
 
 
 def refused_checks(unit: QueueUnit) -> tuple[AdmissionCheckState, ...]:

@@ -61,6 +61,9 @@ MAX_NAME_CHARS: Final = 253
 MAX_POD_SET_NAME_CHARS: Final = 63
 """Of a pod set's name (a DNS label)."""
 
+MAX_COUNT: Final = 2**31 - 1
+"""Of pods of a set, and of reclaimable ones: int32; admissions, int64, may be raised beyond."""
+
 UID_CHARS: Final = 8
 """Of the uid in a name that had to be made unique."""
 
@@ -399,7 +402,7 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     grown = tuple(
         msgspec.structs.replace(each, count=max(known.get(each.name, 0), needed))
         for each in job.pod_sets
-        for needed in (each.count + given_back.get(each.name, 0),)
+        for needed in (min(each.count + given_back.get(each.name, 0), MAX_COUNT),)
     )
     if all(each.count <= known.get(each.name, 0) for each in grown):
         return {}
@@ -423,7 +426,7 @@ def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
     needed = {each.name: each.count for each in job.pod_sets}
     given_back = given_back_counts(unit)
     after = {
-        name: max(count - needed.get(name, 0), given_back[name])
+        name: min(max(count - needed.get(name, 0), given_back[name]), MAX_COUNT)
         for name, count in granted_counts(unit).items()
     }
     said = {each.name: each.count for each in unit.status.reclaimable_pods}

@@ -63,10 +63,13 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
 
 NOT_STRICT: Final = StrictMode()
 
+MAX_ATTEMPTS: Final = 2**63 - 1
+"""What the field holds, an int64; after it the count begins again."""
+
 
 def request_nodes(unit: QueueUnit) -> dict[str, Any]:
     """Return what a move to SchedReady writes besides: verdicts name the attempt they are about."""
-    return {"attempts": unit.status.attempts + 1}
+    return {"attempts": unit.status.attempts % MAX_ATTEMPTS + 1}
 
 
 class NodeRequests:

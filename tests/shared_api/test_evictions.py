@@ -50,6 +50,8 @@ def test_backoffs_are_counted_from_what_the_unit_says() -> None:
     assert backoffs_of(unit()) == 0
     assert backoffs_of(unit(requeue_state=RequeueState(count=3))) == 3
     assert backoffs_of(unit(requeue_state=RequeueState(count=-3))) == 0, "written by hand"
+    most = unit(requeue_state=RequeueState(count=2**31 - 1))
+    assert backoffs_of(most) + 1 == 2**31 - 1, "the field holds no more"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
 )
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import ResourceRequirements, TemplateMeta
-from shared_api.objects.queue_unit import QueueUnit, ReclaimablePod
+from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
 from shared_api.well_known_labels import ADOPTED, RELEASED_AT, SUSPEND
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
@@ -390,6 +390,19 @@ def test_more_than_was_granted_is_not_believed(count: int) -> None:
     assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
     assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
     assert outgrows(job(pod_set(1)), edited, was_released=True)
+
+
+def test_no_more_is_given_back_than_the_field_holds() -> None:
+    raised = (Admission(name="main", replicas=2**63 - 1),)
+    edited = made(job(pod_set(4)), admissions=raised)
+    most = [{"name": "main", "count": 2**31 - 1}]
+    assert build_reclaimable(job(pod_set(4)), edited) == most
+    given = made(
+        job(pod_set(4)),
+        admissions=raised,
+        reclaimable_pods=(ReclaimablePod(name="main", count=2**31 - 1),),
+    )
+    assert build_growth(job(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
 
 
 def test_one_set_done_and_the_other_scaled_to_nothing_give_both_back() -> None:

@@ -11,9 +11,11 @@ from queue_scheduler.queueing.strict_mode import (
     SMALL_UNIT,
     NodeRequests,
     StrictMode,
+    request_nodes,
 )
 from shared_api.objects.meta import Uid
 from shared_api.queue_unit_phases import Phase
+from tests.properties.engine_kit import build_unit, changed
 
 A, B, C = map(Uid, "abc")
 
@@ -80,3 +82,9 @@ def test_a_copy_goes_its_own_way() -> None:
     twin = requests.copy()
     requests.discard(A)
     assert (twin.highest, twin.as_dict()) == (3, {A: 3})
+
+
+@pytest.mark.parametrize(("before", "want"), [(0, 1), (7, 8), (2**63 - 1, 1)])
+def test_each_request_has_a_number_that_the_field_holds(before: int, want: int) -> None:
+    unit = changed(build_unit("u"), 2, attempts=before)
+    assert request_nodes(unit) == {"attempts": want}
