@@ -409,6 +409,9 @@ def test_a_unit_can_not_change_hands(
         {"admissions": [{"name": "a", "replicas": 1, "running": 3}]},
         {"podOwners": ["1", "2"], "requeueState": {"count": 1}},
         {"admissionChecks": [{"name": "c", "state": "Retry", "requeueAfterSeconds": 5}]},
+        {"requeueState": {"count": 1, "requeueAt": "0001-01-01T00:00:00+14:00"}},
+        {"requeueState": {"count": 1, "requeueAt": "9999-12-31T23:59:59-14:00"}},
+        {"reclaimablePods": [{"name": "a", "count": 2**31 - 1}]},
     ],
 )
 def test_accepted_statuses(plane: ControlPlane, unit: str, status: Json) -> None:
@@ -434,6 +437,40 @@ def test_accepted_statuses(plane: ControlPlane, unit: str, status: Json) -> None
             {"admissionChecks": [{"name": "c", "state": "Maybe"}]},
             "status.admissionChecks[0].state",
             "Unsupported value",
+        ),
+        (
+            {"admissionChecks": [{"name": "c", "state": "Ready"}] * 2},
+            "status.admissionChecks[1]",
+            "Duplicate value",
+        ),
+        (
+            {"admissions": [{"name": "a", "replicas": -1, "running": 0}]},
+            "status.admissions[0].replicas",
+            "greater than or equal to 0",
+        ),
+        (
+            {
+                "admissions": [
+                    {"name": "a", "replicas": 1, "running": 0, "resources": {"cpu": "lots"}}
+                ]
+            },
+            "status.admissions[0].resources.cpu",
+            "should match",
+        ),
+        (
+            {"reclaimablePods": [{"name": "a", "count": -1}]},
+            "status.reclaimablePods[0].count",
+            "greater than or equal to 0",
+        ),
+        (
+            {"reclaimablePods": [{"name": "a", "count": 2**31}]},
+            "status.reclaimablePods[0].count",
+            "less than or equal to",
+        ),
+        (
+            {"requeueState": {"count": 1, "requeueAt": "soon"}},
+            "status.requeueState.requeueAt",
+            "must be of type date-time",
         ),
         ({"podOwners": ["1", "1"]}, "status.podOwners[1]", "Duplicate value"),
         ({"lastUpdateTime": "yesterday"}, "status.lastUpdateTime", "must be of type date-time"),

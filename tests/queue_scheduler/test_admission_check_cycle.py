@@ -95,6 +95,27 @@ def test_a_check_that_takes_its_consent_back_before_the_last_one_answers(checked
     assert checked.kit.phase("u") == "Dequeued"
 
 
+def test_a_check_that_flaps_costs_no_write_and_counts_as_it_stands(checked: Checked) -> None:
+    """Before the admission what it says when the last one answers, after it nothing but a no."""
+    checked.reserve()
+    before = checked.kit.writes()
+    for state in ("Ready", "Pending") * 5:
+        checked.say("a", state)
+        checked.pass_time(1.0)
+    assert checked.kit.phase("u") == "Reserved"
+    assert checked.kit.writes() == before
+    checked.say("b", "Ready")
+    checked.pass_time(5.0)
+    assert checked.kit.phase("u") == "Reserved"
+    checked.say("a", "Ready")
+    checked.pass_time(1.0)
+    assert (checked.kit.phase("u"), checked.kit.writes()) == ("Dequeued", before + 1)
+    for state in ("Pending", "Ready") * 5:
+        checked.say("a", state)
+        checked.pass_time(1.0)
+    assert (checked.kit.phase("u"), checked.kit.writes()) == ("Dequeued", before + 1)
+
+
 def test_while_nothing_changes_nothing_is_written(checked: Checked) -> None:
     checked.reserve()
     checked.pass_time()

@@ -151,6 +151,7 @@ def test_what_a_returned_unit_says(clinic: Clinic) -> None:
         pytest.param("2001-01-01T00:00:00Z", id="long past"),
         pytest.param("2026-12-31T23:59:60Z", id="a leap second, which Python does not know"),
         pytest.param("0001-01-01T00:00:00+14:00", id="before all years"),
+        pytest.param("9999-12-31T23:59:59-14:00", id="after all years"),
     ],
 )
 def test_nothing_waits_for_a_time_that_does_not_come(clinic: Clinic, until: str | None) -> None:

@@ -111,14 +111,55 @@ def test_after_a_conflict_the_choice_is_made_again(rounds: Rounds) -> None:
 def test_a_victim_that_has_changed_before_the_write_is_not_asked(rounds: Rounds) -> None:
     rounds.start("victim")
     decision = rounds.preempt()
-    rounds.kit.direct.delete("queueunits", "victim", "default")
-    gone = rounds.kit.engine.record("default/victim")
-    assert gone is not None
-    rounds.kit.shared.tell(Engine.on_queue_unit_gone, gone.unit)
+    delete(rounds, "victim")
     rounds.cycle.carry_out(decision)
     rounds.kit.send()
     assert rounds.counted == []
     assert isinstance(rounds.kit.decide(), Dequeue)
+
+
+def delete(rounds: Rounds, name: str) -> None:
+    """Delete a unit, and tell the engine."""
+    rounds.kit.direct.delete("queueunits", name, "default")
+    gone = rounds.kit.engine.record(f"default/{name}")
+    assert gone is not None
+    rounds.kit.shared.tell(Engine.on_queue_unit_gone, gone.unit)
+
+
+def test_a_preemptor_that_goes_while_its_round_is_written_keeps_no_room(rounds: Rounds) -> None:
+    """What was asked for is not taken back; the room is for whoever comes."""
+    rounds.start("one")
+    rounds.start("two")
+    decision = rounds.preempt(cpu=4)
+    rounds.cycle.carry_out(decision)
+    delete(rounds, "preemptor")
+    rounds.kit.send()
+    rounds.kit.engine.validate()
+    assert [rounds.evicted(name)["status"] for name in ("one", "two")] == ["True", "True"]
+    assert rounds.kit.engine.rounds.nominated == ()
+    for name in ("one", "two"):
+        freed = {"phase": "Enqueued", "admissions": [], "conditions": []}
+        rounds.kit.direct.patch(
+            "queueunits", name, {"status": freed}, namespace="default", subresource="status"
+        )
+        rounds.kit.learn(name)
+    assert isinstance(rounds.kit.decide(), Dequeue)
+
+
+def test_a_victim_that_goes_while_the_round_is_written_makes_room_all_the_same(
+    rounds: Rounds,
+) -> None:
+    rounds.start("one")
+    rounds.start("two")
+    rounds.cycle.carry_out(rounds.preempt(cpu=4))
+    delete(rounds, "one")
+    rounds.kit.send()
+    rounds.kit.engine.validate()
+    assert rounds.evicted("two")["status"] == "True"
+    assert [victims for _, _, victims in rounds.counted] == [1]
+    assert not isinstance(rounds.kit.decide(), Preempt | Dequeue), "the other one leaves already"
+    delete(rounds, "two")
+    assert rounds.kit.dequeue().unit == "default/preemptor"
 
 
 def test_who_has_failed_five_times_rests_a_minute(rounds: Rounds) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -150,6 +151,42 @@ def test_when_the_kind_goes_it_holds_nobody(asking: SchedulerWorld) -> None:
     asking.direct.delete("customresourcedefinitions", ADMISSION_CHECK_CRD["metadata"]["name"])
     asking.settle(20.0)
     assert (asking.phase("u"), ready(asking)) == ("Reserved", ("True", "AdmissionChecksNotServed"))
+
+
+def test_a_check_that_the_queue_lists_twice_has_one_entry_and_answers_once(
+    world: SchedulerWorld,
+) -> None:
+    """As with two selectors, and of three that have two names."""
+    cluster = VirtualCluster(world)
+    situation = Situation(cluster, "twice")
+    situation.quota(cpu=4)
+    situation.ask("nodes", "budget", "nodes")
+    situation.create("u")
+    situation.becomes("u", "Reserved")
+    assert situation.states("u") == [("nodes", "Pending"), ("budget", "Pending")]
+    situation.say("u", nodes="Ready")
+    situation.stays("u", "Reserved")
+    situation.say("u", budget="Ready")
+    situation.becomes("u", "Dequeued")
+
+
+def test_a_check_whose_activity_flaps_leaves_the_unit_where_it_is(asking: SchedulerWorld) -> None:
+    """One that waits is held or reserved by what it says last; what is reserved stays so."""
+    asking.direct.create(ADMISSION_CHECK_CRD)
+    asking.direct.create(admission_check("nodes", "True"))
+    asking.add_unit("reserved")
+    asking.settle(12.0)
+    for active in ("False", "True") * 4:
+        set_active(asking, active, "it flaps")
+        assert asking.phase("reserved") == "Reserved"
+    set_active(asking, "False", "it flaps")
+    asking.add_unit("later")
+    asking.settle(6.0)
+    assert asking.phase("later") == "Enqueued"
+    set_active(asking, "True")
+    assert asking.phase("later") == "Reserved"
+    written = Counter(each for each in asking.writes() if each.startswith("patch queueunits"))
+    assert written.total() <= 4, written
 
 
 def test_a_restart_writes_nothing_about_checks(asking: SchedulerWorld) -> None:
