@@ -126,6 +126,7 @@ class Definition:
         return version
 
 
+_READY: Final = '.status.conditions[?(@.type=="Ready")]'
 _AGE: Final = Column(name="AGE", json_path=".metadata.creationTimestamp", type="date")
 
 QUEUE: Final = Definition(
@@ -137,6 +138,8 @@ QUEUE: Final = Definition(
         Column(name="POLICY", json_path=".spec.queuePolicy"),
         Column(name="PENDING", json_path=".status.pending", type="integer"),
         Column(name="ADMITTED", json_path=".status.admitted", type="integer"),
+        Column(name="READY", json_path=f"{_READY}.status"),
+        Column(name="MESSAGE", json_path=f"{_READY}.message", priority=1),
         _AGE,
     ),
 )

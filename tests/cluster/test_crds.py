@@ -269,13 +269,18 @@ def test_the_message_is_a_wide_column(plane: ControlPlane, unit: str) -> None:
 def test_queues_in_columns_and_both_kinds_by_their_category(plane: ControlPlane, unit: str) -> None:
     client = plane.client_for()
     client.request("POST", QUEUES, body_of("Queue", "q", {"queuePolicy": "Block"}))
-    status = {"status": {"pending": 7, "admitted": 2}}
+    ready = {"type": "Ready", "status": "False", "reason": "Stopped", "message": "stopped"}
+    ready["lastTransitionTime"] = "2026-11-01T09:00:00Z"
+    status = {"status": {"pending": 7, "admitted": 2, "conditions": [ready]}}
     client.request("PATCH", f"{QUEUES}/q/status", status, content_type=MERGE)
     header, row = rows(plane.kubectl("get", "queues", "-n", NAMESPACE))
+    wide_header, wide_row = rows(plane.kubectl("get", "queues", "-n", NAMESPACE, "-o", "wide"))
     both = plane.kubectl("get", "koord-queue", "-n", NAMESPACE, "-o", "name").split()
     client.request("DELETE", f"{QUEUES}/q")
-    assert header == ["NAME", "POLICY", "PENDING", "ADMITTED", "AGE"]
-    assert row[:-1] == ["q", "Block", "7", "2"]
+    assert header == ["NAME", "POLICY", "PENDING", "ADMITTED", "READY", "AGE"]
+    assert row[:-1] == ["q", "Block", "7", "2", "False"]
+    assert wide_header == ["NAME", "POLICY", "PENDING", "ADMITTED", "READY", "MESSAGE", "AGE"]
+    assert wide_row[:-1] == ["q", "Block", "7", "2", "False", "stopped"]
     assert sorted(both) == [
         "queue.scheduling.x-k8s.io/q",
         f"queueunit.scheduling.x-k8s.io/{unit}",
