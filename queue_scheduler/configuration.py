@@ -97,7 +97,11 @@ UPSTREAM_FLAGS: Final = (
         "the debug API answers the same questions: --debug-address",
         is_switch=True,
     ),
-    UpstreamFlag(FEATURE_GATES_FLAG, "what upstream gates is always on here, or not there"),
+    UpstreamFlag(
+        FEATURE_GATES_FLAG,
+        "what upstream gates is always on here, or not there; only "
+        f"{CHECK_AVAILABLE_QUOTA} is heeded",
+    ),
     UpstreamFlag(
         "--admissionCheckControllerWorker",
         "one thread looks at what checks have answered; the answers are other programs' work",

@@ -22,8 +22,8 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
     Reason.WOULD_DELAY_HEAD: "would delay a unit before it that does not fit yet",
     Reason.NO_MAX_EXECUTION_TIME: (
-        "declares no spec.maximumExecutionTimeSeconds, so it does not pass a unit before it that "
-        "does not fit yet"
+        "declares no time to run (spec.maximumExecutionTimeSeconds; on a job the annotation "
+        "max-exec-time-seconds), so it does not pass a unit before it that does not fit yet"
     ),
     Reason.WAITING_FOR_PODS_RUNNING: "waits until the pods of the unit ahead of it run",
     Reason.STOPPED_QUEUE: "queue {other} is stopped by its annotation koord-queue/stop-policy",

@@ -309,3 +309,11 @@ def test_the_gate_about_namespaces_is_a_switch() -> None:
     flags = parse_flags([f"--feature-gates={gate}=false", f"--feature-gates={gate}=true"])
     assert flags.checks_available_quota
     assert flags.without_effect == {}, "it has an effect"
+
+
+def test_the_help_says_which_gate_is_heeded(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_flags(["--help"])
+    assert "only ElasticQuotaTreeCheckAvailableQuota is heeded" in " ".join(
+        capsys.readouterr().out.split()
+    )

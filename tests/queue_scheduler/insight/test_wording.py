@@ -8,6 +8,7 @@ import pytest
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.insight.wording import full_message, queue_message, stable_message
+from shared_api.well_known_labels import MAX_EXEC_TIME
 
 WHOLE = {
     "quota": "team",
@@ -53,6 +54,11 @@ def test_memory_is_written_as_people_do() -> None:
         reason=Reason.OVER_RUNTIME, quota="team", resource="memory", limit=gib, requested=2 * gib
     )
     assert full_message(said).endswith("limit 1Gi, used 0, requested 2Gi, missing 1Gi")
+
+
+def test_who_declares_no_time_is_told_what_a_job_declares_it_with() -> None:
+    text = stable_message(refusal(Reason.NO_MAX_EXECUTION_TIME))
+    assert MAX_EXEC_TIME.partition("/")[2] in text
 
 
 def test_who_waits_behind_another_is_told_behind_whom() -> None:
