@@ -164,8 +164,8 @@ class DemoRun:
         yield "In another terminal:"
         yield f"  {cluster.kubectl} get queueunits -A"
         yield f"  {cluster.kubectl} get queues,elasticquotas,jobs -A"
-        yield f"  curl {programs.debug_url}/debug/queues"
-        yield f"  curl {programs.debug_url}/debug/quotas"
+        for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
+            yield f"  curl -s {programs.debug_url}/debug/{path} | python3 -m json.tool"
         yield f"  kubeconfig: {cluster.kubeconfig}"
         yield "Ctrl-C ends it and removes everything."
         yield ""
