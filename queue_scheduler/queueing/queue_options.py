@@ -1,7 +1,8 @@
 """What a Queue object asks for besides its order: how deep it looks, what it waits for. Pure.
 
-One place reads a queue's annotations, so that one table of the README can list them. What can not
-be read changes nothing: what was in force goes on, and a sentence about it is kept for the users.
+One place reads a queue's annotations, so that one table of docs/queues.md can list them. What can
+not be read changes nothing: what was in force goes on, and a sentence about it is kept for the
+users.
 """
 
 from __future__ import annotations

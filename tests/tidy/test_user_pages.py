@@ -1,0 +1,235 @@
+"""README.md and docs/ say what is: examples are accepted, what they name exists, links lead there.
+
+And what there is they tell: every setting, key, metric, route and reason.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+import pytest
+import yaml
+
+from queue_controllers.configuration import (
+    ExtensionOptions,
+    GeneralOptions,
+    ReservationOptions,
+    read_configuration,
+)
+from queue_controllers.configuration import parse_flags as parse_controllers_flags
+from queue_controllers.jobframework.obstacle import WAYS_OUT
+from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
+from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
+from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
+from queue_scheduler.decision import Reason
+from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
+from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
+from shared_api import well_known_labels
+from shared_api.client.errors import Invalid
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.tidy.source_tree import ROOT, planted, shipped_files
+from tests.tidy.user_pages import (
+    blocks,
+    broken_links,
+    examples,
+    first_cells,
+    metric_names,
+    quoted,
+    read_pages,
+    repeated_sentences,
+)
+
+ALL_PAGES: Final = read_pages(of_users=False)
+PAGES: Final = read_pages(of_users=True)
+TEXT: Final = "\n".join(PAGES.values())
+README: Final = PurePosixPath("README.md")
+
+README_LINES: Final = 160
+"""As much as one reads before one tries it; all else has a page in docs/."""
+
+NO_EFFECT: Final = {well_known_labels.PREFIX + "queue-args"}
+"""Keys of upstream's that are named because nothing reads them."""
+
+NO_KEYS: Final = {
+    well_known_labels.PREFIX,
+    well_known_labels.LEGACY_PREFIX,
+    well_known_labels.QUOTA_PREFIX,
+    well_known_labels.TREE_ROOT,
+    well_known_labels.DEFAULT_QUEUE,
+    well_known_labels.ALL_QUOTAS,
+    *well_known_labels.SPECIAL_QUOTAS,
+}
+"""Other texts that stand beside the keys."""
+
+OUR_PREFIXES: Final = (
+    well_known_labels.PREFIX,
+    well_known_labels.QUOTA_PREFIX,
+    "scheduling.x-k8s.io/",
+)
+
+
+def known_keys() -> set[str]:
+    """Labels and annotations that are read or written."""
+    values = [value for name, value in vars(well_known_labels).items() if name.isupper()]
+    texts = [value for value in values if isinstance(value, str)]
+    lists = [each for value in values if isinstance(value, tuple) for each in value]
+    return {*texts, *lists} - NO_KEYS
+
+
+def keys_of(*structs: type[msgspec.Struct]) -> set[str]:
+    """The keys that a file may have for these."""
+    return {field.encode_name for struct in structs for field in msgspec.structs.fields(struct)}
+
+
+def apply(documents: Iterable[dict[str, Any]]) -> None:
+    """Create the objects on a server that has the kinds.
+
+    Raises:
+        Invalid: one is refused.
+    """
+    server = FakeApiServer(clock=VirtualClock(), rng=random.Random(1))
+    server.direct.create_from(ROOT / "crds")
+    for kind in ("elasticquotas", "admissionchecks", "provisioningrequestconfigs"):
+        server.direct.create_from(ROOT / "tests" / "data" / "crds" / f"{kind}.yaml")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koord-queue"}}
+    server.direct.create_all([namespace, *documents])
+
+
+def unknown_keys(text: str) -> set[str]:
+    """Labels and annotations that a text names and no constant holds."""
+    named = {word.partition(":")[0] for word in quoted(text) if word.startswith(OUR_PREFIXES)}
+    return named - known_keys() - NO_EFFECT - set(OUR_PREFIXES)
+
+
+def unknown_flags(text: str, helps: str) -> set[str]:
+    """Flags that a text names and no help does."""
+    named = {word.partition("=")[0] for word in quoted(text) if word.startswith("--")}
+    return {flag for flag in named if flag != "--help" and flag not in helps.split()}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=str)
+def test_the_examples_are_accepted(path: PurePosixPath, tmp_path: Path) -> None:
+    for documents in examples(PAGES[path]):
+        first = documents[0]
+        if "kind" not in first:
+            read_configuration(first, {"job"})
+        elif first["kind"] == KIND:
+            file = tmp_path / "config.yaml"
+            file.write_text(yaml.safe_dump(first), encoding="utf-8")
+            read_arguments(
+                load_configuration(str(file)).plugin_configs["ElasticQuotaV2"], Fraction(1)
+            )
+        else:
+            apply(documents)
+
+
+def test_an_example_that_no_cluster_takes_is_found() -> None:
+    (documents,) = examples(PAGES[README])
+    (container,) = documents[1]["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"requests": {"nvidia.com/gpu": 1}}
+    with pytest.raises(Invalid, match="Limit must be set"):
+        apply(documents)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path != README], ids=str)
+def test_a_page_begins_with_an_example(path: PurePosixPath) -> None:
+    text = PAGES[path]
+    second_heading = text.find("\n## ")
+    assert min(blocks(text), default=len(text)) < second_heading
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    text = PAGES[README]
+    assert len(text.splitlines()) <= README_LINES
+    assert [str(path) for path in PAGES if path != README and f"({path})" not in text] == []
+
+
+def test_links_lead_somewhere() -> None:
+    assert "\n".join(map(str, broken_links(ALL_PAGES))) == ""
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["docs/none.md", "docs/page.md#none", "#none", "docs/queues.md#the-smallest", "docs#queues"],
+)
+def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
+    pages = {**PAGES, README: f"# Koord-Queue\n\nSee [there]({link}).\n"}
+    assert [each.line for each in broken_links(pages) if each.path == README] == [3]
+
+
+def test_no_sentence_stands_twice() -> None:
+    assert repeated_sentences(PAGES) == set()
+
+
+def test_a_sentence_that_stands_twice_is_found() -> None:
+    said = "Queues that compete for the same quota take turns, whatever they hold."
+    first, second = f"# A\n\n{said} And so\non.\n", f"| a | {said} |\n\n    {said}\n"
+    pages = {PurePosixPath("a.md"): first, PurePosixPath("b.md"): second}
+    assert repeated_sentences(pages) == {said}
+
+
+@pytest.mark.parametrize(
+    ("header", "want"),
+    [
+        ("ElasticQuotaV2 setting", keys_of(ElasticQuotaArguments)),
+        ("scheduler's setting", keys_of(KoordQueueConfiguration) - {"apiVersion", "kind"}),
+        ("ElasticQuota setting", keys_of(ElasticQuotaTreeArguments)),
+        ("controllers' setting", keys_of(GeneralOptions, ExtensionOptions)),
+        ("reservations setting", keys_of(ReservationOptions)),
+    ],
+)
+def test_the_tables_have_all_settings(header: str, want: set[str]) -> None:
+    assert first_cells(PAGES, header) == want
+
+
+def test_the_table_has_all_routes_of_the_debug_api() -> None:
+    contract: Any = json.loads((ROOT / "queue_scheduler/debug_api/openapi.json").read_bytes())
+    assert first_cells(PAGES, "path on :19876") - {"/openapi.json"} == set(contract["paths"])
+
+
+def test_the_tables_have_all_reasons() -> None:
+    to_act_on = first_cells(PAGES, "reason to act on")
+    passing = first_cells(PAGES, "reason that passes")
+    assert to_act_on | passing == {reason.value for reason in Reason}
+    assert to_act_on & passing == set()
+    assert set(WAYS_OUT) <= to_act_on
+
+
+def test_the_tables_have_all_metrics() -> None:
+    programs = ("scheduler's", "controllers'", "check controllers'", "every program's")
+    named = {name for each in programs for name in first_cells(PAGES, f"{each} metric")}
+    assert named == metric_names(shipped_files())
+
+
+def test_metrics_are_found_under_the_names_of_a_scrape() -> None:
+    source = planted('import prometheus_client\nCounter("jobs", "Jobs")\nGauge("now", "Now")\n')
+    assert metric_names([source]) == {"jobs_total", "now"}
+
+
+def test_all_keys_are_told() -> None:
+    named = {word.partition(":")[0] for word in quoted(TEXT)}
+    assert known_keys() - named == set()
+
+
+def test_the_keys_are_known() -> None:
+    assert unknown_keys(TEXT) == set()
+
+
+def test_an_unknown_key_is_found() -> None:
+    assert unknown_keys('`koord-queue/manged: "true"`') == {"koord-queue/manged"}
+
+
+def test_the_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    for parse in (parse_scheduler_flags, parse_controllers_flags, run_admission_checks):
+        with pytest.raises(SystemExit):
+            parse(["--help"])
+    helps = capsys.readouterr().out.replace(",", " ")
+    assert unknown_flags(TEXT, helps) == set()
+    assert unknown_flags("`--mange=all`", helps) == {"--mange"}

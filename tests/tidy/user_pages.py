@@ -1,0 +1,148 @@
+"""The pages that users read, and what they say: headings, links, tables, examples, names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from tests.tidy.source_tree import ROOT, Finding, SourceFile, project_files
+
+Pages = Mapping[PurePosixPath, str]
+"""Text by path, relative to the root."""
+
+_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INDENTED: Final = re.compile(r"(?:^\n)(?:^ {4}\S.*\n(?:^ {4}.*\n|^\n(?= {4}))*)", re.MULTILINE)
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_LIST_ITEM: Final = re.compile(r"^(?:- |\d+\. )", re.MULTILINE)
+_SENTENCE_END: Final = re.compile(r"(?<=[.:;?!])\s+")
+LEAST_SENTENCE: Final = 60
+"""Characters of a sentence that must not stand twice: shorter ones are turns of phrase."""
+
+METRIC_TYPES: Final = {
+    "Counter": "_total",
+    "CounterMetricFamily": "_total",
+    "Gauge": "",
+    "GaugeMetricFamily": "",
+    "Histogram": "",
+    "HistogramMetricFamily": "",
+    "Metric": "",
+}
+"""What makes a metric, and what the library puts behind the name."""
+
+
+def read_pages(*, of_users: bool) -> Pages:
+    """Return README.md and docs/, or all pages of the project."""
+    return {
+        path: (ROOT / path).read_text(encoding="utf-8")
+        for path in project_files()
+        if path.suffix == ".md" and (not of_users or _is_for_users(path))
+    }
+
+
+def _is_for_users(path: PurePosixPath) -> bool:
+    return str(path) == "README.md" or path.parts[0] == "docs"
+
+
+# ------------------------------------------------------------------------------------- links
+
+
+def anchors(text: str) -> set[str]:
+    """Return what links may point at in a page: its headings, as GitHub spells them."""
+    headings = _HEADING.findall(_FENCE.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def broken_links(pages: Pages) -> Iterator[Finding]:
+    """Find links to files and headings that are not there."""
+    for path, text in pages.items():
+        for match in _LINK.finditer(text):
+            target = match[1]
+            if "://" not in target and not _is_there(path, target, pages):
+                number = text.count("\n", 0, match.start()) + 1
+                yield Finding(path, number, f"{target}: no such page or heading")
+
+
+def _is_there(path: PurePosixPath, target: str, pages: Pages) -> bool:
+    file, _, anchor = target.partition("#")
+    found = (ROOT / path.parent / file).resolve() if file else ROOT / path
+    if not found.exists():
+        return False
+    page = pages.get(PurePosixPath(found.relative_to(ROOT)))
+    return not anchor or (page is not None and anchor in anchors(page))
+
+
+# ---------------------------------------------------------------------------------- sentences
+
+
+def repeated_sentences(pages: Pages) -> set[str]:
+    """Return the sentences that stand twice, in one page or in two; examples may."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for text in pages.values():
+        for sentence in _sentences(text):
+            (twice if sentence in seen else seen).add(sentence)
+    return twice
+
+
+def _sentences(text: str) -> Iterator[str]:
+    prose = _INDENTED.sub("\n\n", _FENCE.sub("\n\n", text))
+    prose = _LIST_ITEM.sub("\n\n", prose)
+    blocks = re.split(r"\n\s*\n", re.sub(r"^\|", "\n\n", prose, flags=re.MULTILINE))
+    for part in (part for block in blocks for part in re.split(r" \| | \|$", block)):
+        for sentence in _SENTENCE_END.split(" ".join(part.split())):
+            if len(sentence) >= LEAST_SENTENCE:
+                yield sentence
+
+
+# --------------------------------------------------------------------------- tables and names
+
+
+def first_cells(pages: Pages, header: str) -> set[str]:
+    """Return what the first column of a table names; the table by its first header."""
+    pattern = rf"^\| {re.escape(header)} \|.*\n[|-]+\n((?:\|.*\n)+)"
+    tables = [each for text in pages.values() for each in re.findall(pattern, text, re.MULTILINE)]
+    assert tables, header
+    return {
+        name for table in tables for row in table.splitlines() for name in quoted(row.split("|")[1])
+    }
+
+
+def quoted(text: str) -> set[str]:
+    """Return what stands in backquotes."""
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def metric_names(sources: Iterable[SourceFile]) -> set[str]:
+    """Return the names of the metrics that sources make, as a scrape has them."""
+    return {
+        node.args[0].value + METRIC_TYPES[node.func.id]
+        for source in sources
+        if "prometheus_client" in source.text
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in METRIC_TYPES
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    }
+
+
+# ----------------------------------------------------------------------------------- examples
+
+
+def examples(text: str) -> list[list[Any]]:
+    """Return the YAML of a page: the documents of each example."""
+    return [list(yaml.safe_load_all(body)) for kind, body in _FENCE.findall(text) if kind == "yaml"]
+
+
+def blocks(text: str) -> Iterator[int]:
+    """Return where the examples of a page begin, fenced ones and indented ones, in characters."""
+    for pattern in (_FENCE, _INDENTED):
+        yield from (match.start() for match in pattern.finditer(text))
