@@ -20,7 +20,7 @@ from queue_scheduler.decision import Reason, Refusal, Victim
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption import Candidate, choose_victims
-from queue_scheduler.queueing.queue_policies import BLOCK, PRIORITY, creation_order
+from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
 from queue_scheduler.unit_registry import UnitRegistry
@@ -80,9 +80,9 @@ class VictimSearch:
 
     def may_evict(self, line: SchedulingQueue, info: QueueUnitInfo) -> bool:
         """Say whether its queue or its quota lets a unit evict others at all."""
-        if _lets_evict(line):
-            return True
-        return any(plugin.reclaim_terms(info) for plugin in self._plugins.reclaiming)
+        return line.lets_evict or any(
+            plugin.reclaim_terms(info) for plugin in self._plugins.reclaiming
+        )
 
     def find(
         self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
@@ -90,7 +90,7 @@ class VictimSearch:
         """Return whom to evict so that a refused unit may start; None: it may evict nobody.
 
         Args:
-            line: Its queue, or a copy with other options.
+            line: Its queue.
             info: The unit.
             leaving: Uids of units that leave anyway.
             wall: The time.
@@ -103,14 +103,8 @@ class VictimSearch:
             leaving = (*leaving, *(victim.uid for victim in must))
             if not must or self._plugins.check_without(info, leaving) is None:
                 return under_way
-        sources = [
-            (PREEMPTED, self._of_queue(line, info, running=line.options.preempts_running)),
-            *((RECLAIMED, source) for source in self._of_quotas(info)),
-        ]
         found: Found | None = None
-        for reason, batches in sources:
-            if batches is None:
-                continue
+        for reason, batches in self._sources(line, info):
             look = _Look(self._units, wall, self.protect_seconds)
             candidates: Iterator[Candidate] = (
                 one for bucket, keys in batches for one in look.candidates(bucket, keys)
@@ -128,19 +122,21 @@ class VictimSearch:
     def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
         """Return who is under way in a queue that waits for pods, if the unit may displace them."""
         look = _Look(self._units, wall, self.protect_seconds)
-        batches = self._of_queue(line, info, running=True) or ()
+        batches = self._of_queue(line, info, running=True) if line.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
         victims = [look.victim(one) for one in candidates if one.uid in line.in_flight]
         if len(victims) < len(line.in_flight):
             return Found(PREEMPTED, (), look.again_seconds())
         return Found(PREEMPTED, tuple(victims))
 
-    def _of_queue(
-        self, line: SchedulingQueue, info: QueueUnitInfo, *, running: bool
-    ) -> Batches | None:
-        """Return who may be evicted for a unit of the same queue, by what it costs."""
-        if not _lets_evict(line):
-            return None
+    def _sources(self, line: SchedulingQueue, info: QueueUnitInfo) -> Iterator[tuple[str, Batches]]:
+        """Iterate over whom a unit may evict, with the reason for it."""
+        if line.lets_evict:
+            yield PREEMPTED, self._of_queue(line, info, running=line.options.preempts_running)
+        for batches in self._of_quotas(info):
+            yield RECLAIMED, batches
+
+    def _of_queue(self, line: SchedulingQueue, info: QueueUnitInfo, *, running: bool) -> Batches:
         buckets = self._units.admitted.of_queue(line.name)
         return list(in_buckets(buckets, below=info.priority, running=running))
 
@@ -206,7 +202,7 @@ class _Look:
             for record in (records[key],)
         ]
         ordered.sort(reverse=True)
-        for since, *_, key in ordered:
+        for since, _, key in ordered:
             if self._may_go(records[key]):
                 yield self._candidate(records[key], bucket, since)
 
@@ -260,11 +256,6 @@ class _Look:
             since=since,
             kind=(charge.quota, charge.non_preemptible, tuple(sorted(charge.amounts.items()))),
         )
-
-
-def _lets_evict(line: SchedulingQueue) -> bool:
-    """Say whether units of a queue may evict others of it."""
-    return line.options.preempts and (line.policy is PRIORITY or line.policy is BLOCK)
 
 
 def created_at(record: UnitRecord) -> str:

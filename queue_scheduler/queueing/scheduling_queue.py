@@ -29,6 +29,7 @@ from queue_scheduler.framework.queue_unit_info import (
     OrderKey,
     QueueUnitInfo,
     UnitDemand,
+    unit_key,
 )
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.queue_policies import (
@@ -54,6 +55,7 @@ class SchedulingQueue:
         queue: The object as last seen.
         is_backfilling: Whether `backfill` judges who passes a refused unit; not under policies with
             bands.
+        lets_evict: Whether units of it may evict others of it, by their priority.
         depth: Only so many positions are looked at; None: all.
         in_flight: The units that are admitted and do not run yet, where the queue waits for pods:
             the priority above which others may displace them, None where nobody may.
@@ -116,10 +118,10 @@ class SchedulingQueue:
         self._is_stopped = options.is_stopped
         self.is_backfilling = options.backfill and self._banded is None
         self._blocks = HoldsBack.SAME_QUOTA in self._bands and not self.is_backfilling
-        most = options.max_depth
+        self.lets_evict = options.preempts and (self._policy is PRIORITY or self._policy is BLOCK)
+        self.depth = options.max_depth
         if self.is_backfilling:
-            most = BACKFILL_DEPTH if most is None else min(most, BACKFILL_DEPTH)
-        self.depth = most
+            self.depth = BACKFILL_DEPTH if self.depth is None else min(self.depth, BACKFILL_DEPTH)
 
     def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
         """Return a unit's place: its band, where the policy has any, and its order in there."""
@@ -218,8 +220,7 @@ class SchedulingQueue:
     @property
     def may_overtake(self) -> bool:
         """Whether a unit may be decided while others are under way: it may displace them."""
-        is_by_priority = self.policy is PRIORITY or self.policy is BLOCK
-        return self.options.preempts and is_by_priority and None not in self.in_flight.values()
+        return self.lets_evict and None not in self.in_flight.values()
 
     def _overtakes(self, key: OrderKey) -> bool:
         """Say whether a place is that of a higher priority than all have that are under way."""
@@ -262,12 +263,11 @@ class SchedulingQueue:
         if self.requests.hold_back(unit_class.priority):
             return Refusal(reason=Reason.WAITING_FOR_NODES_OF_OTHERS, quota=info.quota)
         if self.band_of(info.order_key) > self.first_band:
-            first = min(filter(None, map(self.first_of, self._by_quota)))
-            ahead = f"{first[-2]}/{first[-1]}"
-            return Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=info.quota, other=ahead)
+            head = min(filter(None, map(self.first_of, self._by_quota)))
+            return Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=info.quota, other=unit_key(head))
         barrier = self._barrier(info.quota)
         if barrier is not None and barrier < info.order_key:
-            ahead = f"{barrier[-2]}/{barrier[-1]}"
+            ahead = unit_key(barrier)
             return Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota=info.quota, other=ahead)
         if self.depth is not None and self._is_beyond(info.order_key, self.depth):
             return Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.depth, other=self.name)
