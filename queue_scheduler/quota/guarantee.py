@@ -38,6 +38,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_fit import refuse
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
@@ -327,17 +329,7 @@ def _refusal(
     amount: int,
     protected: ProtectedDemands,
 ) -> QuotaRefusal:
-    refusal = refuse(RefusalReason.GUARANTEE_OF_OTHERS, node.name, key, limit, used, amount)
-    other = protected.one_below(node, books, key)
+    reason = RefusalReason.GUARANTEE_OF_OTHERS
     via = books.name if books.tree.keeps_mins else ""
-    return QuotaRefusal(
-        reason=refusal.reason,
-        quota=refusal.quota,
-        resource=key,
-        limit=limit,
-        used=used,
-        requested=amount,
-        missing=refusal.missing,
-        other=other,
-        via=via,
-    )
+    refusal = refuse(reason, node.name, key, limit, used, amount, via=via)
+    return replace(refusal, other=protected.one_below(node, books, key))
