@@ -248,14 +248,11 @@ class Backfill:
     # --- questions ----------------------------------------------------------------------------
 
     def promise_of_unit(self, key: str) -> Promise | None:
-        """Return what a unit is promised; `key` is `namespace/name`."""
+        """Return what a unit was promised last; None where nobody waits behind it."""
         record = self._units.records.get(key)
-        info = record.info if record is not None else None
-        return self.promise_of(info.queue, key) if info is not None else None
-
-    def promise_of(self, queue: str, key: str) -> Promise | None:
-        """Return what a unit of the queue was promised last; None where nobody waits behind it."""
-        return self._shown.get(queue, {}).get(key)
+        if record is None or record.info is None:
+            return None
+        return self._shown.get(record.info.queue, {}).get(key)
 
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> Backfill:
         """Return a copy over forked units and plugins."""
