@@ -25,9 +25,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
 from queue_scheduler.framework.extension_points import Supposed, Waiter
@@ -76,8 +78,7 @@ def read_for_whom(message: str) -> str:
     return found[1] if found is not None else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nomination:
+class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A unit for which room is kept.
 
     `victims` are key and uid of those chosen for it; `until` is monotonic, None: it was found in
@@ -93,18 +94,17 @@ class Nomination:
     has_failed: bool = False
 
 
-@dataclass(slots=True)
-class _Asleep:
+class _Asleep(msgspec.Struct):
     """Classes that are asked again when something happens.
 
     `kept_out` and `behind_rounds`: when anything is released, and when a round is over;
     `stood_back`: when nobody of the queue is under way; `timers`: by queue and class, at a time.
     """
 
-    kept_out: dict[Waiter, None] = field(default_factory=dict)
-    behind_rounds: dict[Waiter, None] = field(default_factory=dict)
-    stood_back: dict[Waiter, None] = field(default_factory=dict)
-    timers: dict[str, dict[int, float]] = field(default_factory=dict)
+    kept_out: dict[Waiter, None] = {}
+    behind_rounds: dict[Waiter, None] = {}
+    stood_back: dict[Waiter, None] = {}
+    timers: dict[str, dict[int, float]] = {}
 
     def copy(self) -> _Asleep:
         return _Asleep(
@@ -479,16 +479,8 @@ def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
 
 def _room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
     """Return the refusal of whoever would let the nominated unit be refused like this."""
-    return Refusal(
-        reason=Reason.ROOM_FOR_PREEMPTOR,
-        quota=refusal.quota,
-        resource=refusal.resource,
-        limit=refusal.limit,
-        used=refusal.used,
-        requested=refusal.requested,
-        other=nominated.key,
-        detail=f"{nominated.key} waits for it",
-    )
+    detail = f"{nominated.key} waits for it"
+    return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
 
 
 def _comes_before(info: QueueUnitInfo, other: QueueUnitInfo) -> bool:

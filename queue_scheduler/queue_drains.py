@@ -6,8 +6,8 @@ and admissions stay, so the unit stays booked until the job side has stopped its
 it then waits in line, where the stop holds it. A unit whose job has ended is not asked, nor one
 that is being evicted already, whoever asked.
 
-Nothing is remembered: who is to be asked is read off the units, every few seconds while some queue
-is drained. What was asked is not taken back when the queue goes on.
+Nothing is remembered: who is to be asked is read off the units, every second while some queue is
+drained. What was asked is not taken back when the queue goes on.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class QueueDrains:
         if not queues:
             return LOOK_SECONDS
         # Pointers alone are copied under the lock; they are gone through without it.
-        for record in find_to_ask(self._shared.ask(_copy_records), queues):
+        for record in _find_to_ask(self._shared.ask(_copy_records), queues):
             if len(self._under_way) >= MAX_UNDER_WAY:
                 return FULL_REST_SECONDS
             if record.key not in self._under_way:
@@ -108,7 +108,7 @@ class QueueDrains:
         self._under_way.discard(key)
 
 
-def find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterable[UnitRecord]:
+def _find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterable[UnitRecord]:
     """Iterate over the units that occupy quota through one of these queues and are not asked."""
     for record in records:
         if (
