@@ -22,6 +22,7 @@ from queue_scheduler.quota.quota_decision import (
     RefusalReason,
 )
 from queue_scheduler.quota.quota_settings import QuotaSettings
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
@@ -138,6 +139,16 @@ class BookedQuotas(ABC):
         """Return what units of the quota compete for."""
         domain = self.domain_of(quota)
         return frozenset({domain}) if domain else frozenset()
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take an ElasticQuota: nothing to those whose quotas are other objects."""
+        return ()
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a deleted ElasticQuota: nothing to those whose quotas are other objects."""
+        return ()
 
     # --- what is told -------------------------------------------------------------------------
 

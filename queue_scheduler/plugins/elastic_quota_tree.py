@@ -31,7 +31,6 @@ from queue_scheduler.quota.named_nodes import NamedNodes, short_name
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.tree_specs import parse_tree
-from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
 from shared_api.objects.namespace import Namespace
@@ -222,14 +221,6 @@ class ElasticQuotaTreePlugin(BookedQuotas):
 
     def _tree(self) -> ElasticQuotaTree | None:
         return min(self._trees.values(), key=_age, default=None)
-
-    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Nothing: these are other quotas."""
-        return ()
-
-    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Nothing: these are other quotas."""
-        return ()
 
     def on_node(self, node: Node) -> None:
         """Nothing: the tree says what there is."""

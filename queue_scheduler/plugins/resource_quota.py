@@ -29,7 +29,6 @@ from queue_scheduler.quota.hard_specs import PODS, governs_all_pods, parse_hard,
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
-from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
@@ -189,14 +188,6 @@ class ResourceQuotaPlugin(BookedQuotas):
         quota = self._quota_of(pod.namespace)
         request = {**pod.request, PODS: 1} if quota else None
         self.books.on_foreign(key, quota, request, bound=pod.bound)
-
-    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Nothing: these are other quotas."""
-        return ()
-
-    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Nothing: these are other quotas."""
-        return ()
 
     def on_node(self, node: Node) -> None:
         """Nothing: a ResourceQuota is not about what there is."""
