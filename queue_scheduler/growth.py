@@ -74,7 +74,7 @@ class Growths:
         info, unit = record.info, record.unit
         if record.standing is not Standing.BOOKED or info is None or record.growing is not None:
             return None
-        admissions = None if is_being_evicted(unit) else grown_admissions(unit, info.demand)
+        admissions = grown_admissions(unit, info.demand)
         if admissions is None:
             return None
         grown = replace(unit, status=replace(unit.status, admissions=admissions))
@@ -86,14 +86,23 @@ class Growths:
 def has_grown(unit: QueueUnit) -> bool:
     """Say whether a released unit asks for more pods of a set than it was admitted with.
 
-    One without admissions was adopted: it is charged whatever it asks for. One that is about to be
-    freed, since its job side has given everything back, must not be granted the same again.
+    One without admissions was adopted: it is charged whatever it asks for.
     """
     admissions = unit.status.admissions
-    if not admissions or phase_of(unit) not in RELEASED_PHASES or is_given_back(unit):
+    if not admissions or phase_of(unit) not in RELEASED_PHASES or _leaves(unit):
         return False
     granted = {each.name: each.replicas for each in admissions}
     return any(each.count > granted.get(each.name, 0) for each in unit.spec.pod_set)
+
+
+def _leaves(unit: QueueUnit) -> bool:
+    """Say whether its place is given back, or asked back: it must not be granted more of it."""
+    return (
+        is_being_evicted(unit)
+        or is_given_back(unit)
+        or unit.spec.active is False
+        or unit.metadata.deletion_timestamp is not None
+    )
 
 
 def grown_admissions(unit: QueueUnit, demand: UnitDemand) -> tuple[Admission, ...] | None:

@@ -137,6 +137,14 @@ def test_a_unit_that_gives_its_place_back_is_granted_nothing(nursery: Nursery) -
     assert nursery.granted() == (1, "1")
 
 
+def test_a_unit_that_is_made_inactive_is_granted_nothing(nursery: Nursery) -> None:
+    """Its place is asked back, by another thread or another program."""
+    nursery.write("a", {"spec": {"active": False}})
+    nursery.grow(3)
+    nursery.work()
+    assert nursery.granted() == (1, "1")
+
+
 def test_what_others_write_meanwhile_is_not_lost(nursery: Nursery) -> None:
     nursery.grow(3)
     exhaust(nursery.cycle.step)

@@ -1,0 +1,112 @@
+"""No two who write one unit's status want opposite things of the same object.
+
+Each shell decides by what stands in the object, on a thread of its own, so whatever stands there
+must have one meaning. Asked of objects in every state: who takes a place back, who grants more of
+it, and who lets it go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from queue_scheduler.admission_checks import AddEntries, GoOn, judge_checks
+from queue_scheduler.growth import has_grown
+from queue_scheduler.queue_drains import find_to_ask
+from queue_scheduler.unit_evictions import is_asked_for, is_concerned, is_leaving, is_running
+from queue_scheduler.unit_record import Standing, UnitRecord, judge
+from shared_api.objects.queue_unit import (
+    Admission,
+    AdmissionCheckState,
+    PodSet,
+    QueueUnit,
+    ReclaimState,
+)
+from shared_api.queue_unit_phases import Phase, is_being_evicted, is_booked, phase_of
+from shared_api.well_known_labels import ADOPTED, MANAGED_BY
+from tests.properties.engine_kit import build_queue, build_unit, changed, condition
+from tests.queue_scheduler.quota_source_kit import info
+
+pytestmark = pytest.mark.properties
+
+COUNTS = st.sampled_from([0, 0, 1, 3])
+GRANTS = st.builds(
+    lambda name, replicas, running, asked: Admission(
+        name=name, replicas=replicas, running=running, reclaim_state=asked
+    ),
+    st.sampled_from(["main", "other"]),
+    COUNTS,
+    COUNTS,
+    st.sampled_from([*[None] * 5, ReclaimState(replicas=1)]),
+)
+ENTRIES = st.builds(
+    lambda state: AdmissionCheckState(name="nodes", state=state),
+    st.sampled_from(["Pending", "Ready", "Retry", "Rejected"]),
+)
+MARKS: list[dict[str, str]] = [{}, {MANAGED_BY: "controllers"}, {ADOPTED: "true"}]
+ASKED = [(), (), (), (condition("Evicted", "True"),), (condition("Evicted", "False"),)]
+PHASES = [*Phase, *[Phase.RESERVED] * 8, *[Phase.DEQUEUED] * 4, *[Phase.RUNNING] * 4]
+"""What is rare alone would never come together."""
+
+
+@st.composite
+def units(draw: st.DrawFn) -> QueueUnit:
+    """A unit in any state that the schema lets through."""
+    more: dict[str, Any] = {
+        "annotations": draw(st.sampled_from(MARKS)),
+        "active": draw(st.sampled_from([None, None, True, False])),
+        "deleted": draw(st.sampled_from([*[False] * 5, True])),
+    }
+    unit = build_unit("u", "a", **more)
+    pods = (PodSet(name="main", count=draw(COUNTS)),) if draw(st.booleans()) else ()
+    unit = replace(unit, spec=replace(unit.spec, pod_set=pods))
+    return changed(
+        unit,
+        2,
+        draw(st.sampled_from(PHASES)).value,
+        conditions=draw(st.sampled_from(ASKED)),
+        admissions=tuple(draw(st.lists(GRANTS, max_size=2, unique_by=lambda each: each.name))),
+        admission_checks=tuple(draw(st.lists(ENTRIES, max_size=1))),
+    )
+
+
+def goes_on(unit: QueueUnit) -> bool:
+    """Say whether its checks let a reserved unit go on, or ask it for more."""
+    verdict = judge_checks(unit, build_queue("a"), {}, waited_seconds=1.0, timeout_seconds=60.0)
+    return is_booked(unit) and isinstance(verdict, GoOn | AddEntries)
+
+
+@settings(max_examples=1000)
+@given(units())
+def test_who_leaves_is_neither_granted_more_nor_let_go_on(unit: QueueUnit) -> None:
+    is_unwanted = unit.spec.active is False or unit.metadata.deletion_timestamp is not None
+    leaves = is_booked(unit) and (is_leaving(unit) or is_unwanted)
+    assert not (leaves and has_grown(unit))
+    assert not (leaves and goes_on(unit))
+
+
+@given(units())
+def test_who_goes_on_waits_in_reserved_and_who_grows_or_runs_does_not(unit: QueueUnit) -> None:
+    assert not goes_on(unit) or phase_of(unit) is Phase.RESERVED
+    assert not (has_grown(unit) or is_running(unit)) or phase_of(unit) is not Phase.RESERVED
+    assert not is_leaving(unit) or is_asked_for(unit)
+
+
+@given(units())
+def test_one_side_alone_has_the_job(unit: QueueUnit) -> None:
+    """What the scheduler does in a job's stead it does not where the controllers do."""
+    is_theirs = MANAGED_BY in unit.metadata.annotations
+    assert not (is_theirs and is_concerned(unit))
+
+
+@given(units())
+def test_a_drain_asks_whoever_has_a_place_and_is_not_asked(unit: QueueUnit) -> None:
+    standing = judge(unit)
+    known = standing if isinstance(standing, Standing) else Standing.HELD
+    record = UnitRecord(unit=unit, version=2, standing=known, info=info("a", 1))
+    is_asked = list(find_to_ask([record], frozenset({"q"}))) == [record]
+    assert is_asked is (is_booked(unit) and not is_being_evicted(unit))
