@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,17 +10,15 @@ import pytest
 
 from queue_controllers.configuration import Configuration, parse_flags
 from queue_controllers.wiring import Controllers, build_controllers, find_extensions
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.crds import QUEUE_UNIT
 from shared_api.leader_election import Leadership, SoleLeader
-from shared_api.metrics import SharedMetrics
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.loop_thread import Step
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.stepped_host import SteppedHost
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 
@@ -53,24 +50,6 @@ QUOTA_CRD: Json = {
 }
 
 
-class Host:
-    """A process around the controllers without a process."""
-
-    def __init__(self, server: FakeApiServer, clock: VirtualClock, leadership: Leadership) -> None:
-        self.clock = clock
-        self.rng = random.Random(1)
-        self.flow = FlowControl(0, 1, clock)
-        self.client = ResourceClient(server, flow=self.flow, clock=clock, rng=self.rng)
-        self.leadership = leadership
-        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
-        self.identity = "test"
-
-    def spawn(
-        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
-    ) -> LoopThread:
-        return LoopThread(name, step, self.clock, unblock=unblock)
-
-
 class World:
     """A cluster, and what a test does in it."""
 
@@ -100,7 +79,7 @@ class World:
         configuration: Configuration | None = None,
     ) -> Controllers:
         """Start the controllers, in place of those that ran before."""
-        self.host = host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        self.host = host = SteppedHost(self.server, self.clock, leadership or SoleLeader("test"))
         self.controllers = build_controllers(
             host,
             parse_flags(flags),

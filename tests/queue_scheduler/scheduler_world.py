@@ -2,75 +2,24 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 from queue_scheduler.configuration import KoordQueueConfiguration, parse_flags
 from queue_scheduler.wiring import Scheduler, build_scheduler
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.metrics import SharedMetrics
-from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of, new_server
+from tests.stepped_host import SteppedHost
 
 MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
 TICK_SECONDS = 0.05
 STEPS_PER_TICK = 50
 """Steps of one thread before the others have their turn; it ends sooner when there is a rest."""
-
-
-class SteppedThread(LoopThread):
-    """A thread that a test runs, step by step."""
-
-    def __init__(self, name: str, step: Step, clock: VirtualClock) -> None:
-        super().__init__(name, step, clock)
-        self.step = step
-        self.is_started = False
-        self.is_stopped = False
-
-    def start(self) -> None:
-        self.is_started = True
-
-    def wake(self) -> None:
-        """Nothing rests here."""
-
-    def stop(self, timeout_seconds: float = 0.0) -> bool:
-        self.is_stopped = True
-        return True
-
-
-class Host:
-    """A process around the scheduler without a process; stands for `Program`."""
-
-    def __init__(self, server: FakeApiServer, clock: VirtualClock, leadership: Leadership) -> None:
-        self.clock = clock
-        self.rng = random.Random(1)
-        self.flow = FlowControl(0, 1, clock)
-        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
-        self.client = ResourceClient(
-            server, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
-        )
-        self.leadership = leadership
-        self.identity = "test"
-        self.component = "koord-queue-scheduler"
-        self.threads: list[SteppedThread] = []
-
-    def spawn(
-        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
-    ) -> LoopThread:
-        thread = SteppedThread(name, step, self.clock)
-        if unblock is None:
-            self.threads.append(thread)
-        else:
-            self.unblock = unblock  # the debug server: nothing here calls it
-        return thread
 
 
 class SchedulerWorld:
@@ -81,7 +30,7 @@ class SchedulerWorld:
         self.server = new_server(self.clock, quotas=quotas)
         self.direct = self.server.direct
         self.direct.create(node_body("node"))
-        self._host: Host | None = None
+        self._host: SteppedHost | None = None
         self.scheduler: Scheduler | None = None
 
     def start(
@@ -94,7 +43,8 @@ class SchedulerWorld:
     ) -> None:
         """Start a scheduler, in place of the one before."""
         self.stop()
-        self._host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        leads = leadership or SoleLeader("test")
+        self._host = SteppedHost(self.server, self.clock, leads, component="koord-queue-scheduler")
         own_flags = (f"--queue-namespace={QUEUE_NAMESPACE}", "--debug-address=127.0.0.1:0")
         flags = parse_flags([*own_flags, *more_flags])
         program = cast("Program", self._host)

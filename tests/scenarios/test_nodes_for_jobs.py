@@ -20,7 +20,8 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
 )
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.scenarios.town import Town
-from tests.shared_api.admission_check_kit.check_world import CRDS, Host, exhaust
+from tests.shared_api.admission_check_kit.check_world import CRDS, exhaust
+from tests.stepped_host import SteppedHost
 
 pytestmark = pytest.mark.scenario
 
@@ -51,7 +52,7 @@ class GrowingTown:
 
     def _start(self) -> None:
         scheduling = self.town.scheduling
-        host = Host(scheduling.server, scheduling.clock, SoleLeader("test"))
+        host = SteppedHost(scheduling.server, scheduling.clock, SoleLeader("test"))
         judge = ProvisioningJudge(CONTROLLER)
         self.checks = CheckController(host, CONTROLLER, judge, informer_wait_seconds=0.0)
 

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from shared_api.admission_check_kit.check_controller import CheckController
 from shared_api.admission_check_kit.judging import Judge
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.crds import QUEUE_UNIT
 from shared_api.leader_election import Leadership, SoleLeader
-from shared_api.metrics import SharedMetrics
-from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.loop_thread import Step
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.stepped_host import SteppedHost
 
 Json = dict[str, Any]
 
 CRDS: Final = Path(__file__).parents[2] / "data" / "crds"
 CONTROLLER: Final = "example.com/rule"
 TICK_SECONDS: Final = 0.1
-
-
-class Host:
-    """A process around a check controller without a process."""
-
-    def __init__(self, server: FakeApiServer, clock: VirtualClock, leadership: Leadership) -> None:
-        self.clock = clock
-        self.rng = random.Random(1)
-        self.flow = FlowControl(0, 1, clock)
-        self.client = ResourceClient(server, flow=self.flow, clock=clock, rng=self.rng)
-        self.leadership = leadership
-        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
-        self.identity = "test"
-
-    def spawn(
-        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
-    ) -> LoopThread:
-        return LoopThread(name, step, self.clock, unblock=unblock)
 
 
 class CheckWorld:
@@ -63,7 +42,7 @@ class CheckWorld:
 
     def start(self, judge: Judge, *, leadership: Leadership | None = None) -> None:
         """Start a controller, in place of the one before."""
-        self.host = Host(self.server, self.clock, leadership or SoleLeader("test"))
+        self.host = SteppedHost(self.server, self.clock, leadership or SoleLeader("test"))
         self.controller = CheckController(
             self.host, self.controller_name, judge, informer_wait_seconds=0.0
         )

@@ -1,0 +1,74 @@
+"""The process around a program's work, without a process: whoever has it calls all steps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.leader_election import Leadership
+from shared_api.metrics import SharedMetrics
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+
+
+class SteppedThread(LoopThread):
+    """A thread that a test runs, step by step."""
+
+    def __init__(self, name: str, step: Step, clock: VirtualClock) -> None:
+        super().__init__(name, step, clock)
+        self.step = step
+        self.is_started = False
+        self.is_stopped = False
+
+    def start(self) -> None:
+        self.is_started = True
+
+    def wake(self) -> None:
+        """Nothing rests here."""
+
+    def stop(self, timeout_seconds: float = 0.0) -> bool:
+        self.is_stopped = True
+        return True
+
+
+class SteppedHost:
+    """Stands for `shared_api.program.Program`.
+
+    Attributes:
+        threads: Those that can be stepped.
+        unblock: Ends what a thread that can not be stepped, since it listens on a socket, does.
+    """
+
+    def __init__(
+        self,
+        server: FakeApiServer,
+        clock: VirtualClock,
+        leadership: Leadership,
+        *,
+        component: str = "test",
+    ) -> None:
+        self.clock = clock
+        self.rng = random.Random(1)
+        self.flow = FlowControl(0, 1, clock)
+        self.metrics = SharedMetrics(component="test", version="0", python_version="3")
+        self.client = ResourceClient(
+            server, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
+        )
+        self.leadership = leadership
+        self.identity = "test"
+        self.component = component
+        self.threads: list[SteppedThread] = []
+        self.unblock: Callable[[], None] = lambda: None
+
+    def spawn(
+        self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
+    ) -> LoopThread:
+        thread = SteppedThread(name, step, self.clock)
+        if unblock is None:
+            self.threads.append(thread)
+        else:
+            self.unblock = unblock
+        return thread
