@@ -19,6 +19,7 @@ from tests.demo.json_api import Json
 from tests.demo.unit_charge import (
     ADMITTED_PHASES,
     Amounts,
+    chain_of,
     charge_of,
     controller_uid,
     is_booked,
@@ -29,8 +30,6 @@ from tests.demo.unit_charge import (
 
 _QUOTA_NAME: Final = "quota.scheduling.koordinator.sh/name"
 _QUOTA_PARENT: Final = "quota.scheduling.koordinator.sh/parent"
-MOST_ANCESTORS: Final = 16
-"""A longer chain is a loop."""
 
 
 @dataclass
@@ -164,7 +163,7 @@ class AccountBook:
                 yield from self._book(account, resource, more, version)
 
     def _book(self, account: Account, resource: str, more: int, version: int) -> Iterator[str]:
-        for name in self._chain(account.quota):
+        for name in chain_of(account.quota, self._parent_of):
             used = self.used.setdefault(name, {})
             used[resource] = used.get(resource, 0) + more
             most = self._quotas[name].most.get(resource) if name in self._quotas else None
@@ -174,14 +173,9 @@ class AccountBook:
                     f" its max is {most} (resourceVersion {version})"
                 )
 
-    def _chain(self, name: str) -> Iterator[str]:
-        """A quota and those above it."""
-        for _ in range(MOST_ANCESTORS):
-            if not name:
-                return
-            yield name
-            quota = self._quotas.get(name)
-            name = quota.parent if quota is not None else ""
+    def _parent_of(self, name: str) -> str:
+        quota = self._quotas.get(name)
+        return quota.parent if quota is not None else ""
 
     # ----------------------------------------------------------------------------- the end
 

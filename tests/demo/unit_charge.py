@@ -7,7 +7,7 @@ an eviction, what still lives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from shared_api.quantity import amount
@@ -15,6 +15,9 @@ from tests.demo.json_api import Json
 
 Amounts = dict[str, int]
 """Base units by resource."""
+
+MOST_ANCESTORS: Final = 16
+"""A longer chain is a loop."""
 
 BOOKED_PHASES: Final = frozenset(
     ("Reserved", "Dequeued", "Running", "SchedReady", "SchedSucceed", "SchedFailed")
@@ -82,6 +85,15 @@ def is_condition_true(body: Json, kind: str) -> bool:
         condition["type"] == kind and condition["status"] == "True"
         for condition in body.get("status", {}).get("conditions") or ()
     )
+
+
+def chain_of(quota: str, parent_of: Callable[[str], str]) -> Iterator[str]:
+    """A quota and those above it; `parent_of` says "" of one without."""
+    for _ in range(MOST_ANCESTORS):
+        if not quota:
+            return
+        yield quota
+        quota = parent_of(quota)
 
 
 def controller_uid(pod: Json) -> str:
