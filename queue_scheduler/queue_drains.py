@@ -78,7 +78,7 @@ class QueueDrains:
         if not queues:
             return LOOK_SECONDS
         # Pointers alone are copied under the lock; they are gone through without it.
-        for record in _find_to_ask(self._shared.ask(_copy_records), queues):
+        for record in find_to_ask(self._shared.ask(_copy_records), queues):
             if len(self._under_way) >= MAX_UNDER_WAY:
                 return FULL_REST_SECONDS
             if record.key not in self._under_way:
@@ -108,7 +108,7 @@ class QueueDrains:
         self._under_way.discard(key)
 
 
-def _find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterable[UnitRecord]:
+def find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterable[UnitRecord]:
     """Iterate over the units that occupy quota through one of these queues and are not asked."""
     for record in records:
         if (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal
@@ -197,8 +197,8 @@ def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
     check_held(engine)
 
 
-def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQueue) -> None:
-    """At rest: whoever waits in the line would be refused now, or is held back by policy."""
+def decidable(engine: Engine, line: SchedulingQueue) -> Iterator[UnitRecord]:
+    """Iterate over those in line whom the policy lets be tried, if all before them are refused."""
     blocked: set[str] = set()
     bands: set[int] = set()
     if line.in_flight or line.options.is_stopped:
@@ -206,8 +206,7 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQue
     depth = line.depth
     for place, record in enumerate(engine.waiting(line.name)):
         assert record.info is not None
-        quota = record.info.quota
-        band = line.band_of(record.info.order_key)
+        quota, band = record.info.quota, line.band_of(record.info.order_key)
         bands.add(band)
         if len(bands) > 1:
             break
@@ -215,12 +214,28 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQue
             continue
         if line.is_backfilling and line.refusal_of(record.info).reason in BACKFILLED:
             continue
-        if quotas.check(record.info) is None:
-            priority = record.unit.spec.priority or 0
-            assert line.requests.hold_back(priority), f"{record.key} could start"
-            break
+        yield record
         if bands_of(line.policy)[band] is HoldsBack.SAME_QUOTA and not line.is_backfilling:
             blocked.add(quota)
+
+
+def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQueue) -> None:
+    """At rest: whoever waits in the line would be refused now, or is held back by policy.
+
+    Nor does anybody wait but for nodes that a unit of more priority asks for, or for room that is
+    kept for one that has others evicted.
+    """
+    for record in decidable(engine, line):
+        assert record.info is not None
+        if quotas.check(record.info) is not None:
+            continue
+        refusal = line.refusal_of(record.info)
+        if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
+            assert refusal.other in engine.rounds.nominated, f"{record.key} waits for nobody"
+            continue
+        priority = record.unit.spec.priority or 0
+        assert line.requests.hold_back(priority), f"{record.key} could start"
+        break
 
 
 def check_held(engine: Engine) -> None:

@@ -12,16 +12,17 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from queue_scheduler.quota.quota_settings import QuotaSettings
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 
 
-def new_engine(mode: QuotaMode) -> Engine:
+def new_engine(settings: QuotaSettings, strict: StrictMode = NOT_STRICT) -> Engine:
     """Return an engine that knows nothing yet."""
-    plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
-    return Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+    plugins = PluginRunner([ElasticQuotaPlugin(settings), Priority()])
+    return Engine(plugins, BUILT_IN_POLICIES, strict)
 
 
 class RealQuotas:

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from queue_scheduler.engine import Engine
-from queue_scheduler.quota.quota_settings import QuotaMode
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties.engine_checks import QUOTAS
 from tests.properties.engine_world import Story, World
 from tests.properties.real_quotas import RealQuotas, new_engine
@@ -36,7 +36,7 @@ modes = pytest.mark.parametrize("mode", list(QuotaMode), ids=lambda mode: mode.v
 
 def prepared(mode: QuotaMode) -> World:
     def build() -> tuple[Engine, RealQuotas]:
-        engine = new_engine(mode)
+        engine = new_engine(QuotaSettings(mode=mode))
         return engine, RealQuotas(engine)
 
     world = World(build)

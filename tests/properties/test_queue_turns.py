@@ -17,7 +17,7 @@ from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine import Engine
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_settings import QuotaMode
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties.engine_kit import build_queue, build_unit
 from tests.properties.engine_world import World
 from tests.properties.real_quotas import RealQuotas, new_engine
@@ -35,7 +35,7 @@ class Rivals(World):
 
     def __init__(self, mode: QuotaMode) -> None:
         def build() -> tuple[Engine, RealQuotas]:
-            engine = new_engine(mode)
+            engine = new_engine(QuotaSettings(mode=mode))
             return engine, RealQuotas(engine)
 
         super().__init__(build)

@@ -11,47 +11,64 @@ them excuses it, and nothing else does. The rules, each with the name under whic
 - *one unit*: a job has one;
 - *admitted first*: a job is released when its unit is admitted, and no pod of an earlier run is
   left; it is suspended when its unit is not admitted, or is being evicted;
-- *stopped before freed*: a unit gives its place back when no pod of its job lives.
+- *stopped before freed*: a unit gives its place back when no pod of its job lives;
+- *nodes first*: a unit of a strict queue is admitted when nodes are granted to all its pods;
+- *given back for good*: a unit that nobody manages, and whose maker has given everything back, is
+  granted nothing more before it was in line again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import parse_time
 from shared_api.quantity import amount
 from shared_api.queue_unit_phases import IllegalMoveError, Phase, Writer, check_move
-from shared_api.well_known_labels import QUOTA_NAME, QUOTA_PARENT
+from shared_api.well_known_labels import (
+    ATTEMPT,
+    MANAGED_BY,
+    QUOTA_NAME,
+    QUOTA_PARENT,
+    RELATED_QUEUE_UNIT,
+    UNIT_UID,
+)
 from tests.demo.unit_charge import (
     ADMITTED_PHASES,
     Amounts,
+    chain_of,
     charge_of,
     controller_uid,
     is_booked,
     is_living,
     phase_of,
+    requests_of,
 )
 from tests.simulation.change_feed import Json, Told, is_true
 from tests.simulation.stepped_programs import Process
 
-MOST_ANCESTORS: Final = 8
+T = TypeVar("T")
+
 KEPT_STATES: Final = 12
 """Of a unit: more versions than a cache is ever behind by."""
 
 NEVER_OVER: Final = "never over"
 LEGAL_MOVES: Final = "legal moves"
 WAITS: Final = "waits its time"
+_VERDICTS: Final = frozenset({Phase.SCHED_SUCCEED, Phase.SCHED_FAILED})
 CLOCK_JUMP_SECONDS: Final = 10.0
 """Wall clocks jump about so much in a run."""
 ONE_UNIT: Final = "one unit"
 ADMITTED_FIRST: Final = "admitted first"
 STOPPED_FIRST: Final = "stopped before freed"
+NODES_FIRST: Final = "nodes first"
+GIVEN_BACK: Final = "given back for good"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +89,47 @@ class Account:
     units: dict[str, Json] = field(default_factory=dict)
     """By key."""
     pods: dict[str, Json] = field(default_factory=dict)
+    strays: set[str] = field(default_factory=set)
+    """Pods that came while the job had no unit, and say of none: they are nobody's until it has."""
     pods_since: dict[str, int] = field(default_factory=dict)
     """The version since which a pod is as it is, living or going."""
     states: list[tuple[int, bool]] = field(default_factory=list)
     """Since which version the job may run, or not; newest last."""
+    pod_counts: list[tuple[int, int]] = field(default_factory=list)
+    """Since which version the job asks for so many pods; newest last."""
     charge: Amounts = field(default_factory=dict)
-    had_unit: bool = False
-    """Pods of a job that never had one are foreign, and charged to nobody here."""
 
     def own_unit(self) -> Json | None:
         """Return the unit that counts: the booked one, else the oldest."""
         return min(self.units.values(), key=_rank, default=None)
 
+    def note_pods(self, told: Told) -> None:
+        """Take in how many pods the job asks for."""
+        spec, done = told.body["spec"], told.body.get("status", {}).get("succeeded", 0)
+        count = min(spec["parallelism"], (spec.get("completions") or 2**31) - done)
+        self.pod_counts.append((told.version, 0 if told.is_gone else count))
+        del self.pod_counts[:-KEPT_STATES]
+
+    def least_pods(self, since: int) -> int:
+        """Return the least number of pods that the job asked for from that version on."""
+        return min((count for _, count in _since(self.pod_counts, since)), default=0)
+
     def was_admitted(self, since: int) -> bool:
         """Say whether the job was allowed to run at any moment from that version on."""
-        return any(admitted for _, admitted in self._states_since(since))
+        return any(admitted for _, admitted in _since(self.states, since))
 
     def was_held(self, since: int) -> bool:
         """Say whether the job was not allowed to run at any moment from that version on."""
-        states = list(self._states_since(since))
+        states = list(_since(self.states, since))
         return not states or not all(admitted for _, admitted in states)
 
-    def _states_since(self, since: int) -> Iterator[tuple[int, bool]]:
-        for place, (_, admitted) in enumerate(self.states):
-            until = self.states[place + 1][0] if place + 1 < len(self.states) else None
-            if until is None or until > since:
-                yield since, admitted
+
+def _since(states: Sequence[tuple[int, T]], since: int) -> Iterator[tuple[int, T]]:
+    """Iterate over the states that held at any moment from that version on."""
+    for place, (version, state) in enumerate(states):
+        until = states[place + 1][0] if place + 1 < len(states) else None
+        if until is None or until > since:
+            yield version, state
 
 
 @dataclass(frozen=True)
@@ -113,6 +145,7 @@ class AccountJudge:
     Args:
         find_process: the process of an actor's name, where it is one.
         now: the wall clock.
+        strict: which queues ask for nodes first.
         is_min_the_limit: whether a quota's own limit is its min (mode `min`).
         may_be_twice: whether controllers run beside each other without election. Two units of a job
             are then possible, for as long as one of them does not know the other's.
@@ -123,6 +156,7 @@ class AccountJudge:
         find_process: Callable[[str], Process | None],
         now: Callable[[], datetime],
         *,
+        strict: StrictMode,
         is_min_the_limit: bool,
         may_be_twice: bool,
     ) -> None:
@@ -131,12 +165,15 @@ class AccountJudge:
         """By the uid of the job; of a unit without a job, by its own."""
         self._find_process = find_process
         self._now = now
+        self._strict = strict
         self._is_min_the_limit = is_min_the_limit
         self._may_be_twice = may_be_twice
         self._quotas: dict[str, _Quota] = {}
         self._facts: dict[str, dict[str, int]] = {}
         """quota -> kind -> the newest version at which something was charged that nobody decided"""
         self._quotas_changed = 0
+        self._granted: dict[tuple[str, str], set[str]] = {}
+        """(uid of a unit, attempt) -> the reservations that had a node at some time"""
 
     def take(self, told: Told) -> None:
         """Take in a change, and judge who made it."""
@@ -149,6 +186,8 @@ class AccountJudge:
                 self._on_job(told)
             case "pods":
                 self._on_pod(told)
+            case "reservations":
+                self._on_reservation(told)
             case _:
                 pass
 
@@ -172,12 +211,11 @@ class AccountJudge:
 
     def chain(self, name: str) -> Iterator[str]:
         """Iterate over a quota and those above it."""
-        for _ in range(MOST_ANCESTORS):
-            if not name:
-                return
-            yield name
-            quota = self._quotas.get(name)
-            name = quota.parent if quota is not None else ""
+        return chain_of(name, self._parent_of)
+
+    def _parent_of(self, name: str) -> str:
+        quota = self._quotas.get(name)
+        return quota.parent if quota is not None else ""
 
     def used(self, level: str) -> Amounts:
         """Return what is charged to a quota and those below it."""
@@ -204,13 +242,13 @@ class AccountJudge:
     # --- units --------------------------------------------------------------------------------
 
     def _on_unit(self, told: Told) -> None:
-        uid = (told.body["spec"].get("consumerRef") or {}).get("uid") or told.uid
-        account = self.accounts.setdefault(uid, Account())
+        account = self.accounts.setdefault(job_uid(told.body), Account())
         before = account.units.pop(told.key, None)
         if before is not None and before["metadata"]["uid"] != told.uid:
             before = None
         if not told.is_gone:
             account.units[told.key] = told.body
+            account.strays.clear()
         if len(account.units) > 1 and before is None and not self._may_be_twice:
             self._break(ONE_UNIT, told, f"the job has {sorted(account.units)}")
         was_booked, books = before is not None and is_booked(before), False
@@ -231,10 +269,11 @@ class AccountJudge:
         if process is None or told.is_gone:
             return
         self._judge_move(told, before, process)
+        self._judge_nodes(told, before, account, process)
         if is_decision:
             self._judge_admission(told, account, process)
-        if was_booked and not books and phase_of(told.body) not in {"Succeed", "Failed"}:
-            self._judge_freed(told, account, process)
+        if was_booked:
+            self._judge_booked(told, before, account, process)
 
     def _note_state(self, account: Account, told: Told) -> None:
         unit = account.own_unit()
@@ -246,9 +285,13 @@ class AccountJudge:
         if before is None or phase_of(before) == phase_of(told.body):
             return
         unit = msgspec.convert(before, QueueUnit)
-        writer = Writer.CONTROLLERS if process.scheduler is None else Writer.SCHEDULER
+        to = Phase(phase_of(told.body))
+        if process.scheduler is not None:
+            writer = Writer.SCHEDULER
+        else:
+            writer = Writer.RESERVATIONS if to in _VERDICTS else Writer.CONTROLLERS
         try:
-            check_move(unit, Phase(phase_of(told.body)), writer)
+            check_move(unit, to, writer)
         except IllegalMoveError as error:
             self._break(LEGAL_MOVES, told, str(error))
         state = before["status"].get("requeueState") or {}
@@ -256,6 +299,23 @@ class AccountJudge:
             early = (parse_time(state["requeueAt"]) - self._now()).total_seconds()
             if phase_of(told.body) == Phase.ENQUEUED and early > CLOCK_JUMP_SECONDS:
                 self._break(WAITS, told, f"{early} s too early")
+
+    def _judge_nodes(
+        self, told: Told, before: Json | None, account: Account, process: Process
+    ) -> None:
+        """Judge an admission in a strict queue, or the verdict that leads to it."""
+        moved = ("" if before is None else phase_of(before), phase_of(told.body))
+        if moved == ("SchedReady", "SchedSucceed"):
+            attempt = str(told.body["status"].get("attempts", 0))
+            granted = self._granted.get((told.uid, attempt), set())
+            wanted = min(_replicas(told.body), account.least_pods(process.seen().get("jobs", 0)))
+            if len(granted) < wanted:
+                self._break(NODES_FIRST, told, f"{len(granted)} of {wanted} pods have a node")
+        elif moved[0] in {"Enqueued", "Reserved"} and moved[1] == "Dequeued":
+            queue = process.decided_queue.get(told.key, "")
+            needed = _demand_of(told.body)
+            if queue and self._strict.next_phase(queue, needed) is not Phase.DEQUEUED:
+                self._break(NODES_FIRST, told, f"queue {queue} is strict, it asks for {needed}")
 
     def _judge_admission(self, told: Told, account: Account, process: Process) -> None:
         knew = process.decided.get(told.key, {})
@@ -273,7 +333,14 @@ class AccountJudge:
                 how = f"quota {level} is at {over}, its limit {limit}: {who}"
                 self._break(NEVER_OVER, told, how)
 
-    def _judge_freed(self, told: Told, account: Account, process: Process) -> None:
+    def _judge_booked(
+        self, told: Told, before: Json | None, account: Account, process: Process
+    ) -> None:
+        """Judge what became of a booked unit: whether it was free to be freed, or to be granted."""
+        if before is not None and is_given_back(before) and _replicas(told.body):
+            self._break(GIVEN_BACK, told, "it is granted something before it was free")
+        if is_booked(told.body) or phase_of(told.body) in {"Succeed", "Failed"}:
+            return
         pods = self._pods_known(account, process)
         living = [key for key in pods if is_living(account.pods[key])]
         if living:
@@ -284,6 +351,7 @@ class AccountJudge:
     def _on_job(self, told: Told) -> None:
         account = self.accounts.setdefault(told.uid, Account())
         before, account.job = account.job, None if told.is_gone else told.body
+        account.note_pods(told)
         process = self._find_process(told.actor)
         if told.is_gone or before is None or process is None:
             return
@@ -306,10 +374,13 @@ class AccountJudge:
         if told.is_gone or not controller_uid(told.body):
             account.pods.pop(told.key, None)
             account.pods_since.pop(told.key, None)
+            account.strays.discard(told.key)
         else:
             before = account.pods.get(told.key)
             account.pods[told.key] = told.body
             if before is None:
+                if not account.units and RELATED_QUEUE_UNIT not in _annotations(told.body):
+                    account.strays.add(told.key)
                 account.pods_since[told.key] = told.version
                 account.quota = account.quota or _quota_of(told.body)
                 self._note_fact(account, told)
@@ -325,13 +396,18 @@ class AccountJudge:
             and (is_living(pod) or "deletionTimestamp" in pod["metadata"])
         ]
 
+    def _on_reservation(self, told: Told) -> None:
+        labels, status = told.body["metadata"]["labels"], told.body.get("status", {})
+        if status.get("phase") in {"Available", "Succeeded"}:
+            attempt = labels[UNIT_UID], labels[ATTEMPT]
+            self._granted.setdefault(attempt, set()).add(told.key)
+
     # --- charges ------------------------------------------------------------------------------
 
     def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> None:
         before = account.charge
-        unit = account.own_unit()
-        account.had_unit = account.had_unit or unit is not None
-        account.charge = charge_of(unit, account.pods.values()) if account.had_unit else {}
+        pods = (pod for key, pod in account.pods.items() if key not in account.strays)
+        account.charge = charge_of(account.own_unit(), pods)
         grown = any(charged > before.get(key, 0) for key, charged in account.charge.items())
         if grown and not is_decision:
             self._note_fact(account, told)
@@ -343,6 +419,39 @@ class AccountJudge:
         for level in self.chain(account.quota):
             facts = self._facts.setdefault(level, {})
             facts[plural] = max(version, facts.get(plural, 0))
+
+
+def job_uid(unit: Json) -> str:
+    """Return the uid of a unit's job; of one without, its own."""
+    uid: str = (unit["spec"].get("consumerRef") or {}).get("uid") or unit["metadata"]["uid"]
+    return uid
+
+
+def is_given_back(unit: Json) -> bool:
+    """Say whether the maker of a unit that nobody manages has given its whole place back."""
+    admissions = unit.get("status", {}).get("admissions") or ()
+    asks = any(each["count"] for each in unit["spec"].get("podSet") or ())
+    is_managed = MANAGED_BY in _annotations(unit)
+    asked_back = any(each.get("reclaimState") for each in admissions)
+    wants = asks and bool(admissions) and not asked_back and not is_managed
+    return wants and is_booked(unit) and not _replicas(unit)
+
+
+def _demand_of(unit: Json) -> Amounts:
+    """Return what all pods of a unit ask for together."""
+    total: Amounts = {}
+    for pod_set in unit["spec"].get("podSet") or ():
+        for resource, each in requests_of(pod_set["template"]).items():
+            total[resource] = total.get(resource, 0) + each * pod_set["count"]
+    return total
+
+
+def _annotations(body: Json) -> Json:
+    return body["metadata"].get("annotations") or {}
+
+
+def _replicas(unit: Json) -> int:
+    return sum(each["replicas"] for each in unit.get("status", {}).get("admissions") or ())
 
 
 def _quota_of(body: Json) -> str:

@@ -8,7 +8,8 @@ An action is one function that takes the `World` and returns a few words for the
 
 `weight` says how often it is drawn, beside the others; `when` whether it is possible now. All
 chance comes from `world.rng`. What it does goes through `world.direct`, as a user's or another
-program's writes would; what the API server refuses ends the action, and the trace says so.
+program's writes would; what the API server refuses ends the action, and the trace says so. To edit
+some object in one of several ways is one call of `edit`.
 
 So a feature that is new to the programs needs one function for each thing that users can do with
 it, in the module of its subject; a new module is imported by `simulated_run.py`. What must stay
@@ -20,7 +21,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tests.simulation.change_feed import Json
 from tests.simulation.world import World
@@ -66,6 +67,53 @@ def draw(world: World) -> Action:
     return world.rng.choices(possible, [each.weight for each in possible])[0]
 
 
+def edit(
+    name: str,
+    plural: str,
+    build: Callable[[T], Json],
+    choices: Sequence[T],
+    *,
+    weight: int,
+    when: Guard = always,
+) -> None:
+    """Put into the table that an object of a kind is edited by chance.
+
+    Args:
+        name: of the action.
+        plural: the kind.
+        build: what is merged into the object; `annotation`, `label`, `spec_field`.
+        choices: of which `build` gets one.
+        weight: as of an action.
+        when: as of an action; there must be an object besides.
+    """
+
+    def act(world: World) -> str:
+        key, _ = some(world.rng, world.all(plural))
+        said = one_of(world.rng, choices)
+        patch(world, plural, key, build(said))
+        return f"{key} {said}"
+
+    def is_possible(world: World) -> bool:
+        return bool(world.all(plural)) and when(world)
+
+    ACTIONS.append(Action(name, weight, is_possible, act))
+
+
+def annotation(key: str) -> Callable[[str | None], Json]:
+    """Return what sets an annotation, or takes it off."""
+    return lambda said: {"metadata": {"annotations": {key: said}}}
+
+
+def label(key: str) -> Callable[[str | None], Json]:
+    """Return what sets a label, or takes it off."""
+    return lambda said: {"metadata": {"labels": {key: said}}}
+
+
+def spec_field(name: str) -> Callable[[Any], Json]:
+    """Return what sets a field of the spec, or takes it off."""
+    return lambda said: {"spec": {name: said}}
+
+
 # --- what actions are made of --------------------------------------------------------------------
 
 
@@ -85,8 +133,3 @@ def patch(world: World, plural: str, key: str, body: Json, *, status: bool = Fal
     namespace, _, name = key.rpartition("/")
     part = "status" if status else ""
     world.direct.patch(plural, name, body, namespace=namespace, subresource=part)
-
-
-def annotate(world: World, plural: str, key: str, annotation: str, said: str | None) -> None:
-    """Set an annotation, or take it off."""
-    patch(world, plural, key, {"metadata": {"annotations": {annotation: said}}})

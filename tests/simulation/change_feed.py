@@ -131,7 +131,7 @@ def gist_of(told: Told) -> str:
             words = ["suspended" if spec.get("suspend") else "released"]
             words += [f"parallelism={spec.get('parallelism')}"]
             words += [kind for kind in ("Complete", "Failed") if is_true(body, kind)]
-        case "pods":
+        case "pods" | "reservations":
             words = [str(body.get("status", {}).get("phase"))]
         case "elasticquotas":
             spec = body["spec"]

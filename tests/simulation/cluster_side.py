@@ -108,21 +108,22 @@ class ClusterSide:
         if told.is_gone:
             return
         if told.before is None and told.body["spec"].get("nodeName"):
-            self._after(self.start_seconds, lambda: self._start(key, told.uid))
+            self.after(self.start_seconds, lambda: self._start(key, told.uid))
         was_asked = told.before is not None and "deletionTimestamp" in told.before["metadata"]
         if "deletionTimestamp" in metadata and not was_asked:
-            self._after((0.1, 6.0), lambda: self._end(key))
+            self.after((0.1, 6.0), lambda: self._end(key))
 
     def _collect_soon(self) -> None:
         if not self._will_collect:
             self._will_collect = True
-            self._after((0.05, 2.0), self._collect)
+            self.after((0.05, 2.0), self._collect)
 
     def _collect(self) -> None:
         self._will_collect = False
         self._server.collect_garbage()
 
-    def _after(self, seconds: tuple[float, float], act: Callable[[], None]) -> None:
+    def after(self, seconds: tuple[float, float], act: Callable[[], None]) -> None:
+        """Do something after a while by chance, from and to."""
         self._count += 1  # breaks ties in the order of planning
         at = self._clock.monotonic() + self._rng.uniform(*seconds)
         heapq.heappush(self._due, (at, self._count, act))
@@ -138,7 +139,7 @@ class ClusterSide:
             return
         if self._write_phase(key, "Running"):
             seconds = float((pod["metadata"].get("annotations") or {}).get(RUN_SECONDS, "1"))
-            self._after((seconds, seconds * 1.2), lambda: self._succeed(key, uid))
+            self.after((seconds, seconds * 1.2), lambda: self._succeed(key, uid))
 
     def _succeed(self, key: str, uid: str) -> None:
         pod = self._feed.all("pods").get(key)

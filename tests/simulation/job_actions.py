@@ -9,20 +9,39 @@ from shared_api.well_known_labels import (
     ACTIVE,
     BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
+    ENABLE_PREEMPTION,
     MAX_EXEC_TIME,
     PARTIAL_RUNNING_TIMEOUT,
+    PREEMPT_RUNNING,
+    PREEMPTIBLE,
     PRIORITY,
     QUEUE_NAME,
     QUOTA_NAME,
     RUNNING_TIMEOUT,
 )
-from tests.demo.unit_charge import is_living
-from tests.simulation.action_table import action, annotate, one_of, patch, some
+from tests.demo.unit_charge import is_booked, is_living
+from tests.simulation.action_table import (
+    action,
+    annotation,
+    edit,
+    label,
+    one_of,
+    patch,
+    some,
+    spec_field,
+)
 from tests.simulation.change_feed import Json, is_true
 from tests.simulation.cluster_side import NODE, RUN_SECONDS
 from tests.simulation.world import CLASSES, NAMESPACES, World
+from tests.simulation.world_plan import QUEUE_NAMESPACE
 
 MOST_JOBS: Final = 9
+MORE_JOBS: Final = 3
+"""Where there are to be evictions."""
+CROWDED: Final = ("a", "a", "b", "b", "c", "")
+"""Those that most of them name where there are to be evictions."""
+SHORT_RUNS: Final = ("0.5", "4", "30")
+LONG_RUNS: Final = ("4", "30", "120")
 MOST_FOREIGN_PODS: Final = 2
 FOREIGN: Final = "foreign-"
 """What the names of pods begin with that are nobody's."""
@@ -39,7 +58,15 @@ PATIENCE: Final = {
 
 
 def has_room(world: World) -> bool:
-    return len(world.all("jobs")) < MOST_JOBS
+    return len(world.all("jobs")) < MOST_JOBS + world.plan.evicts * MORE_JOBS
+
+
+def is_crowded(world: World) -> bool:
+    return world.plan.evicts and has_room(world) and bool(_booked(world))
+
+
+def _booked(world: World) -> dict[str, Json]:
+    return {key: unit for key, unit in world.all("queueunits").items() if is_booked(unit)}
 
 
 def has_jobs(world: World) -> bool:
@@ -63,11 +90,38 @@ def _ended(world: World) -> dict[str, Json]:
 
 @action(weight=14, when=has_room)
 def create_job(world: World) -> str:
-    rng = world.rng
+    return _create_job(world)
+
+
+@action(weight=30, when=is_crowded)
+def create_urgent_job(world: World) -> str:
+    """Create a job that comes before one that has quota, in its queue, which preempts by now."""
+    _, rival = some(world.rng, _booked(world))
+    meta, urgency = rival["metadata"], world.rng.choice((20, 50))
+    quota = (meta.get("labels") or {}).get(QUOTA_NAME, "")
+    queue = (meta.get("annotations") or {}).get(QUEUE_NAME, "")
+    if f"{QUEUE_NAMESPACE}/{queue or quota}" in world.all("queues"):
+        said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: one_of(world.rng, ("true", None))}
+        body: Json = {"metadata": {"annotations": said}}
+        patch(world, "queues", f"{QUEUE_NAMESPACE}/{queue or quota}", body)
+    return _create_job(world, urgent=(urgency, quota, queue))
+
+
+def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str:
+    """Create a job; where there are evictions, one that runs longer, mostly in the shared queue.
+
+    Args:
+        world: The world.
+        urgent: Its priority, its quota, and its queue or "".
+    """
+    rng, evicts = world.rng, world.plan.evicts
     namespace = rng.choice((*NAMESPACES[:1] * 4, NAMESPACES[1]))
     taken = {key.partition("/")[2] for key in world.all("jobs")}
-    name = next(f"j{n}" for n in range(MOST_JOBS + 1) if f"j{n}" not in taken)
-    quota = rng.choice((*QUOTAS, "a", "b", "")) if namespace == "team" else rng.choice(("", "a"))
+    name = next(f"j{n}" for n in range(MOST_JOBS + MORE_JOBS + 1) if f"j{n}" not in taken)
+    names = CROWDED if evicts else (*QUOTAS, "a", "b", "")
+    quota = rng.choice(names) if namespace == "team" else rng.choice(("", "a"))
+    if urgent is not None:
+        namespace, quota = "team", urgent[1]
     pods, cpu = rng.choice((1, 1, 2, 3)), rng.choice(("1", "1", "2", "500m"))
     body = job_body(
         name,
@@ -80,15 +134,18 @@ def create_job(world: World) -> str:
         backoffLimit=2,
     )
     template = body["spec"]["template"]
-    template["metadata"] = {"annotations": {RUN_SECONDS: rng.choice(("0.5", "4", "30"))}}
+    seconds = rng.choice(LONG_RUNS if evicts else SHORT_RUNS)
+    template["metadata"] = {"annotations": {RUN_SECONDS: seconds}}
     if rng.random() < 0.3:
         template["spec"]["priorityClassName"] = rng.choice(sorted(CLASSES))
     said = {key: rng.choice(texts) for key, texts in PATIENCE.items() if rng.random() < 0.2}
     if rng.random() < 0.3:
         said[PRIORITY] = str(rng.choice((-1, 1, 5)))
+    if urgent is None and rng.random() < (0.6 if evicts else 0.15):
+        said[QUEUE_NAME] = "shared"
+    if urgent is not None:
+        said |= {PRIORITY: str(urgent[0]), QUEUE_NAME: urgent[2] or None}
     body["metadata"]["annotations"] = {key: text for key, text in said.items() if text is not None}
-    if rng.random() < 0.15:
-        body["metadata"]["annotations"][QUEUE_NAME] = "shared"
     world.direct.create(body)
     return f"{namespace}/{name} of {pods} x {cpu} in {quota or 'no quota'}"
 
@@ -114,69 +171,27 @@ def _delete(world: World, key: str, how: str) -> str:
 # --- edits ---------------------------------------------------------------------------------------
 
 
-@action(weight=4, when=has_jobs)
-def scale(world: World) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    count = world.rng.choice((0, 1, 2, 4))
-    patch(world, "jobs", key, {"spec": {"parallelism": count}})
-    return f"{key} to {count}"
+def _patience(said: tuple[str, str | None]) -> Json:
+    return {"metadata": {"annotations": {said[0]: said[1]}}}
 
 
-@action(weight=4, when=has_jobs)
-def set_priority(world: World) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    said = one_of(world.rng, ("9", "-9", "much", None))
-    annotate(world, "jobs", key, PRIORITY, said)
-    return f"{key} {said}"
-
-
-@action(weight=4, when=has_jobs)
-def move_to_quota(world: World) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    quota = one_of(world.rng, (*QUOTAS, "nowhere", None))
-    patch(world, "jobs", key, {"metadata": {"labels": {QUOTA_NAME: quota}}})
-    return f"{key} {quota}"
-
-
-@action(weight=3, when=has_jobs)
-def move_to_queue(world: World) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    queue = one_of(world.rng, ("shared", "a", "b", "nowhere", None))
-    annotate(world, "jobs", key, QUEUE_NAME, queue)
-    return f"{key} {queue}"
-
-
-@action(weight=5, when=has_jobs)
-def set_active(world: World) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    said = one_of(world.rng, ("true", "false", "true", None))
-    annotate(world, "jobs", key, ACTIVE, said)
-    return f"{key} {said}"
-
-
-@action(weight=4, when=has_jobs)
-def set_patience(world: World) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    annotation = one_of(world.rng, sorted(PATIENCE))
-    said = one_of(world.rng, PATIENCE[annotation])
-    annotate(world, "jobs", key, annotation, said)
-    return f"{key} {annotation}={said}"
-
-
-@action(weight=3, when=has_jobs)
-def suspend(world: World) -> str:
-    return _switch(world, suspended=True)
-
-
-@action(weight=3, when=has_jobs)
-def resume(world: World) -> str:
-    return _switch(world, suspended=False)
-
-
-def _switch(world: World, *, suspended: bool) -> str:
-    key, _ = some(world.rng, world.all("jobs"))
-    patch(world, "jobs", key, {"spec": {"suspend": suspended}})
-    return key
+edit("scale", "jobs", spec_field("parallelism"), (0, 1, 2, 4), weight=4)
+edit("set_priority", "jobs", annotation(PRIORITY), ("9", "-9", "much", None), weight=4)
+edit("move_to_quota", "jobs", label(QUOTA_NAME), (*QUOTAS, "nowhere", None), weight=4)
+edit(
+    "move_to_queue", "jobs", annotation(QUEUE_NAME), ("shared", "a", "b", "nowhere", None), weight=3
+)
+edit("set_active", "jobs", annotation(ACTIVE), ("true", "false", "true", None), weight=5)
+edit(
+    "set_patience",
+    "jobs",
+    _patience,
+    [(key, said) for key in sorted(PATIENCE) for said in PATIENCE[key]],
+    weight=4,
+)
+edit("set_preemptible", "jobs", label(PREEMPTIBLE), ("false", None), weight=1)
+edit("suspend", "jobs", spec_field("suspend"), (True,), weight=3)
+edit("resume", "jobs", spec_field("suspend"), (False,), weight=3)
 
 
 def want_pods(world: World) -> None:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Final
 
 from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_body
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
+    ENABLE_PREEMPTION,
     MAX_DEPTH,
+    PREEMPT_RUNNING,
     QUEUE_POLICY,
+    QUOTA_IS_ROOT,
     QUOTA_PARENT,
+    QUOTA_TOTAL_RESOURCE,
+    QUOTA_TREE_ID,
+    RECLAIM_POLICY,
     STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
-from tests.simulation.action_table import action, annotate, one_of, patch, some
+from tests.simulation.action_table import (
+    action,
+    annotation,
+    edit,
+    label,
+    one_of,
+    patch,
+    some,
+    spec_field,
+)
 from tests.simulation.change_feed import Json
-from tests.simulation.stepped_programs import QUEUE_NAMESPACE
 from tests.simulation.world import World
+from tests.simulation.world_plan import QUEUE_NAMESPACE
 
 QUOTA_TREE: Final = {
     "top": ("team", "", 5, 8),
@@ -28,7 +45,10 @@ QUOTA_TREE: Final = {
 }
 """name -> namespace, parent, min and max in CPUs."""
 PARENTS: Final = ("top", "mid")
-LEAVES: Final = tuple(name for name in QUOTA_TREE if name not in PARENTS)
+TREES: Final = {"top": "x", "other": "y"}
+"""The trees of the roots, where there are several."""
+CROWDED_CPUS: Final = 2
+"""By so much all are narrower where there are to be evictions."""
 MOST_NODES: Final = 4
 
 
@@ -47,6 +67,10 @@ def has_quotas(world: World) -> bool:
     return bool(world.all("elasticquotas"))
 
 
+def trees(world: World) -> bool:
+    return world.plan.has_trees
+
+
 def lacks_quotas(world: World) -> bool:
     return len(world.all("elasticquotas")) < len(QUOTA_TREE)
 
@@ -58,52 +82,32 @@ def lacks_shared_queue(world: World) -> bool:
 # --- queues --------------------------------------------------------------------------------------
 
 
-@action(weight=3, when=has_queues)
-def set_policy(world: World) -> str:
-    key, _ = some(world.rng, world.all("queues"))
-    policy = one_of(world.rng, ("Priority", "Block", "FIFO", "Intelligent", "Nonsense"))
-    patch(world, "queues", key, {"spec": {"queuePolicy": policy}})
-    return f"{key} {policy}"
-
-
-@action(weight=2, when=has_queues)
-def set_queue_priority(world: World) -> str:
-    key, _ = some(world.rng, world.all("queues"))
-    priority = one_of(world.rng, (0, 1, 5))
-    patch(world, "queues", key, {"spec": {"priority": priority}})
-    return f"{key} {priority}"
-
-
-@action(weight=2, when=has_queues)
-def set_max_depth(world: World) -> str:
-    key, _ = some(world.rng, world.all("queues"))
-    depth = one_of(world.rng, ("1", "2", "deep", None))
-    annotate(world, "queues", key, MAX_DEPTH, depth)
-    return f"{key} {depth}"
-
-
-@action(weight=2, when=has_queues)
-def set_wait_for_pods(world: World) -> str:
-    key, _ = some(world.rng, world.all("queues"))
-    said = one_of(world.rng, ("true", None))
-    annotate(world, "queues", key, WAIT_FOR_PODS_RUNNING, said)
-    return f"{key} {said}"
-
-
-@action(weight=2, when=has_queues)
-def set_stop_policy(world: World) -> str:
-    key, _ = some(world.rng, world.all("queues"))
-    said = one_of(world.rng, ("Hold", "HoldAndDrain", "None", None, None))
-    annotate(world, "queues", key, STOP_POLICY, said)
-    return f"{key} {said}"
-
-
-@action(weight=2, when=has_queues)
-def ask_for_checks(world: World) -> str:
-    key, _ = some(world.rng, world.all("queues"))
-    names = one_of(world.rng, (("nodes",), ("nodes", "budget"), (), ()))
-    patch(world, "queues", key, {"spec": {"admissionChecks": [{"name": each} for each in names]}})
-    return f"{key} {names}"
+edit(
+    "set_policy",
+    "queues",
+    spec_field("queuePolicy"),
+    ("Priority", "Block", "FIFO", "Intelligent", "Nonsense"),
+    weight=3,
+)
+edit("set_queue_priority", "queues", spec_field("priority"), (0, 1, 5), weight=2)
+edit("set_max_depth", "queues", annotation(MAX_DEPTH), ("1", "2", "deep", None), weight=2)
+edit("set_wait_for_pods", "queues", annotation(WAIT_FOR_PODS_RUNNING), ("true", None), weight=2)
+edit(
+    "set_stop_policy",
+    "queues",
+    annotation(STOP_POLICY),
+    ("Hold", "HoldAndDrain", "None", None, None),
+    weight=2,
+)
+edit(
+    "ask_for_checks",
+    "queues",
+    lambda names: {"spec": {"admissionChecks": [{"name": each} for each in names]}},
+    (("nodes",), ("nodes", "budget"), (), ()),
+    weight=2,
+)
+edit("set_preemption", "queues", annotation(ENABLE_PREEMPTION), ("true", "true", None), weight=4)
+edit("set_preempt_running", "queues", annotation(PREEMPT_RUNNING), ("true", None), weight=2)
 
 
 def end_stops(world: World) -> None:
@@ -129,46 +133,55 @@ def create_shared_queue(world: World) -> str:
 
 
 def _create_shared(world: World) -> str:
-    takes = {AVAILABLE_QUOTA[0]: world.rng.choice(("*", "a,b"))}
+    said = {AVAILABLE_QUOTA[0]: world.rng.choice(("*", "a,b"))}
+    if world.plan.evicts:
+        said[ENABLE_PREEMPTION] = "true"
+        said[PREEMPT_RUNNING] = world.rng.choice(("true", "false"))
     world.direct.create(
-        queue_body("shared", namespace=QUEUE_NAMESPACE, metadata={"annotations": takes})
+        queue_body("shared", namespace=QUEUE_NAMESPACE, metadata={"annotations": said})
     )
-    return str(takes)
+    return str(said)
 
 
 # --- quotas --------------------------------------------------------------------------------------
 
 
-@action(weight=4, when=has_quotas)
-def set_quota_max(world: World) -> str:
-    key, _ = some(world.rng, world.all("elasticquotas"))
-    cpu = one_of(world.rng, (1, 2, 4, 7))
-    patch(world, "elasticquotas", key, {"spec": {"max": {"cpu": cpu}}})
-    return f"{key} {cpu}"
+def _amount_of(field: str) -> Callable[[int], Json]:
+    return lambda cpu: {"spec": {field: {"cpu": cpu}}}
 
 
-@action(weight=3, when=has_quotas)
-def set_quota_min(world: World) -> str:
-    key, _ = some(world.rng, world.all("elasticquotas"))
-    cpu = one_of(world.rng, (0, 1, 3))
-    patch(world, "elasticquotas", key, {"spec": {"min": {"cpu": cpu}}})
-    return f"{key} {cpu}"
-
-
-@action(weight=2, when=has_quotas)
-def set_parent(world: World) -> str:
-    key, _ = some(world.rng, world.all("elasticquotas"))
-    parent = one_of(world.rng, (*PARENTS, "nobody", None))
-    patch(world, "elasticquotas", key, {"metadata": {"labels": {QUOTA_PARENT: parent}}})
-    return f"{key} under {parent}"
-
-
-@action(weight=1, when=has_quotas)
-def set_policy_of_quota(world: World) -> str:
-    key, _ = some(world.rng, world.all("elasticquotas"))
-    policy = one_of(world.rng, ("Block", "Priority", None))
-    patch(world, "elasticquotas", key, {"metadata": {"labels": {QUEUE_POLICY: policy}}})
-    return f"{key} {policy}"
+edit("set_quota_max", "elasticquotas", _amount_of("max"), (1, 2, 4, 7), weight=4)
+edit("set_quota_min", "elasticquotas", _amount_of("min"), (0, 1, 3), weight=3)
+edit(
+    "set_parent",
+    "elasticquotas",
+    label(QUOTA_PARENT),
+    (*PARENTS, *PARENTS, "nobody", None),
+    weight=2,
+)
+edit(
+    "set_policy_of_quota",
+    "elasticquotas",
+    label(QUEUE_POLICY),
+    ("Block", "Priority", None),
+    weight=1,
+)
+edit(
+    "set_reclaim_policy",
+    "elasticquotas",
+    annotation(RECLAIM_POLICY),
+    ("Any", "LowerPriority", "Never", "Somebody", None),
+    weight=3,
+)
+edit("move_to_tree", "elasticquotas", label(QUOTA_TREE_ID), ("x", "y", None), weight=1, when=trees)
+edit(
+    "set_tree_total",
+    "elasticquotas",
+    annotation(QUOTA_TOTAL_RESOURCE),
+    ('{"cpu": 3}', '{"cpu": 8}', None),
+    weight=1,
+    when=trees,
+)
 
 
 @action(weight=2, when=has_quotas)
@@ -189,16 +202,25 @@ def create_quota(world: World) -> str:
 
 def _create_quota(world: World, name: str) -> None:
     namespace, parent, least, most = QUOTA_TREE[name]
-    world.direct.create(
-        elastic_quota_body(
-            name,
-            namespace=namespace,
-            min={"cpu": least},
-            max={"cpu": most},
-            parent=parent,
-            is_parent=name in PARENTS,
-        )
+    if world.plan.evicts:
+        most = max(least, most - CROWDED_CPUS)
+    labels, annotations = {}, {}
+    if world.plan.evicts:
+        annotations[RECLAIM_POLICY] = world.rng.choice(("LowerPriority", "Any"))
+    if world.plan.has_trees and name in TREES:
+        labels = {QUOTA_TREE_ID: TREES[name], QUOTA_IS_ROOT: "true"}
+        annotations[QUOTA_TOTAL_RESOURCE] = json.dumps({"cpu": most})
+    body = elastic_quota_body(
+        name,
+        namespace=namespace,
+        min={"cpu": least},
+        max={"cpu": most},
+        parent=parent,
+        is_parent=name in PARENTS,
+        metadata={"annotations": annotations},
     )
+    body["metadata"]["labels"].update(labels)
+    world.direct.create(body)
 
 
 # --- nodes ---------------------------------------------------------------------------------------

@@ -9,7 +9,10 @@ would let start. At the end each job and its unit must fit together as well. Rul
 - *same after a restart*: an engine rebuilt from the objects has the same books and lines;
 - *nobody lost*: no unit waits that could start;
 - *nothing ownerless*: no unit and no booking without the job, the unit or the pods it is for;
-- *jobs fit their units*: as `faults_of` says.
+- *jobs fit their units*: as `faults_of` says;
+- *given back is free*: at the end, no unit that its maker has given back is booked;
+- *rounds end*: at the end no room is kept for anybody, and nobody waits whom an eviction would let
+  start.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from queue_scheduler.decision import Reason
 from queue_scheduler.engine import Engine
 from queue_scheduler.pod_accounting import is_stray
-from queue_scheduler.quota.quota_settings import QuotaMode
 from queue_scheduler.unit_record import Standing
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
@@ -35,8 +38,9 @@ from shared_api.well_known_labels import (
 from tests.demo.unit_charge import controller_uid, is_booked, is_living
 from tests.properties import engine_checks
 from tests.properties.real_quotas import RealQuotas, new_engine
-from tests.simulation.account_judge import Broken
+from tests.simulation.account_judge import Broken, job_uid
 from tests.simulation.change_feed import Json, is_true
+from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.job_actions import FOREIGN
 from tests.simulation.stepped_programs import SteppedScheduler
 from tests.simulation.world import World
@@ -47,6 +51,8 @@ SAME_AGAIN: Final = "same after a restart"
 NOBODY_LOST: Final = "nobody lost"
 OWNERLESS: Final = "nothing ownerless"
 JOBS_FIT: Final = "jobs fit their units"
+FREED: Final = "given back is free"
+ROUNDS_END: Final = "rounds end"
 
 
 def deciding(world: World) -> SteppedScheduler | None:
@@ -73,15 +79,18 @@ def check_quiet(world: World) -> list[Broken]:
 
 def check_end(world: World) -> list[Broken]:
     """Return what is wrong once everything is over."""
-    broken = check_quiet(world)
+    broken = check_quiet(world) + _rounds_end(world)
     units = world.all("queueunits")
     uids = {job["metadata"]["uid"] for job in world.all("jobs").values()}
     for key, unit in units.items():
-        if unit["spec"]["consumerRef"]["uid"] not in uids:
+        if is_hand_made(unit):
+            if is_booked(unit):
+                broken.append(Broken(FREED, key, "its maker has given it back"))
+        elif job_uid(unit) not in uids:
             broken.append(Broken(OWNERLESS, key, "the unit has no job"))
     for key, job in world.all("jobs").items():
         uid = job["metadata"]["uid"]
-        own = [unit for unit in units.values() if unit["spec"]["consumerRef"]["uid"] == uid]
+        own = [unit for unit in units.values() if job_uid(unit) == uid]
         broken += [Broken(JOBS_FIT, key, fault) for fault in faults_of(job, own)]
     return broken
 
@@ -109,6 +118,24 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
     except AssertionError as error:
         return [Broken(NOBODY_LOST, _unit_in(error), str(error))]
     return []
+
+
+def _rounds_end(world: World) -> list[Broken]:
+    scheduler = deciding(world)
+    if scheduler is None:
+        return []
+    engine, wall = scheduler.engine, world.clock.now()
+    broken = []
+    for line in engine.queues:
+        for record in engine_checks.decidable(engine, line):
+            assert record.info is not None
+            if line.refusal_of(record.info).reason is Reason.ROOM_FOR_PREEMPTOR:
+                broken.append(Broken(ROUNDS_END, record.key, "room is kept from it"))
+            found = engine.rounds.would_evict(line, record.info, wall)
+            if found is not None and found.victims:
+                who = [victim.unit for victim in found.victims]
+                broken.append(Broken(ROUNDS_END, record.key, f"it could evict {who}"))
+    return broken
 
 
 def _books_agree(world: World, engine: Engine) -> list[Broken]:
@@ -140,7 +167,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
     standings = {record.standing for record in engine.units.records.values()}
     if standings & {Standing.DECIDED, Standing.STALE} or _remembers(world, engine):
         return []
-    twin = new_engine(QuotaMode(world.plan.mode))
+    twin = new_engine(world.plan.quota_settings, world.plan.strict)
     facts: list[tuple[Any, Any]] = []
     tell = {
         "queueunits": Engine.on_queue_unit,
@@ -172,7 +199,7 @@ def _remembers(world: World, engine: Engine) -> bool:
     quotas = RealQuotas(engine)
     charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
     units = world.all("queueunits").values()
-    jobs = {unit["spec"]["consumerRef"]["uid"] for unit in units}
+    jobs = {job_uid(unit) for unit in units}
     unstamped = [
         pod["metadata"]["name"]
         for pod in _pods_of_jobs(world)

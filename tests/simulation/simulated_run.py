@@ -4,8 +4,8 @@ A step is one action by chance (`action_table.py`) and some turns for everybody;
 troubles end for a while, so that it can be seen whether all comes to rest. After each step:
 
 - every write was judged when it was made (`account_judge.py`);
-- the engines' derived values are recomputed, and each decision is compared with the line as it was
-  (`order`), and with the limits (`never over`);
+- each decision was judged when it was made (`decision_judge.py`);
+- the engines' derived values are recomputed;
 - no step raised, and none logged an error that its loop had handled.
 """
 
@@ -21,19 +21,31 @@ from typing import Any, Final
 import structlog
 
 from queue_controllers.jobframework.waiting import SILENT_SECONDS
-from queue_scheduler.decision import Dequeue
 from queue_scheduler.unit_record import Standing
 from shared_api.client.errors import ApiFailure
-from tests.properties import engine_checks
 from tests.properties.real_quotas import RealQuotas
-from tests.simulation import job_actions, queue_actions, trouble_actions, unit_actions
-from tests.simulation.account_judge import NEVER_OVER, Broken
+from tests.simulation import (
+    hand_made_actions,
+    job_actions,
+    node_actions,
+    queue_actions,
+    trouble_actions,
+    unit_actions,
+)
+from tests.simulation.account_judge import Broken
 from tests.simulation.action_table import draw
+from tests.simulation.decision_judge import DecisionJudge
 from tests.simulation.rest_checks import check_end, check_quiet, deciding
-from tests.simulation.stepped_programs import Process, SteppedScheduler
 from tests.simulation.world import World
 
-MODULES: Final = (job_actions, queue_actions, unit_actions, trouble_actions)
+MODULES: Final = (
+    job_actions,
+    queue_actions,
+    unit_actions,
+    hand_made_actions,
+    node_actions,
+    trouble_actions,
+)
 """Those whose actions are in the table."""
 
 TURNS: Final = (0, 3, 10, 40, 150, 600)
@@ -52,7 +64,6 @@ ANY_TURNS: Final = 1_000_000
 VALIDATE_EVERY: Final = 4
 """Steps from one validation of all books to the next."""
 
-ORDER: Final = "order"
 BOOKS: Final = "books"
 NO_ERRORS: Final = "no step fails"
 REST: Final = "comes to rest"
@@ -108,10 +119,10 @@ class _Run:
         self.step = 0
         self._ended_at = 0.0
         self.world = World(seed)
-        self.world.on_turn = self._on_turn
-        self.world.on_decision = self._on_decision
+        decisions = DecisionJudge(self.world)
+        self.world.on_turn = decisions.on_turn
+        self.world.on_decision = decisions.on_decision
         self._errors = errors
-        self._lines: dict[str, list[engine_checks.InLine]] = {}
 
     def play(self, steps: int) -> Broken | None:
         """Return the first rule that was broken, or None."""
@@ -160,25 +171,6 @@ class _Run:
                     found.append(Broken(BOOKS, process.name, str(error)))
         return found
 
-    # --- decisions ----------------------------------------------------------------------------
-
-    def _on_turn(self, scheduler: SteppedScheduler) -> None:
-        self._lines = engine_checks.in_line(scheduler.engine)
-
-    def _on_decision(self, process: Process, decision: Dequeue) -> None:
-        process.decided[decision.unit] = process.seen()
-        scheduler = process.scheduler
-        assert scheduler is not None
-        engine, broken = scheduler.engine, self.world.judge.broken
-        try:
-            engine_checks.check_order(engine, decision, self._lines[decision.queue])
-        except AssertionError as error:
-            broken.append(Broken(ORDER, decision.unit, str(error)))
-        try:
-            engine_checks.check_limits(engine, RealQuotas(engine), decision)
-        except AssertionError as error:
-            broken.append(Broken(NEVER_OVER, decision.unit, f"the engine decided: {error}"))
-
     # --- rest ---------------------------------------------------------------------------------
 
     def _calm_down(self) -> list[Broken]:
@@ -202,6 +194,7 @@ class _Run:
         world.cluster.start_seconds = (0.05, 0.3)
         job_actions.want_pods(world)
         queue_actions.end_stops(world)
+        hand_made_actions.give_all_back(world)
         if world.plan.elects:
             world.restart_without_election()
         world.start_all()

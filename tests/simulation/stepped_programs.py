@@ -13,9 +13,9 @@ from math import inf
 from typing import Any, Final, TypeVar, cast
 
 from queue_controllers.configuration import Configuration
-from queue_controllers.configuration import parse_flags as parse_controller_flags
+from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.wiring import Controllers, find_extensions
-from queue_scheduler.configuration import Flags, KoordQueueConfiguration, parse_flags
+from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine import Engine
 from queue_scheduler.plugin_handle import PluginHandle
@@ -24,6 +24,7 @@ from queue_scheduler.wiring import Scheduler
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.transport import Transport
+from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
@@ -31,9 +32,10 @@ from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
+from shared_api.takeover import Takeover
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.simulation.world_plan import QUEUE_NAMESPACE
 
-QUEUE_NAMESPACE: Final = "koord-queue"
 LEASE: Final = LeaseSettings(
     lease_seconds=45, renew_deadline_seconds=30.0, retry_seconds=9.0, settle_seconds=4.0
 )
@@ -41,9 +43,6 @@ LEASE: Final = LeaseSettings(
 BLIND_SECONDS: Final = 3.0
 """Until an informer that found nothing looks again, where no change of its kind has been made: for
 the bookmarks, and the end, of its watch."""
-SCHEDULER_FLAGS: Final = parse_flags([f"--queue-namespace={QUEUE_NAMESPACE}", "--writers=2"])
-CONTROLLER_FLAGS: Final = parse_controller_flags(["--workers=2"])
-
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
@@ -153,59 +152,75 @@ class Follower:
         self.due = self._clock.monotonic() + rest
 
 
-class SteppedScheduler(Scheduler):
-    """The scheduler without its debug API, which listens on a socket; its parts can be looked at.
+class SteppedWork:
+    """What the two programs share here.
 
     Attributes:
-        followers: its caches, as threads.
-        on_turn: called before each turn of a queue's worker.
-        on_decision: told of each decision to start a unit, before it is written.
+        followers: the caches, as threads.
     """
 
-    def __init__(self, host: Host, configuration: KoordQueueConfiguration) -> None:
-        self.followers: list[Follower] = []
-        self.on_turn: Callable[[], None] = lambda: None
-        self.on_decision: Callable[[Dequeue], None] = lambda _decision: None
-        self._stepped_host = host
-        super().__init__(cast("Program", host), SCHEDULER_FLAGS, configuration)
+    _takeover: Takeover
+    _dispatcher: WriteDispatcher
 
-    @property
-    def engine(self) -> Engine:
-        """What it believes."""
-        return self._shared.ask(lambda engine: engine)
+    def __init__(self, host: Host) -> None:
+        self.followers: list[Follower] = []
+        self._stepped_host = host
 
     def is_deciding(self) -> bool:
         """Say whether it leads and has taken over."""
         return self._takeover.may_write()
 
     def is_writing(self) -> bool:
-        """Say whether a write of it waits or is in flight."""
+        """Say whether a write waits or is in flight. The controllers' are events."""
         return any(self._dispatcher.counts())
 
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError where it differs."""
-        self.engine.validate()
         self._dispatcher.validate()
 
-    def _informer(
-        self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
+    def follow(
+        self, informer: SharedInformer[ObjectT], resource_type: ResourceType[ObjectT]
     ) -> SharedInformer[ObjectT]:
-        informer = super()._informer(resource_type, *args, **settings)
+        """Give an informer its turns from now on; return it."""
         clock = self._stepped_host.clock
         self.followers.append(Follower(informer, resource_type.plural, clock))
         return informer
 
+
+class SteppedScheduler(SteppedWork, Scheduler):
+    """The scheduler without its debug API, which listens on a socket; its parts can be looked at.
+
+    Attributes:
+        on_turn: called before each turn of a queue's worker.
+        on_decision: told of each decision to start a unit or to evict some, before it is written.
+    """
+
+    def __init__(self, host: Host, flags: Flags, configuration: KoordQueueConfiguration) -> None:
+        SteppedWork.__init__(self, host)
+        self.on_turn: Callable[[], None] = lambda: None
+        self.on_decision: Callable[[Dequeue | Preempt], None] = lambda _decision: None
+        Scheduler.__init__(self, cast("Program", host), flags, configuration)
+
+    @property
+    def engine(self) -> Engine:
+        """What it believes."""
+        return self._shared.ask(lambda engine: engine)
+
+    def validate(self) -> None:
+        """Recompute what is derived; raise AssertionError where it differs."""
+        self.engine.validate()
+        super().validate()
+
+    def _informer(
+        self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
+    ) -> SharedInformer[ObjectT]:
+        return self.follow(super()._informer(resource_type, *args, **settings), resource_type)
+
     def _build_debug(self, flags: Flags, handle: PluginHandle) -> LoopThread:
         return self._program.spawn("debug-api", lambda: None)
 
-    def _build_worker(self, queue: str) -> QueueWorker:
-        return QueueWorker(
-            queue, self._shared, self._carry_out, self._may_decide, self._clock, self._metrics
-        )
-
     def _carry_out(self, decision: Dequeue | Preempt) -> None:
-        if isinstance(decision, Dequeue):
-            self.on_decision(decision)
+        self.on_decision(decision)
         super()._carry_out(decision)
 
     def _start_worker(self, queue: str, worker: QueueWorker) -> LoopThread:
@@ -218,37 +233,17 @@ class SteppedScheduler(Scheduler):
         return thread
 
 
-class SteppedControllers(Controllers):
-    """The controllers.
+class SteppedControllers(SteppedWork, Controllers):
+    """The controllers."""
 
-    Attributes:
-        followers: its caches, as threads.
-    """
-
-    def __init__(self, host: Host, configuration: Configuration) -> None:
-        self.followers: list[Follower] = []
-        self._stepped_host = host
-        super().__init__(host, CONTROLLER_FLAGS, configuration, find_extensions(), 0.0)
-
-    def is_deciding(self) -> bool:
-        """Say whether it leads and has taken over."""
-        return self._takeover.may_write()
-
-    def is_writing(self) -> bool:
-        """Say whether an event waits or is in flight; all else is written within a step."""
-        return any(self._dispatcher.counts())
-
-    def validate(self) -> None:
-        """Recompute what is derived; raise AssertionError where it differs."""
-        self._dispatcher.validate()
+    def __init__(self, host: Host, flags: ControllerFlags, configuration: Configuration) -> None:
+        SteppedWork.__init__(self, host)
+        Controllers.__init__(self, host, flags, configuration, find_extensions(), 0.0)
 
     def _informer(
         self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
     ) -> SharedInformer[ObjectT]:
-        informer = super()._informer(resource_type, *args, **settings)
-        clock = self._stepped_host.clock
-        self.followers.append(Follower(informer, resource_type.plural, clock))
-        return informer
+        return self.follow(super()._informer(resource_type, *args, **settings), resource_type)
 
 
 Work = SteppedScheduler | SteppedControllers
@@ -259,6 +254,7 @@ class Process:
 
     Attributes:
         decided: what its caches had seen when it last decided a unit, by the unit's key.
+        decided_queue: the queue in which it did.
         has_lost_lease: it led, and must end.
     """
 
@@ -267,6 +263,7 @@ class Process:
         self.host = host
         self.name = host.identity
         self.decided: dict[str, dict[str, int]] = {}
+        self.decided_queue: dict[str, str] = {}
         self.has_lost_lease = False
         self._elector = self._build_elector(lease) if lease else None
         if self._elector is not None:

@@ -14,7 +14,7 @@ from tests.simulation.simulated_run import Outcome, simulate
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = range(30)
+SEEDS = range(24)
 STEPS = 200
 HASH_SEEDS = ("0", "1")
 PRINT_TRACE = (

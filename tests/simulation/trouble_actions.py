@@ -8,7 +8,7 @@ from shared_api.testing.faults import Match
 from tests.simulation.action_table import action, one_of
 from tests.simulation.world import World, is_program
 
-KINDS: Final = ("queueunits", "jobs", "pods", "elasticquotas", "queues", None)
+KINDS: Final = ("queueunits", "jobs", "pods", "elasticquotas", "queues", "reservations", None)
 WRITES: Final = ("patch", "create", "delete")
 UNIT_WRITES: Final = Match(verb="patch", plural="queueunits", subresource="status", when=is_program)
 STORMS: Final = (403, 409, 409, 422, 429, 429, 500, 503, 504)
@@ -27,7 +27,7 @@ def end_troubles(world: World) -> None:
     world.server.resume_watches()
     world.touch_watches()
     world.release_held()
-    world.cluster.hangs = False
+    world.cluster.hangs = world.reservations.is_full = False
     for place in world.places():
         wire = world.wire_of(place)
         if wire is not None:

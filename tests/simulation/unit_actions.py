@@ -6,7 +6,15 @@ from datetime import timedelta
 
 from shared_api.process.clock import rfc3339
 from shared_api.well_known_labels import ADOPTED
-from tests.simulation.action_table import action, annotate, one_of, patch, some
+from tests.simulation.action_table import (
+    action,
+    annotation,
+    edit,
+    one_of,
+    patch,
+    some,
+    spec_field,
+)
 from tests.simulation.change_feed import Json
 from tests.simulation.world import World
 
@@ -77,27 +85,9 @@ def set_requeue_at(world: World) -> str:
     return f"{key} in {seconds} s"
 
 
-@action(weight=2, when=has_units)
-def set_unit_active(world: World) -> str:
-    key, _ = some(world.rng, world.all("queueunits"))
-    said = one_of(world.rng, (True, False))
-    patch(world, "queueunits", key, {"spec": {"active": said}})
-    return f"{key} {said}"
-
-
-@action(weight=1, when=has_units)
-def set_unit_priority(world: World) -> str:
-    key, _ = some(world.rng, world.all("queueunits"))
-    priority = one_of(world.rng, (-3, 0, 30))
-    patch(world, "queueunits", key, {"spec": {"priority": priority}})
-    return f"{key} {priority}"
-
-
-@action(weight=1, when=has_units)
-def mark_as_adopted(world: World) -> str:
-    key, _ = some(world.rng, world.all("queueunits"))
-    annotate(world, "queueunits", key, ADOPTED, "true")
-    return key
+edit("set_unit_active", "queueunits", spec_field("active"), (True, False), weight=2)
+edit("set_unit_priority", "queueunits", spec_field("priority"), (-3, 0, 30), weight=1)
+edit("mark_as_adopted", "queueunits", annotation(ADOPTED), ("true",), weight=1)
 
 
 @action(weight=8, when=has_checks)

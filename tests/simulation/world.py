@@ -12,10 +12,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Any, Final, Protocol
 
-from queue_controllers.configuration import Configuration, ExtensionOptions
-from queue_scheduler.configuration import KoordQueueConfiguration
 from shared_api.client.errors import ApiFailure, ConnectionLost
 from shared_api.client.transport import Request, Response, ResponseStream
 from shared_api.crds import QUEUE, QUEUE_UNIT
@@ -28,15 +27,17 @@ from tests.queue_scheduler.shell_kit import QUOTA_CRD
 from tests.simulation.account_judge import AccountJudge
 from tests.simulation.change_feed import ChangeFeed, Json, Told
 from tests.simulation.cluster_side import USER_AGENT, ClusterSide
+from tests.simulation.reservation_side import ReservationSide
 from tests.simulation.stepped_programs import (
-    QUEUE_NAMESPACE,
     Host,
     Process,
     SteppedControllers,
     SteppedScheduler,
 )
+from tests.simulation.world_plan import QUEUE_NAMESPACE, Plan
 
 NAMESPACES: Final = ("team", "other")
+RESERVATION_CRD: Final = Path(__file__).parents[1] / "data" / "crds" / "reservations.yaml"
 CLASSES: Final = {"low": -5, "high": 10}
 TURN_SECONDS: Final = 0.0005
 """What every turn takes: whoever is busy all the time must not keep time from passing."""
@@ -57,27 +58,6 @@ class Turn(Protocol):
 
     def run_once(self) -> None:
         """Do a bounded piece of work."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a world is made of; by chance, from its seed."""
-
-    mode: str
-    schedulers: int
-    controllers: int
-    elects: bool
-
-    @staticmethod
-    def draw(rng: random.Random) -> Plan:
-        """Return a plan by chance."""
-        elects = rng.random() < 0.35
-        return Plan(
-            mode=rng.choice(("max", "runtime", "runtime", "min")),
-            schedulers=2 if elects else 1,
-            controllers=rng.choice((1, 1, 2)),
-            elects=elects,
-        )
 
 
 class Wire:
@@ -153,12 +133,14 @@ class World:
         self.judge = AccountJudge(
             self._everybody.get,
             self.clock.now,
+            strict=self.plan.strict,
             is_min_the_limit=self.plan.mode == "min",
             may_be_twice=self.plan.controllers > 1 and not self.plan.elects,
         )
         self.feed.listen(self.judge.take)
         self.feed.listen(self._wake_followers)
         self.cluster = ClusterSide(self.server, self.feed, self.clock, self.rng)
+        self.reservations = ReservationSide(self.server, self.feed, self.cluster.after, self.rng)
         self.on_turn: Callable[[SteppedScheduler], None] = lambda _scheduler: None
         self.on_decision: Callable[[Process, Any], None] = lambda _process, _decision: None
         self._held: dict[int, float] = {}
@@ -180,6 +162,8 @@ class World:
 
     def _set_up(self) -> None:
         self.direct.create_all([QUEUE.body(), QUEUE_UNIT.body(), QUOTA_CRD])
+        if self.plan.is_strict:
+            self.direct.create_from(RESERVATION_CRD)
         self.direct.create_all(namespace_body(name) for name in (QUEUE_NAMESPACE, *NAMESPACES))
         self.direct.create_all(priority_class_body(name, n) for name, n in CLASSES.items())
         self.direct.create_all(node_body(f"node-{n}", allocatable={"cpu": "5"}) for n in range(2))
@@ -223,7 +207,7 @@ class World:
 
     def restart_without_election(self) -> None:
         """Leave one process of each program, and let it work without a lease."""
-        self.plan = Plan(mode=self.plan.mode, schedulers=1, controllers=1, elects=False)
+        self.plan = self.plan.alone()
         for place in self._places.values():
             self._end(place, 0.0)
         self._places = {each: _Place(each, 100) for each in ("scheduler-0", "controllers-0")}
@@ -266,14 +250,12 @@ class World:
             scheduler.on_decision = lambda decision: self.on_decision(process, decision)
 
     def _build_scheduler(self, host: Host) -> SteppedScheduler:
-        settings = {"ElasticQuotaV2": {"mode": self.plan.mode}}
-        configuration = KoordQueueConfiguration(plugin_configs=settings)
-        return SteppedScheduler(host, configuration)
+        return SteppedScheduler(host, self.plan.scheduler_flags, self.plan.scheduler_configuration)
 
     def _build_controllers(self, host: Host) -> SteppedControllers:
-        options = ExtensionOptions(running_timeout=20, backoff_timeout=5)
-        configuration = Configuration(extensions={"job": options})
-        return SteppedControllers(host, configuration)
+        return SteppedControllers(
+            host, self.plan.controller_flags, self.plan.controller_configuration
+        )
 
     def _arrive_later(self, actor: str, request: Request) -> None:
         at = self.clock.monotonic() + self.rng.uniform(0.1, 3.5)

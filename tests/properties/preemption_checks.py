@@ -1,0 +1,93 @@
+"""What must be true of evictions when they are decided, and of who starts meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from datetime import datetime
+from typing import Final
+
+from queue_scheduler.decision import Dequeue, Preempt, Reason
+from queue_scheduler.engine import Engine
+from queue_scheduler.preemption_rounds import STUCK_SECONDS, read_for_whom
+from queue_scheduler.unit_record import Standing, is_preemptible, makes_room
+from shared_api.objects.meta import Uid, find_condition
+from shared_api.process.clock import parse_time
+from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
+
+CLOCK_JUMP_SECONDS: Final = 10.0
+"""Wall clocks jump about so much in a run."""
+
+
+def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
+    """The victims may be evicted, are enough, and no other round is open where they are."""
+    preemptor = engine.record(decision.unit)
+    line = engine.queues.line(decision.queue)
+    assert preemptor is not None
+    assert preemptor.info is not None
+    assert line is not None
+    assert not line.options.is_stopped, f"{decision.unit} evicts for a stopped queue"
+    domains = engine.plugins.domains(decision.quota)
+    gone = [each.uid for each in decision.victims]
+    for victim in decision.victims:
+        record = engine.record(victim.unit)
+        assert record is not None, f"{victim.unit} is not there"
+        assert record.info is not None, f"{victim.unit} is charged to no quota"
+        unit = record.unit
+        assert record.standing is Standing.BOOKED, f"{victim.unit} is not booked"
+        assert is_preemptible(unit), f"{victim.unit} must not be evicted"
+        assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
+        if decision.reason == PREEMPTED:
+            assert line.options.preempts, f"{line.name} does not preempt"
+            assert record.info.queue == line.name, f"{victim.unit} is of another queue"
+            lower = (unit.spec.priority or 0) < preemptor.info.priority
+            assert lower, f"{victim.unit} has no lower priority than {decision.unit}"
+        else:
+            assert record.info.quota != decision.quota, f"{victim.unit} is of the owner's quota"
+    for record in engine.rounds.search.leaving(domains):
+        gone.append(record.uid)
+        found = find_condition(record.unit.status.conditions, EVICTED)
+        assert found is not None
+        since = parse_time(found.last_transition_time or "")
+        is_stuck = (wall - since).total_seconds() >= STUCK_SECONDS - CLOCK_JUMP_SECONDS
+        is_own = read_for_whom(found.message) == decision.unit
+        is_alone = is_own or is_stuck or not makes_room(record.unit)
+        assert is_alone, f"{decision.unit} evicts while {record.key} leaves for another"
+    if not line.in_flight:
+        refusal = engine.plugins.check_without(preemptor.info, gone)
+        assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
+
+
+def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> None:
+    """Whoever starts leaves the room to those for whom others leave, as the objects say.
+
+    Args:
+        engine: It has decided.
+        decision: Who starts.
+        given_up: Those for whom no room is kept any more.
+    """
+    own = engine.record(decision.unit)
+    assert own is not None
+    assert own.info is not None
+    leaving: dict[str, list[Uid]] = {}
+    for key in engine.units.admitted.leaving:
+        record = engine.units.records[key]
+        found = find_condition(record.unit.status.conditions, EVICTED)
+        if found is not None and makes_room(record.unit):
+            leaving.setdefault(read_for_whom(found.message), []).append(record.uid)
+    for key in leaving:
+        preemptor = engine.record(key)
+        is_waiting = preemptor is not None and preemptor.standing is Standing.WAITING
+        if preemptor is None or preemptor.info is None or not is_waiting or key in given_up:
+            continue
+        info = preemptor.info
+        if own.info.queue == info.queue and own.info.order_key < info.order_key:
+            continue
+        domains = engine.plugins.domains(info.quota)
+        if not domains & engine.plugins.domains(decision.quota):
+            continue
+        gone = [record.uid for record in engine.rounds.search.leaving(domains)]
+        before = engine.plugins.check_without(info, [*gone, decision.uid])
+        after = engine.plugins.check_without(info, gone)
+        # Behind whoever starts, an owner may come first, whose room nobody may borrow.
+        is_left = after is None or after.reason is Reason.GUARANTEE_OF_OTHERS
+        assert is_left or before is not None, f"{decision.unit} starts in the room of {key}"

@@ -1,0 +1,124 @@
+"""Judges what the engines decide, in the moment when they do.
+
+- *order*: each decision is compared with the line as it was;
+- *never over*: and with the limits;
+- *evictions*: victims may be evicted and are enough, one round at a time, nobody starts in the room
+  that they make, and nobody has others evicted twice for one start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.engine import Engine
+from queue_scheduler.preemption_rounds import REST_SECONDS
+from queue_scheduler.unit_record import is_same_claim
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from tests.properties import engine_checks, preemption_checks
+from tests.properties.real_quotas import RealQuotas
+from tests.simulation.account_judge import NEVER_OVER, Broken
+from tests.simulation.change_feed import Told, is_true
+from tests.simulation.stepped_programs import Process, SteppedScheduler
+from tests.simulation.world import World
+
+ORDER: Final = "order"
+EVICTIONS: Final = "evictions"
+
+
+@dataclass
+class _Round:
+    """The last time that somebody had others evicted.
+
+    Attributes:
+        preemptor: the unit as it was.
+        by: the process.
+        at: when, monotonic.
+        written: since which version each victim is asked to leave; none while it is not.
+    """
+
+    preemptor: QueueUnit
+    by: str
+    at: float
+    written: dict[str, float]
+
+    def is_known(self, seen: int) -> bool:
+        """Say whether who has seen so much knows of all that was written."""
+        return max(self.written.values()) <= seen
+
+
+class DecisionJudge:
+    """Called by a world before each turn of a queue's worker, and with each decision."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lines: dict[str, list[engine_checks.InLine]] = {}
+        self._rounds: dict[Uid, _Round] = {}
+        world.feed.listen(self._on_change)
+
+    def on_turn(self, scheduler: SteppedScheduler) -> None:
+        """Note the lines as they are before a decision."""
+        self._lines = engine_checks.in_line(scheduler.engine)
+
+    def on_decision(self, process: Process, decision: Dequeue | Preempt) -> None:
+        """Judge a decision."""
+        scheduler = process.scheduler
+        assert scheduler is not None
+        engine = scheduler.engine
+        if isinstance(decision, Preempt):
+            self._on_preempt(process, engine, decision)
+            return
+        process.decided[decision.unit] = process.seen()
+        process.decided_queue[decision.unit] = decision.queue
+        self._rounds.pop(decision.uid, None)
+        line, quotas = self._lines[decision.queue], RealQuotas(engine)
+        given_up = engine.rounds._spent  # noqa: SLF001 - who had his chance no object says
+        self._try(ORDER, decision.unit, lambda: engine_checks.check_order(engine, decision, line))
+        self._try(ORDER, decision.unit, lambda: engine_checks.check_nodes(engine, decision))
+        self._try(
+            NEVER_OVER, decision.unit, lambda: engine_checks.check_limits(engine, quotas, decision)
+        )
+        self._try(
+            EVICTIONS,
+            decision.unit,
+            lambda: preemption_checks.check_room(engine, decision, given_up),
+        )
+
+    def _on_preempt(self, process: Process, engine: Engine, decision: Preempt) -> None:
+        now, wall = self._world.clock.monotonic(), self._world.clock.now()
+        self._try(
+            EVICTIONS,
+            decision.unit,
+            lambda: preemption_checks.check_victims(engine, decision, wall),
+        )
+        record, last = engine.record(decision.unit), self._rounds.get(decision.uid)
+        assert record is not None
+        seen = process.seen().get("queueunits", 0)
+        if last is not None and last.by == process.name and last.is_known(seen):
+            is_soon = now - last.at < REST_SECONDS
+            if is_soon and is_same_claim(last.preemptor, record.unit):
+                how = f"it evicts {[each.unit for each in decision.victims]}, and has not started"
+                self._break(EVICTIONS, decision.unit, how)
+        victims = {each.unit: inf for each in decision.victims}
+        self._rounds[decision.uid] = _Round(record.unit, process.name, now, victims)
+
+    def _on_change(self, told: Told) -> None:
+        """Note the evictions that are written."""
+        if told.plural != "queueunits" or told.is_gone or not is_true(told.body, "Evicted"):
+            return
+        for each in self._rounds.values():
+            if each.by == told.actor and each.written.get(told.key) == inf:
+                each.written[told.key] = told.version
+
+    def _try(self, rule: str, key: str, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except AssertionError as error:
+            self._break(rule, key, f"the engine decided: {error}")
+
+    def _break(self, rule: str, key: str, how: str) -> None:
+        self._world.judge.broken.append(Broken(rule, key, how))

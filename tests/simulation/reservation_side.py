@@ -1,0 +1,96 @@
+"""koord-scheduler's part in strict mode: it answers Reservations, as their API documents it.
+
+A Reservation is scheduled as if it were a pod: it becomes Available with a node, or it is said of
+it that it is unschedulable, which may change. While others are moved out for it that refusal is
+none yet (Preempted). Its pod takes it: it is Succeeded then. One whose time is over has Failed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from shared_api.testing.fake_api_server import FakeApiServer
+from tests.demo.unit_charge import controller_uid, is_living
+from tests.simulation.change_feed import ChangeFeed, Json, Told
+
+NODE: Final = "node-0"
+ANSWER_SECONDS: Final = (0.05, 2.0)
+AGAIN_SECONDS: Final = (1.0, 20.0)
+"""From a refusal to another try."""
+REFUSAL_CHANCE: Final = 0.15
+PREEMPTED_CHANCE: Final = 0.3
+"""Of a refusal: others are being moved out."""
+NOW: Final = "2026-11-01T00:00:00Z"
+
+After = Callable[[tuple[float, float], Callable[[], None]], None]
+
+
+class ReservationSide:
+    """Answers, one reservation at a time.
+
+    Attributes:
+        is_full: no node has room for anybody.
+    """
+
+    def __init__(
+        self, server: FakeApiServer, feed: ChangeFeed, after: After, rng: random.Random
+    ) -> None:
+        self.is_full = False
+        self._direct = server.direct
+        self._feed = feed
+        self._after = after
+        self._rng = rng
+        feed.listen(self._on_change)
+
+    def expire(self, name: str) -> None:
+        """Let the time of a reservation be over."""
+        self._write(name, {"phase": "Failed"})
+
+    def _on_change(self, told: Told) -> None:
+        if told.is_gone:
+            return
+        if told.plural == "reservations" and told.before is None:
+            self._after(ANSWER_SECONDS, lambda: self._answer(told.key, told.uid))
+        elif told.plural == "pods" and told.before is None:
+            self._after((0.0, 0.2), lambda: self._take(told.key, controller_uid(told.body)))
+
+    def _answer(self, name: str, uid: str) -> None:
+        there = self._feed.all("reservations").get(name)
+        if there is None or there["metadata"]["uid"] != uid or _phase_of(there) == "Failed":
+            return
+        if self.is_full or self._rng.random() < REFUSAL_CHANCE:
+            refusal = [_condition("Scheduled", "False", "Unschedulable")]
+            if self._rng.random() < PREEMPTED_CHANCE:
+                refusal.append(_condition("Preempted", "True", "Preempting"))
+            self._write(name, {"phase": "Pending", "conditions": refusal})
+            self._after(AGAIN_SECONDS, lambda: self._answer(name, uid))
+            return
+        granted = [_condition("Scheduled", "True", "Scheduled")]
+        self._write(name, {"phase": "Available", "nodeName": NODE, "conditions": granted})
+
+    def _take(self, pod: str, owner: str) -> None:
+        """Let a pod take a reservation that was made for those of its owner."""
+        body = self._feed.all("pods").get(pod)
+        if body is None or not is_living(body):
+            return
+        for name, there in sorted(self._feed.all("reservations").items()):
+            owners = (each["controller"]["uid"] for each in there["spec"]["owners"])
+            if owner in owners and _phase_of(there) == "Available":
+                self._write(name, {"phase": "Succeeded"})
+                return
+
+    def _write(self, name: str, status: dict[str, Any]) -> None:
+        if name in self._feed.all("reservations"):
+            self._direct.patch("reservations", name, {"status": status}, subresource="status")
+
+
+def _phase_of(reservation: Json) -> str:
+    phase: str = reservation.get("status", {}).get("phase", "")
+    return phase
+
+
+def _condition(kind: str, status: str, reason: str) -> Json:
+    times = {"lastProbeTime": NOW, "lastTransitionTime": NOW}
+    return {"type": kind, "status": status, "reason": reason, "message": reason, **times}
