@@ -28,7 +28,17 @@ from queue_controllers.jobframework import reconciler as reconciler_module
 from queue_controllers.jobframework.contest import suspend_job
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision
-from queue_scheduler import backoff_returns, dequeue_cycle, engine, unit_record, unit_registry
+from queue_controllers.reservations import decide as reservations
+from queue_controllers.reservations.reservation_verdict import Answer, Verdict
+from queue_scheduler import (
+    backoff_returns,
+    dequeue_cycle,
+    engine,
+    growth,
+    unit_evictions,
+    unit_record,
+    unit_registry,
+)
 from queue_scheduler.bookings import Bookings
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.dequeue_cycle import DequeueCycle
@@ -36,14 +46,17 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.event_handlers import EventHandlers
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.pod_accounting import PodAccounting
+from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queue_worker import QueueWorkers
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.unit_record import Standing
+from queue_scheduler.unit_record import Standing, makes_room
+from queue_scheduler.victim_search import VictimSearch
 from shared_api.client.write_dispatcher import Unknown
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import Reflector
 from shared_api.leader_election import LeaderElector
+from shared_api.queue_unit_phases import is_booked
 from tests.simulation.simulated_run import Outcome, simulate
 
 MOST_SEEDS: Final = 200
@@ -231,6 +244,44 @@ def gone_unit_not_told(plant: Plant) -> None:
     original = plant.replace(EventHandlers, "on_queue_unit", on_unit)
 
 
+# --- evictions, stops, and units that nobody manages ---------------------------------------------
+
+
+@fault("a victim's booking is released when it is asked to leave")
+def victims_free_at_once(plant: Plant) -> None:
+    def judge(unit: Any) -> Any:
+        return Standing.ENDED if makes_room(unit) and is_booked(unit) else original(unit)
+
+    original = plant.replace(engine, "judge", judge)
+    plant.replace(unit_registry, "judge", judge)
+
+
+@fault("no room is kept for whom others leave")
+def preemptor_forgotten(plant: Plant) -> None:
+    plant.replace(PreemptionRounds, "_keep_room", lambda *_: None)
+
+
+@fault("who leaves already is not counted when others are evicted")
+def evicts_again(plant: Plant) -> None:
+    plant.replace(VictimSearch, "leaving", lambda *_: [])
+    plant.replace(PreemptionRounds, "_has_to_wait", lambda *_: False)
+
+
+@fault("a stopped queue starts units")
+def stops_ignored(plant: Plant) -> None:
+    def derive(line: SchedulingQueue) -> None:
+        original(line)
+        line._is_stopped = False  # noqa: SLF001 - breaks it
+
+    original = plant.replace(SchedulingQueue, "_derive", derive)
+
+
+@fault("a place that its maker has given back is taken for growth")
+def given_back_grows(plant: Plant) -> None:
+    plant.replace(growth, "is_given_back", lambda _unit: False)
+    plant.replace(unit_evictions, "is_given_back", lambda _unit: False)
+
+
 # === the controllers ===========================================================================
 
 
@@ -271,6 +322,11 @@ def orphans_stay(plant: Plant) -> None:
 @fault("nobody looks at a job whose unit has changed")
 def unit_news_lost(plant: Plant) -> None:
     plant.replace(ExtensionServer, "on_unit", lambda *_: None)
+
+
+@fault("a job of a strict queue is released without a verdict")
+def verdict_not_awaited(plant: Plant) -> None:
+    plant.replace(reservations, "judge_reservations", lambda *_: Verdict(Answer.GRANTED))
 
 
 # === what both stand on ========================================================================
