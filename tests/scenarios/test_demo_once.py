@@ -56,7 +56,7 @@ def test_another_port_is_used_where_the_usual_one_is_taken(
             time.sleep(0.2)
         demo = start()
         demo.wait_for_output("Ctrl-C", READY_SECONDS)
-    found = re.search(rf"curl http://{LOOPBACK}:(\d+)/debug/queues", demo.output)
+    found = re.search(rf"curl -s http://{LOOPBACK}:(\d+)/debug/queues", demo.output)
     assert found, demo.output
     assert found[1] != str(DEBUG_PORT)
     with urlopen(f"http://{LOOPBACK}:{found[1]}/debug/queues") as answer:
