@@ -224,14 +224,9 @@ class JobReconciler(Generic[JobT]):
 
     def step(self) -> float | None:
         """Look at one key; None, until woken, when there is none."""
-        key = self._queue.try_get()
-        if key is None:
-            return None
-        try:
-            self._look_at(key)
-        finally:
-            self._queue.done(key)
-        return 0.0
+        rest = self._queue.work(self._look_at)
+        # Somebody else keeps the time of delays: one alarm for all workers.
+        return 0.0 if rest == 0.0 else None
 
     def _look_at(self, key: str) -> None:
         if not self._is_open():

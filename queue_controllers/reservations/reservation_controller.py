@@ -185,14 +185,7 @@ class ReservationController:
 
     def step(self) -> float | None:
         """Look at one unit; return how long there is none to look at, None: until woken."""
-        key = self.queue.try_get()
-        if key is None:
-            return self.queue.seconds_until_ready()
-        try:
-            self._look_at(key)
-        finally:
-            self.queue.done(key)
-        return 0.0
+        return self.queue.work(self._look_at)
 
     def _look_at(self, key: str) -> None:
         if not self._is_open:

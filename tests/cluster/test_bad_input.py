@@ -22,6 +22,7 @@ from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     ELASTIC_QUOTA_CRD,
     JOBS,
+    MERGE,
     QUOTA_LABEL,
     UNITS,
     QueueWorld,
@@ -94,6 +95,18 @@ def test_what_no_schema_refuses_is_told_on_the_unit(
     until(lambda: reason(world, f"bad-{name}") == want)
     until(lambda: want in world.event_notes(f"bad-{name}"))
     assert_all_else_goes_on(world, f"bad-{name}")
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_backoff_until_a_time_outside_of_all_years_is_over(world: QueueWorld, at: str) -> None:
+    """The server takes it for a time; the unit returns at once, and waits for its quota."""
+    name = f"never-{at[:4]}"
+    world.create_unit(name, "nowhere", cpu=1)
+    status = {"phase": "TimeoutBackoff", "requeueState": {"count": 1, "requeueAt": at}}
+    path = f"{UNITS.format('default')}/{name}/status"
+    world.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    until(lambda: world.phase(name) == "Enqueued")
+    until(lambda: reason(world, name) == "NoQuota")
 
 
 @pytest.mark.parametrize(

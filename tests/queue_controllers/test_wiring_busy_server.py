@@ -1,11 +1,16 @@
-"""What the controllers do while the API server asks for patience."""
+"""What the controllers do while the API server asks for patience, and when they break."""
 
 from __future__ import annotations
 
+import pytest
 import structlog.testing
 
+from queue_controllers.jobframework.decide import decide
+from queue_controllers.jobframework.job_view import Decision, JobView
 from shared_api.testing.faults import Match
 from tests.queue_controllers.conftest import World
+
+LOOK = "queue_controllers.jobframework.reconciler.decide"
 
 
 def test_a_busy_server_is_left_alone(world: World) -> None:
@@ -20,5 +25,21 @@ def test_a_busy_server_is_left_alone(world: World) -> None:
     assert [each["event"] for each in logs].count("could not act on a job") == 1
     later = [e.info.verb for e in list(world.server.journal)[seen:]]
     assert [verb for verb in later if verb not in {"list", "watch"}] == []
+    world.settle(2.0)
+    assert world.units() == ["main"]
+
+
+def test_a_job_at_which_a_look_breaks_is_looked_at_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_once(_view: JobView) -> Decision:
+        monkeypatch.setattr(LOOK, decide)
+        raise RuntimeError("a fault of the program")
+
+    monkeypatch.setattr(LOOK, broken_once)
+    world.start()
+    world.job()
+    with pytest.raises(RuntimeError):
+        world.settle()
     world.settle(2.0)
     assert world.units() == ["main"]
