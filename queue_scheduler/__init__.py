@@ -7,7 +7,8 @@ Read in this order:
 3. ``unit_registry``: every unit and where it stands (``unit_record``, ``unit_demand``,
    ``under_way``);
    ``bookings``, ``pod_accounting``: what is charged for whom, ``declared_ends``: until when;
-   ``held_counts``: who is in no line; ``backfill``: who may pass whom.
+   ``held_counts``: who is in no line; ``backfill``: who may pass whom; ``unit_starts``: whether a
+   unit may start, and with how many pods (``fewer_pods``).
 4. ``queueing`` (what waits, and in which order), ``quota`` (whether it fits): what the
    engine stands on.
 5. ``framework``: the contract of plugins; ``plugins``: the ones that come along;

@@ -35,7 +35,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.declared_ends import remaining_seconds
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, at_least, unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -46,10 +46,11 @@ MAX_ENDS: Final = 512
 """Units that are looked at for a promise, those that end first: a binary search asks ten questions,
 each of which names them. A head that does not fit when so many have ended is promised nothing."""
 
-PASSED: Final = frozenset(
+_NOT_PASSED: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
+"""Of those who would delay a head."""
+
+PASSED: Final = _NOT_PASSED | frozenset(
     {
-        Reason.WOULD_DELAY_HEAD,
-        Reason.NO_MAX_EXECUTION_TIME,
         Reason.EXCEEDS_QUOTA,
         Reason.BROKEN_CHAIN,
         Reason.UNKNOWN_QUOTA,
@@ -107,6 +108,28 @@ class Backfill:
             info: The unit.
             wall: Seconds since the epoch; None: not known, and then nobody passes.
         """
+        delayed = self._find_delayed(line, info, wall)
+        if delayed is None:
+            return None
+        head, promise = delayed
+        self._note_waiting(line, info, head, promise)
+        silent = remaining_seconds(info.unit) is None
+        reason = Reason.NO_MAX_EXECUTION_TIME if silent else Reason.WOULD_DELAY_HEAD
+        return Refusal(reason=reason, quota=info.quota, other=head.info.key)
+
+    @staticmethod
+    def is_its_own(refusal: Refusal) -> bool:
+        """Say whether a refusal is one of `check`; whoever has it, is woken from here."""
+        return refusal.reason in _NOT_PASSED
+
+    def delays(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
+        """Say whether `check` would refuse; nobody waits for having been asked about."""
+        return self._find_delayed(line, info, wall) is not None
+
+    def _find_delayed(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+    ) -> tuple[_Head, Promise | Refusal | None] | None:
+        """Return the head that a unit must not pass, with its promise, or None."""
         head = self._find_head(line, info)
         if head is None or _is_kept_for(info, head.refusal):
             return None
@@ -121,10 +144,7 @@ class Backfill:
             and (wall + seconds <= promise.at or self._fits_beside(info, head, promise))
         ):
             return None
-        self._note_waiting(line, info, head, promise)
-        silent = seconds is None
-        reason = Reason.NO_MAX_EXECUTION_TIME if silent else Reason.WOULD_DELAY_HEAD
-        return Refusal(reason=reason, quota=info.quota, other=head.info.key)
+        return head, promise
 
     def _note_waiting(
         self,
@@ -150,13 +170,14 @@ class Backfill:
         refused = [
             (place, refusal)
             for place, refusal in line.last_refusals()
-            if place < info.order_key and _may_fit_one_day(refusal)
+            if place < info.order_key and may_fit_one_day(refusal)
         ]
         for place, refusal in sorted(refused, key=lambda each: each[0]):
             head = self._units.records[unit_key(place)].info
             assert head is not None, f"{unit_key(place)} is in line without a demand"
             if self._compete(head.quota, info.quota):
-                return _Head(line.class_number(head), head, refusal)
+                # It starts as soon as its fewest pods fit.
+                return _Head(line.class_number(head), at_least(head), refusal)
         return None
 
     def _compete(self, one: str, other: str) -> bool:
@@ -269,7 +290,7 @@ class Backfill:
         return twin
 
 
-def _may_fit_one_day(refusal: Refusal) -> bool:
+def may_fit_one_day(refusal: Refusal) -> bool:
     """Say whether a refused unit may have what it asks for when others have ended."""
     more_than_nodes = refusal.reason is Reason.NO_CAPACITY and refusal.requested > refusal.limit
     return not more_than_nodes and refusal.reason not in PASSED

@@ -49,6 +49,7 @@ class Reason(StrEnum):
     WAITING_FOR_NODES_OF_OTHERS = "WaitingForNodesOfOthers"
     WRITE_FAILED = "WriteFailed"
     STOPPED_QUEUE = "StoppedQueue"
+    GROWS_AFTER_OTHERS = "GrowsAfterOthers"
 
     EXCEEDS_QUOTA = "ExceedsQuota"
     OVER_QUOTA_MAX = "OverQuotaMax"
@@ -90,6 +91,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         requested: What the unit would add.
         other: The quota that would be hurt, the unit ahead, the queue or plugin concerned.
         detail: Words for what numbers do not say; stable while the reason is.
+        is_least: The unit may start with fewer pods than all, and this is about the fewest.
     """
 
     reason: Reason
@@ -100,6 +102,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     requested: int = 0
     other: str = ""
     detail: str = ""
+    is_least: bool = False
 
     @property
     def missing(self) -> int:

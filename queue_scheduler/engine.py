@@ -39,12 +39,10 @@ from queue_scheduler.decision import (
     Preempt,
     Reason,
     Refusal,
-    Refused,
     Rest,
     Victim,
     WriteFailure,
 )
-from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.growth import Growths
@@ -58,6 +56,7 @@ from queue_scheduler.settlement import Settlement
 from queue_scheduler.unit_demand import build_grants
 from queue_scheduler.unit_record import Standing, UnitRecord, judge, version_of
 from queue_scheduler.unit_registry import UnitRegistry
+from queue_scheduler.unit_starts import UnitStarts
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
@@ -93,6 +92,7 @@ class Engine:
         self._settlement = Settlement(self._units, plugins, self._backfill, self._rounds)
         self._queue_facts = QueueFacts(self._units, plugins, self._settlement, policies, strict)
         self._growths = Growths(self._units, plugins)
+        self._starts = UnitStarts(plugins, self._backfill, self._rounds, self._settlement)
         self._notices: list[Notice] = []
 
     # === facts ================================================================================
@@ -245,70 +245,29 @@ class Engine:
         info = record.info
         assert info is not None, f"{record.key} is in line without a demand"
         self._units.changed_lines[line.name] = None
-        refusal = self._plugins.check(info)
-        if refusal is None and line.is_backfilling:
-            delay = self._backfill.check(line, info, moment.seconds)
-            if delay is not None:
-                line.refuse(info, delay)
-                return self._say_no(line, info, delay, None)
-        if refusal is None:
-            held_up = self._rounds.hold_up(line, info, moment)
-            if held_up is not None:
-                return self._stand_back(line, info, held_up, moment)
-            refusal = self._plugins.reserve(info)
-        if refusal is not None:
-            return self._refuse(line, info, *refusal, moment)
+        answer = self._starts.start(line, info, moment)
+        return self._start(line, record, answer) if isinstance(answer, QueueUnitInfo) else answer
+
+    def _start(self, line: SchedulingQueue, record: UnitRecord, asked: QueueUnitInfo) -> Dequeue:
+        units, unit, info = self._units, record.unit, record.info
+        assert info is not None, f"{record.key} is decided without a demand"
         # Who is asked in vain keeps his turn.
-        self._units.queues.served(line)
-        return self._start(line, record, info)
-
-    def _refuse(
-        self,
-        line: SchedulingQueue,
-        info: QueueUnitInfo,
-        refusal: Refusal,
-        by: Plugin,
-        moment: Moment,
-    ) -> Refused | Preempt:
-        number = line.refuse(info, refusal)
-        self._plugins.wait((line.name, number), info, refusal, by)
-        self._backfill.on_refused(line, info)
-        return self._say_no(line, info, refusal, self._rounds.evict(line, info, refusal, moment))
-
-    def _stand_back(
-        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
-    ) -> Refused | Preempt:
-        """It would fit; the room is kept for another, or somebody of its queue is under way."""
-        self._rounds.wait((line.name, line.refuse(info, refusal)), refusal)
-        return self._say_no(line, info, refusal, self._rounds.displace(line, info, refusal, moment))
-
-    def _say_no(
-        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
-    ) -> Refused | Preempt:
-        # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
-        wake = self._settlement.pass_on()
-        if preempt is not None:
-            return replace(preempt, wake=wake)
-        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)
-
-    def _start(self, line: SchedulingQueue, record: UnitRecord, info: QueueUnitInfo) -> Dequeue:
-        units, unit = self._units, record.unit
+        units.queues.served(line)
         checks = needed_checks(line.queue, unit)
         to = phase_after(checks, self.phase_when_admitted(info))
         units.leave(record)
-        units.bookings.note_reserved(info)
-        units.enter(
-            UnitRecord(
-                unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
-            )
+        units.bookings.note_reserved(asked)
+        decided = UnitRecord(
+            unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
         )
+        units.enter(decided if asked is info else replace(decided, granting=asked.demand.total))
         return Dequeue(
             unit=info.key,
             uid=info.uid,
             resource_version=unit.metadata.resource_version,
             queue=info.queue,
             quota=info.quota,
-            grants=build_grants(info.demand),
+            grants=build_grants(asked.demand),
             to=to,
             checks=checks,
             is_waited_for=line.options.waits_for_pods,
@@ -487,6 +446,7 @@ class Engine:
         settlement = twin._settlement = self._settlement.fork(units, plugins, backfill, rounds)
         twin._queue_facts = self._queue_facts.fork(units, plugins, settlement)
         twin._growths = Growths(units, plugins)
+        twin._starts = UnitStarts(plugins, backfill, rounds, settlement)
         if plugins.without_fork:
             twin._settlement.forget_refusals()
         return twin

@@ -2,15 +2,29 @@
 
 What they were granted stays granted. Asked is whether the whole job would fit if nothing were
 booked for it: pods that it has grown by, and that live, are charged already.
+
+A job that may run with fewer pods than all is granted as many as fit, and only while nobody waits
+in line for the same limits: what it lacks are not pods that are there anyway, but room that others
+may come first for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Growth, Refusal
+from queue_scheduler.backfill import may_fit_one_day
+from queue_scheduler.decision import Growth, Reason, Refusal
+from queue_scheduler.fewer_pods import demand_of, most_that
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import UnitDemand
+from queue_scheduler.framework.queue_unit_info import (
+    PodSetDemand,
+    QueueUnitInfo,
+    UnitDemand,
+    unit_key,
+)
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_demand import admitted_amounts
 from queue_scheduler.unit_record import Standing, UnitRecord
 from queue_scheduler.unit_registry import UnitRegistry
@@ -37,7 +51,7 @@ class Growths:
         admissions, target, refusal = asked
         if refusal is not None:
             return refusal
-        self._units.set_growing(record, target)
+        self._book(record, _granted(record.unit, admissions), target)
         meta = record.unit.metadata
         return Growth(
             unit=key,
@@ -50,12 +64,17 @@ class Growths:
         """Book what the unit's object says, unless newer news have done so."""
         record = self.record_of(growth)
         if record is not None:
-            self._units.set_growing(record, None)
+            self._book(record, record.unit, None)
+
+    def _book(self, record: UnitRecord, unit: QueueUnit, amounts: Amounts | None) -> None:
+        # Some plugins count pods: the object tells how many, and amounts do not.
+        self._plugins.map_unit(unit, self._units.queues)
+        self._units.set_growing(record, amounts)
 
     def record_of(self, growth: Growth) -> UnitRecord | None:
         """Return the unit of a growth about which nothing newer is known, or None."""
         record = self._units.records.get(growth.unit)
-        if record is None or record.growing is None:
+        if record is None or record.granting is None:
             return None
         known = record.unit.metadata
         this_one = (known.uid, known.resource_version) == (growth.uid, growth.resource_version)
@@ -72,15 +91,54 @@ class Growths:
     ) -> tuple[tuple[Admission, ...], Amounts, Refusal | None] | None:
         """Return a grown unit's admissions, what it will occupy, and why that may not be."""
         info, unit = record.info, record.unit
-        if record.standing is not Standing.BOOKED or info is None or record.growing is not None:
+        if record.standing is not Standing.BOOKED or info is None or record.granting is not None:
             return None
-        admissions = grown_admissions(unit, info.demand)
-        if admissions is None:
+        if not has_grown(unit):
             return None
-        grown = replace(unit, status=replace(unit.status, admissions=admissions))
-        target = admitted_amounts(grown, info.demand)
-        whole = replace(info, demand=UnitDemand(pod_sets=(), total=target))
-        return admissions, target, self._plugins.check_without(whole, (info.uid,))
+        whole = self._ask_for(info, info.demand)
+        if info.demand.least is None:
+            return whole
+        waiting = self._first_waiting(info.quota)
+        if waiting:
+            refusal = Refusal(reason=Reason.GROWS_AFTER_OTHERS, quota=info.quota, other=waiting)
+            return *whole[:2], refusal
+        if whole[2] is None:
+            return whole
+        granted = _granted_of(unit, info.demand)
+        most = most_that(
+            lambda demand: self._ask_for(info, demand)[2] is None, info.demand, granted
+        )
+        return whole if most is granted else self._ask_for(info, most)
+
+    def _ask_for(
+        self, info: QueueUnitInfo, demand: UnitDemand
+    ) -> tuple[tuple[Admission, ...], Amounts, Refusal | None]:
+        """Return the same for a grown unit that is granted so much."""
+        admissions = grown_admissions(info.unit, demand)
+        target = admitted_amounts(_granted(info.unit, admissions), info.demand)
+        pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
+        asked = replace(info, demand=UnitDemand(pod_sets=pod_sets, total=target))
+        return admissions, target, self._plugins.check_without(asked, (info.uid,))
+
+    def _first_waiting(self, quota: str) -> str:
+        """Return a unit in line for the limits of a quota that may start one day, or ""."""
+        domains = self._plugins.domains(quota)
+        rivals = (
+            (line, other)
+            for line in self._units.queues
+            if not line.options.is_stopped
+            for other in line.quotas()
+            if other == quota or not domains.isdisjoint(self._plugins.domains(other))
+        )
+        return next((key for line, other in rivals for key in self._hopeful(line, other)), "")
+
+    def _hopeful(self, line: SchedulingQueue, quota: str) -> Iterator[str]:
+        """Iterate over the units of a line that may start one day."""
+        for place in line.in_order(quota):
+            info = self._units.records[unit_key(place)].info
+            assert info is not None, f"{unit_key(place)} is in line without a demand"
+            if may_fit_one_day(line.refusal_of(info)):
+                yield info.key
 
 
 def has_grown(unit: QueueUnit) -> bool:
@@ -92,7 +150,13 @@ def has_grown(unit: QueueUnit) -> bool:
     if not admissions or phase_of(unit) not in RELEASED_PHASES or _leaves(unit):
         return False
     granted = {each.name: each.replicas for each in admissions}
-    return any(each.count > granted.get(each.name, 0) for each in unit.spec.pod_set)
+    # One that may have fewer, and gives some back, runs out of work: it needs no more.
+    given_back = {each.name for each in unit.status.reclaimable_pods if each.count > 0}
+    return any(
+        each.count > granted.get(each.name, 0)
+        and not (each.min_count is not None and each.name in given_back)
+        for each in unit.spec.pod_set
+    )
 
 
 def _leaves(unit: QueueUnit) -> bool:
@@ -105,13 +169,27 @@ def _leaves(unit: QueueUnit) -> bool:
     )
 
 
-def grown_admissions(unit: QueueUnit, demand: UnitDemand) -> tuple[Admission, ...] | None:
-    """Return all admissions of a unit once it is granted its growth; None: it has not grown.
+def _granted(unit: QueueUnit, admissions: tuple[Admission, ...]) -> QueueUnit:
+    """Return a unit as it is once it is granted this."""
+    return replace(unit, status=replace(unit.status, admissions=admissions))
+
+
+def _granted_of(unit: QueueUnit, demand: UnitDemand) -> UnitDemand:
+    """Return what a unit has of its demand."""
+    granted = {each.name: each.replicas for each in unit.status.admissions}
+    return demand_of(
+        tuple(
+            PodSetDemand(each.name, min(each.count, granted.get(each.name, 0)), each.per_pod)
+            for each in demand.pod_sets
+        )
+    )
+
+
+def grown_admissions(unit: QueueUnit, demand: UnitDemand) -> tuple[Admission, ...]:
+    """Return all admissions of a unit once it is granted the growth that a demand tells.
 
     What was granted before stays as it is recorded: only the pods that came are asked for.
     """
-    if not has_grown(unit):
-        return None
     after = {each.name: each for each in unit.status.admissions}
     for pod_set in demand.pod_sets:
         known = after.get(pod_set.name) or Admission(name=pod_set.name)

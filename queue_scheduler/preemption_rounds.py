@@ -34,7 +34,7 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
 from queue_scheduler.unit_registry import UnitRegistry
@@ -175,6 +175,7 @@ class PreemptionRounds:
 
         None: nobody could be, or it needs nobody. Changes nothing.
         """
+        info = at_least(info)
         checked = self._plugins.check(info)
         if checked is None:
             return self.search.find_under_way(line, info, wall) if line.in_flight else None
@@ -310,7 +311,7 @@ class PreemptionRounds:
             if line.options.waits_for_pods and record.info.queue == line.name:
                 # Its pods would be waited for.
                 return _room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
-            refusal = self._takes_room(info, record.info, nomination, moment)
+            refusal = self._takes_room(info, at_least(record.info), nomination, moment)
             if refusal is not None:
                 return refusal
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from queue_scheduler.backfill import Backfill
 from queue_scheduler.framework.extension_points import Waiter, WakingInTurn
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least, unit_key
 from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_registry import UnitRegistry
@@ -111,7 +111,7 @@ class Settlement:
                 del self._protected[quota]
             else:
                 self._protected[quota] = info
-            self._plugins.protect(quota, info)
+            self._plugins.protect(quota, None if info is None else at_least(info))
 
     def forget_refusals(self) -> None:
         """A copy without some plugins: what they refused is asked again."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from queue_scheduler.decision import Grant
+from queue_scheduler.fewer_pods import with_least
 from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue_unit import (
@@ -51,6 +52,7 @@ def build_demand(unit: QueueUnit) -> UnitDemand:
 
 def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
     pod_sets = []
+    min_counts: list[int | None] = []
     total: Amounts = {}
     for index, pod_set in enumerate(unit.spec.pod_set):
         path = f"spec.podSet[{index}]"
@@ -63,8 +65,10 @@ def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
             msg = f"{path}.template: {error}"
             raise InvalidDemandError(msg) from error
         pod_sets.append(PodSetDemand(pod_set.name, pod_set.count, per_pod))
+        min_counts.append(pod_set.min_count)
         total = add(total, scale(per_pod, pod_set.count))
-    return UnitDemand(pod_sets=tuple(pod_sets), total=total)
+    demand = UnitDemand(pod_sets=tuple(pod_sets), total=total)
+    return demand if not any(min_counts) else with_least(demand, tuple(min_counts))
 
 
 def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
@@ -76,7 +80,7 @@ def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
 
 
 def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
-    """Return the admissions that grant the whole demand.
+    """Return the admissions that grant a whole demand, or one with fewer pods.
 
     A unit without pod sets gets the one entry that upstream's readers expect.
     """

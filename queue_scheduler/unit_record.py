@@ -67,8 +67,9 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         info: Set when it is mapped and its demand is valid.
         hold: Why it is held, where it is.
         waits_for: Facts that may place it differently (`Unmapped.waits_for`).
-        growing: What a booked unit will have been granted by the write that is under way (base
-            units); None where it does not grow.
+        granting: What the unit will have been granted by the write that is under way (base units),
+            of a booked one that grows, and of a decided one that starts with fewer pods than it
+            asks for; None: neither.
         to: Of a decided unit, the phase that is being written.
     """
 
@@ -78,7 +79,7 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     info: QueueUnitInfo | None = None
     hold: Refusal | None = None
     waits_for: tuple[str, ...] = ()
-    growing: Amounts | None = None
+    granting: Amounts | None = None
     to: Phase | None = None
 
     @property
@@ -178,10 +179,10 @@ def priority_to_overtake(record: UnitRecord) -> int | None:
 
 def occupied_amounts(record: UnitRecord, info: QueueUnitInfo) -> Amounts:
     """Return what an occupying unit was granted, or will be by the write that is under way."""
+    if record.granting is not None:
+        return record.granting
     if record.standing is Standing.DECIDED:
         return info.demand.total
-    if record.growing is not None:
-        return record.growing
     return admitted_amounts(record.unit, info.demand)
 
 

@@ -22,6 +22,7 @@ from queue_scheduler.admitted_units import AdmittedUnits
 from queue_scheduler.bookings import Bookings
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.declared_ends import remaining_seconds
+from queue_scheduler.fewer_pods import shape_of
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
@@ -227,11 +228,11 @@ class UnitRegistry:
         order_key: OrderKey | None = None
         if line is not None:
             order_key = line.place(unit, self._plugins.order_key(unit, line.queue))
-        shape = tuple(sorted(demand.total.items()))
-        class_key = (mapped.quota, shape, non_preemptible, *self._plugins.class_keys(unit))
-        if line is not None and line.options.is_strict:
-            class_key = (*class_key, unit.spec.priority or 0)  # they are held back by it
+        keys = self._plugins.class_keys(unit)
+        class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if line is not None:
+            if line.options.is_strict:
+                class_key = (*class_key, unit.spec.priority or 0)  # they are held back by it
             if line.is_backfilling:
                 class_key = (*class_key, remaining_seconds(unit))
             class_key, demand = line.share(class_key, demand)
@@ -289,8 +290,7 @@ class UnitRegistry:
         for key in keys:
             record = self.records[key]
             self.leave(record)
-            # The demand is kept: it need not be read again.
-            self.records[key] = replace(record, standing=Standing.PULLED_OUT)
+            self.records[key] = replace(record, standing=Standing.PULLED_OUT)  # with its demand
         return keys
 
     def place_again(self, keys: Iterable[str]) -> None:
@@ -410,7 +410,7 @@ class UnitRegistry:
 
     def set_growing(self, record: UnitRecord, growing: Amounts | None) -> None:
         """Book for a booked unit what it will be granted, or (None) what its object says."""
-        before, record = record, replace(record, growing=growing)
+        before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
         self.records[record.key] = record
         self._charge(record.uid, record)

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -37,10 +38,12 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         pod_sets: One entry per pod set; empty where the unit names only a total.
         total: Sum over the pod sets, or the total that the unit names (base units).
+        least: The same with the fewest pods with which its job may run; None: it needs all.
     """
 
     pod_sets: tuple[PodSetDemand, ...]
     total: Amounts
+    least: UnitDemand | None = None
 
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={})
@@ -76,6 +79,12 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
     def priority(self) -> int:
         """`spec.priority`; absent is 0."""
         return self.unit.spec.priority or 0
+
+
+def at_least(info: QueueUnitInfo) -> QueueUnitInfo:
+    """Return what a unit must have to start: its fewest pods, where it may run with fewer."""
+    least = info.demand.least
+    return info if least is None else replace(info, demand=least)
 
 
 def unit_key(order_key: OrderKey) -> str:

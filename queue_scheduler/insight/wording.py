@@ -26,6 +26,7 @@ _STABLE: Final[dict[Reason, str]] = {
         "max-exec-time-seconds), so it does not pass a unit before it that does not fit yet"
     ),
     Reason.WAITING_FOR_PODS_RUNNING: "waits until the pods of the unit ahead of it run",
+    Reason.GROWS_AFTER_OTHERS: "has more pods when no unit waits in line for the same limits",
     Reason.STOPPED_QUEUE: "queue {other} is stopped by its annotation koord-queue/stop-policy",
     Reason.WAITING_FOR_NODES_OF_OTHERS: "job is block by others with high priority",
     Reason.WRITE_FAILED: (
@@ -85,7 +86,10 @@ def stable_message(refusal: Refusal) -> str:
             f"the unit names none and namespace {refusal.other} has none; "
             "label it quota.scheduling.koordinator.sh/name"
         )
-    return _STABLE[refusal.reason].format(
+    words = _STABLE[refusal.reason]
+    if refusal.is_least and refusal.resource:
+        words += _EVEN_LEAST
+    return words.format(
         quota=refusal.quota,
         resource=refusal.resource or "resources",
         other=refusal.other or "another quota",
@@ -93,6 +97,9 @@ def stable_message(refusal: Refusal) -> str:
         time=refusal.detail or "once",
         quota_or_namespace=quota_or_namespace,
     )
+
+
+_EVEN_LEAST: Final = ", even with its fewest pods (minCount)"
 
 
 _OF_QUEUES: Final[dict[Reason, str]] = {
@@ -119,6 +126,7 @@ _BEHIND: Final = frozenset(
         Reason.BEHIND_HIGHER_BAND,
         Reason.WOULD_DELAY_HEAD,
         Reason.NO_MAX_EXECUTION_TIME,
+        Reason.GROWS_AFTER_OTHERS,
     }
 )
 """Reasons that are another unit."""

@@ -110,7 +110,7 @@ class ResourceQuotaPlugin(BookedQuotas):
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
         """Return its amounts and its pods."""
-        return Demand({**info.demand.total, PODS: _count_pods(info.unit)})
+        return Demand({**info.demand.total, PODS: _count_asked(info)})
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
         """Return the amounts and one pod each."""
@@ -118,7 +118,7 @@ class ResourceQuotaPlugin(BookedQuotas):
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
-        self._pods[info.uid] = _count_pods(info.unit)
+        self._pods[info.uid] = _count_asked(info)
         return super().reserve(info)
 
     def unreserve(self, uid: Uid) -> None:
@@ -238,3 +238,8 @@ def _count_pods(unit: QueueUnit) -> int:
     """
     granted = sum(admission.replicas for admission in unit.status.admissions)
     return granted or sum(pod_set.count for pod_set in unit.spec.pod_set) or 1
+
+
+def _count_asked(info: QueueUnitInfo) -> int:
+    """Return how many pods a demand stands for, which may be fewer than all of the unit."""
+    return sum(each.count for each in info.demand.pod_sets) or _count_pods(info.unit)

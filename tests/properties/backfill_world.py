@@ -85,13 +85,18 @@ class BackfillWorld:
         says: int | None = None,
         lasts: int | None = None,
         priority: int = 0,
+        least: int | None = None,
     ) -> None:
-        """A unit arrives that says how long it may run; `lasts` is how long it will."""
+        """A unit arrives that says how long it may run; `lasts` is how long it will.
+
+        With `least`, one core is one pod, and it can do with so many.
+        """
         version = self._next()
         unit = build_unit(
             name,
             quota,
             cpu=cpu,
+            pods=() if least is None else (("main", cpu, 1, least),),
             queue="shared",
             priority=priority,
             created=version,  # the order alone counts
@@ -128,7 +133,7 @@ class BackfillWorld:
         record = self.engine.record(decision.unit)
         assert record is not None
         name = record.unit.metadata.name
-        unit = running(record.unit, self._next(), since=stamp(self.second))
+        unit = running(record.unit, self._next(), since=stamp(self.second), grants=decision.grants)
         self.workers.wake(self.engine.on_written(decision, unit))
         self.runs[name] = Run(unit, self.second + self._lasts[name])
         self.started[name] = self.second

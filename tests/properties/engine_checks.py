@@ -227,7 +227,7 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQue
     """
     for record in decidable(engine, line):
         assert record.info is not None
-        if quotas.check(record.info) is not None:
+        if quotas.check(at_least(record.info)) is not None:
             continue
         refusal = line.refusal_of(record.info)
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
@@ -298,7 +298,8 @@ def check_objects_are_not_over(
     for unit in units:
         if is_booked(unit):
             quota = read_quota_name(unit.metadata.labels)
-            pods = sum(each.count for each in unit.spec.pod_set)
+            granted = {each.name: each.replicas for each in unit.status.admissions}
+            pods = sum(granted.get(each.name, each.count) for each in unit.spec.pod_set)
             booked[quota] = booked.get(quota, 0) + (pods or int(unit.spec.request["cpu"]))
     for limit in limits:
         name, most = limit.metadata.name, int(limit.spec.max["cpu"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from queue_scheduler.decision import BEGINNING, Decision, Dequeue, Preempt, Refused, Rest
+from queue_scheduler.decision import BEGINNING, Decision, Dequeue, Grant, Preempt, Refused, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -48,6 +48,10 @@ def new_engine(
     """Return an engine over the naive quotas, and these."""
     quotas = NaiveQuota()
     return Engine(PluginRunner([quotas, Priority(), *plugins]), policies, strict), quotas
+
+
+PodsOf = tuple[str, int, int] | tuple[str, int, int, int | None]
+"""Name, count, cpu of each, and the least count where the job can do with fewer."""
 
 
 # --- builders -----------------------------------------------------------------------------------
@@ -123,12 +127,12 @@ def build_unit(
     namespace: str = "ns",
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
-    pods: tuple[tuple[str, int, int], ...] = (),
+    pods: tuple[PodsOf, ...] = (),
     job: str = "",
     active: bool | None = None,
     deleted: bool = False,
 ) -> QueueUnit:
-    """A waiting unit; `pods`: (name, count, cpu of each) instead of a total."""
+    """A waiting unit; `pods`: (name, count, cpu of each[, minCount]) instead of a total."""
     return QueueUnit(
         metadata=ObjectMeta(
             name=name,
@@ -151,10 +155,16 @@ def build_unit(
     )
 
 
-def _pod_set(name: str, count: int, cpu: int) -> PodSet:
-    return replace(
-        PodSet(), name=name, count=count, template=replace(PodSet().template, spec=_pod_spec(cpu))
-    )
+def some_pods(a: int, b: int) -> tuple[PodsOf, ...]:
+    """Pod sets, some of which may have fewer pods."""
+    if a % 4 == 0:
+        return (("main", 2, 1),)
+    return (("main", 2 + a % 3, 1, 1 + b % 2), ("more", 1 + b % 2, 1, 1))[: 1 + a % 2]
+
+
+def _pod_set(name: str, count: int, cpu: int, least: int | None = None) -> PodSet:
+    template = replace(PodSet().template, spec=_pod_spec(cpu))
+    return PodSet(name=name, count=count, min_count=least, template=template)
 
 
 def _pod_spec(cpu: int | str) -> PodSpec:
@@ -172,11 +182,16 @@ def changed(unit: QueueUnit, version: int, phase: str = "", **status: Any) -> Qu
     )
 
 
-def admitted(unit: QueueUnit, version: int, phase: str = "Dequeued") -> QueueUnit:
-    """The unit as it is when a decision to start it has been written."""
+def admitted(
+    unit: QueueUnit,
+    version: int,
+    phase: str = "Dequeued",
+    grants: tuple[Grant, ...] | None = None,
+) -> QueueUnit:
+    """The unit as it is when a decision to start it, whole or so far, has been written."""
     admissions = tuple(
         Admission(name=grant.name, replicas=grant.replicas, resources=format_amounts(grant.amounts))
-        for grant in build_grants(build_demand(unit))
+        for grant in (build_grants(build_demand(unit)) if grants is None else grants)
     )
     return changed(unit, version, phase, admissions=admissions)
 
@@ -186,13 +201,13 @@ def declaring(unit: QueueUnit, seconds: int | None) -> QueueUnit:
     return replace(unit, spec=replace(unit.spec, maximum_execution_time_seconds=seconds))
 
 
-def running(unit: QueueUnit, version: int, *, since: Timestamp) -> QueueUnit:
-    """The unit as it is when its pods run."""
+def running(
+    unit: QueueUnit, version: int, *, since: Timestamp, grants: tuple[Grant, ...] | None = None
+) -> QueueUnit:
+    """The unit as it is when its pods, or those that it was granted, run."""
     ready = Condition(type="PodsReady", status="True", last_transition_time=since)
-    return replace(
-        admitted(unit, version, "Running"),
-        status=replace(admitted(unit, version, "Running").status, conditions=(ready,)),
-    )
+    started = admitted(unit, version, "Running", grants)
+    return replace(started, status=replace(started.status, conditions=(ready,)))
 
 
 def condition(kind: str, status: str) -> Condition:

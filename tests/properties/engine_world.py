@@ -1,9 +1,9 @@
 """A cluster in miniature around an engine: objects with versions, watches, writes that fail.
 
 Every act takes two numbers and makes of them what is possible just then, so any list of acts is
-a story and shrinks to a short one. What the engine is told lags behind the objects: each kind has
-its own watch, in order; between kinds anything goes. Writes are applied, and answered, later than
-they were sent; an answer may come before or after the watch event of the same write.
+a story and shrinks to a short one. What the engine is told lags behind: each kind has its own
+watch, in order; between kinds anything goes. Writes are applied, and answered, later than they were
+sent; an answer may come before or after the watch event of the same write.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from tests.properties.engine_kit import (
     declaring,
     moment,
     new_engine,
+    some_pods,
 )
 
 POLICIES = ("Priority", "Block", "FIFO", "Intelligent") * 3 + ("Nonsense",)
@@ -102,7 +103,7 @@ class World:
             namespace=namespace,
             uid=f"uid-{self._next_version()}",
             cpu=None if b % 29 == 0 else a % 4,
-            pods=(("main", 1 + b % 3, 1),) if b % 3 == 1 else (),
+            pods=some_pods(a, b) if b % 3 == 1 else (),
             queue="shared" if b % 4 == 0 else "",
             priority=b % 3,
             created=self._version,
@@ -373,7 +374,6 @@ class World:
         self._answers.append(answer)
 
     def answer(self, a: int, b: int) -> None:
-        """Let a writer tell the engine."""
         answer = _nth(self._answers, a)
         if answer is not None:
             self._answers.remove(answer)
@@ -387,7 +387,7 @@ class World:
         if unit.metadata.resource_version != decision.resource_version:
             self.freed[decision.uid] += 1
             return self._failed(decision, WriteFailure.CONFLICT)
-        written = self.put_unit(admitted(unit, 0, decision.to.value))
+        written = self.put_unit(admitted(unit, 0, decision.to.value, decision.grants))
         return lambda: self.engine.on_written(decision, written)
 
     def _failed(self, decision: Dequeue, how: WriteFailure) -> Callable[[], tuple[str, ...]]:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.queue_unit_info import at_least
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
@@ -90,7 +91,7 @@ class Rivals(World):
                 return
             if info.quota in blocked:
                 continue
-            if self.plugin.check(info) is None:
+            if self.plugin.check(at_least(info)) is None:
                 yield info.key
             elif line.is_backfilling:
                 return  # who of the others may pass is not for this model to say
@@ -164,10 +165,10 @@ def test_nobody_takes_what_a_queue_before_his_could_use(mode: QuotaMode, story: 
 @modes
 def test_the_model_has_something_to_judge(mode: QuotaMode) -> None:
     world = prepared(mode)
-    for number in range(30):
+    for number in range(45):
         world.add_rival(number, number // 3)
     world.come_to_rest()
-    for number in range(30):
+    for number in range(45):
         world.rank_queue(number, number)
         world.finish_unit(number, 0)
         world.come_to_rest()

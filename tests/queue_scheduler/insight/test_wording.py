@@ -48,6 +48,14 @@ def test_the_full_words_have_every_number_as_a_quantity() -> None:
     )
 
 
+def test_who_may_have_fewer_pods_is_told_that_not_even_those_fit() -> None:
+    said = refusal(Reason.OVER_QUOTA_MAX, is_least=True)
+    words = "needs more cpu than the max of quota team leaves, even with its fewest pods (minCount)"
+    assert stable_message(said) == words
+    unknown = Refusal(reason=Reason.UNKNOWN_QUOTA, quota="team", is_least=True)
+    assert stable_message(unknown) == "quota team does not exist"
+
+
 def test_memory_is_written_as_people_do() -> None:
     gib = 2**30
     said = Refusal(

@@ -125,6 +125,28 @@ def test_pods_are_counted_of_units_and_of_nobody() -> None:
     assert room.start("default") == ["three"]
 
 
+def test_of_a_unit_that_may_have_fewer_pods_those_are_counted_that_it_gets() -> None:
+    room = world(hard(pods=5))
+    room.add("a", pods=(("main", 2, 1),))
+    room.add("b", pods=(("main", 4, 1, 2),))
+    assert room.start("default") == ["a", "b"]
+    room.add("c", pods=(("main", 1, 1),))
+    assert room.start("default") == [], "two and three of four are all five"
+    room.finish("a")
+    assert room.start("default") == ["c"]
+
+
+def test_what_it_gets_is_counted_before_it_is_written() -> None:
+    room = world(hard(pods=3))
+    room.engine.on_pod(build_pod("of-b", cpu=4, unit="ns/b"))
+    room.add("b", pods=(("main", 4, 1, 2),))
+    assert room.start("default") == ["b"]
+    (plugin,) = room.engine.plugins.plugins
+    assert isinstance(plugin, ResourceQuotaPlugin)
+    (view,) = plugin.views()
+    assert view.used["pods"] == 2, "beside the pod of its earlier run"
+
+
 def test_pods_of_nobody_count_as_long_as_they_are_there_and_pods_of_units_once() -> None:
     room = world(hard(cpu=4))
     room.engine.on_pod(build_pod("foreign", cpu=2, node=""))

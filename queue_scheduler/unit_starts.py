@@ -1,0 +1,120 @@
+"""Whether the unit whose turn it is may start, and with how many pods. Pure; part of the engine.
+
+The filters are asked, then the promise of a queue that backfills, then whether room is kept for
+others. What passes is booked at once: check and book are one call. What does not waits, with
+whoever knows when to ask again.
+
+A unit that may run with fewer pods than all starts with as many as fit, where not all do; the same
+questions are asked for fewer. Where not even the least fits, the unit is refused, waits, and has
+others evicted with its least: so whatever makes room for that wakes it, and it is asked again how
+many it can have.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from queue_scheduler.backfill import Backfill
+from queue_scheduler.decision import Moment, Preempt, Refusal, Refused
+from queue_scheduler.fewer_pods import most_that
+from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.settlement import Settlement
+
+
+class UnitStarts:
+    """Books units, or refuses them."""
+
+    def __init__(
+        self,
+        plugins: PluginRunner,
+        backfill: Backfill,
+        rounds: PreemptionRounds,
+        settlement: Settlement,
+    ) -> None:
+        self._plugins = plugins
+        self._backfill = backfill
+        self._rounds = rounds
+        self._settlement = settlement
+
+    def start(
+        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> QueueUnitInfo | Refused | Preempt:
+        """Book the unit whose turn it is; return it with what is booked, or why nothing is."""
+        no = self._try(line, info, moment)
+        if no is not None and info.demand.least is not None:
+            info = self._with_fewer(line, info, info.demand.least, moment)
+            no = self._try(line, info, moment)
+            if no is not None and no[1] is not None:
+                no = (replace(no[0], is_least=True), no[1])
+        if no is None:
+            return info
+        refusal, by = no
+        if by is not None:
+            return self._refuse(line, info, refusal, by, moment)
+        number = line.refuse(info, refusal)
+        if self._backfill.is_its_own(refusal):
+            return self._say_no(line, info, refusal, None)
+        # It would fit; the room is kept for another, or somebody of its queue is under way.
+        self._rounds.wait((line.name, number), refusal)
+        return self._say_no(line, info, refusal, self._rounds.displace(line, info, refusal, moment))
+
+    def _try(
+        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> tuple[Refusal, Plugin | None] | None:
+        """Book a unit if it may start; else return why not, and which plugin says so."""
+        refused = self._plugins.check(info)
+        if refused is not None:
+            return refused
+        if line.is_backfilling:
+            delay = self._backfill.check(line, info, moment.seconds)
+            if delay is not None:
+                return delay, None
+        held_up = self._rounds.hold_up(line, info, moment)
+        if held_up is not None:
+            return held_up, None
+        return self._plugins.reserve(info)
+
+    def _with_fewer(
+        self, line: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
+    ) -> QueueUnitInfo:
+        """Return a unit with the most pods that fit of those it may run with, or its least."""
+
+        def fits(demand: UnitDemand) -> bool:
+            return self._would_start(line, replace(info, demand=demand), moment)
+
+        if not fits(least):
+            return replace(info, demand=least)
+        return replace(info, demand=most_that(fits, info.demand, least))
+
+    def _would_start(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+        if self._plugins.check(info) is not None:
+            return False
+        if line.is_backfilling and self._backfill.delays(line, info, moment.seconds):
+            return False
+        return self._rounds.hold_up(line, info, moment) is None
+
+    def _refuse(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        by: Plugin,
+        moment: Moment,
+    ) -> Refused | Preempt:
+        number = line.refuse(info, refusal)
+        self._plugins.wait((line.name, number), info, refusal, by)
+        self._backfill.on_refused(line, info)
+        return self._say_no(line, info, refusal, self._rounds.evict(line, info, refusal, moment))
+
+    def _say_no(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
+    ) -> Refused | Preempt:
+        # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
+        wake = self._settlement.pass_on()
+        if preempt is not None:
+            return replace(preempt, wake=wake)
+        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)
