@@ -47,6 +47,11 @@ BACKOFF_TIMEOUT: Final = PREFIX + "backoff-timeout"
 duration such as 10m, or seconds."""
 BACKOFF_LIMIT: Final = PREFIX + "backoff-limit"
 """Annotation on jobs: after how many backoffs this job is deactivated; 0: never."""
+MIN_PARALLELISM: Final = PREFIX + "min-parallelism"
+"""Annotation on jobs: with so many pods at a time the job can do, if not all of its parallelism
+fits. W: users. R: controllers."""
+KUEUE_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+"""Kueue's name for it, read where ours says nothing."""
 
 # --- queue units ------------------------------------------------------------------------------
 MANAGED_BY: Final = PREFIX + "managed-by"
@@ -68,6 +73,9 @@ RELEASED_AT: Final = PREFIX + "released-at"
 POD_SET_UPDATES: Final = PREFIX + "pod-set-updates"
 """Annotation on jobs: what the last release has added to the pod templates because admission checks
 want it, so that the next takes it off. JSON. W, R: controllers."""
+RELEASED_PARALLELISM: Final = PREFIX + "released-parallelism"
+"""Annotation on jobs that were released with fewer pods than they want: "4/10" is four of ten. It
+counts while the job's parallelism is the first number. W, R: controllers."""
 RELATED_QUEUE_UNIT: Final = PREFIX + "related-queueunit"
 """Annotation on pod templates, pods, Reservations, provisioning requests: `namespace/name` of the
 unit."""

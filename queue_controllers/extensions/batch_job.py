@@ -14,6 +14,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from queue_controllers.jobframework.fewer_pods import (
+    Parallelism,
+    read_min_parallelism,
+    read_parallelism,
+)
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
@@ -102,9 +107,20 @@ class BatchJobAdapter:
 
     def pod_sets(self, job: BatchJob) -> tuple[JobPodSet, ...]:
         """One set, named after the job."""
-        name = pod_set_name(job.metadata.name)
-        count, template = count_needed(job), job.spec.template
-        return (JobPodSet(name=name, count=count, template=template, is_done=is_done(job)),)
+        count, annotations = count_needed(job), job.metadata.annotations
+        wanted, lowered_to = _parallelism(job)
+        least = read_min_parallelism(annotations, wanted)
+        return (
+            JobPodSet(
+                name=pod_set_name(job.metadata.name),
+                count=count,
+                template=job.spec.template,
+                min_count=min(least, count) if least is not None and count else None,
+                most=wanted,
+                lowered_to=lowered_to,
+                is_done=is_done(job),
+            ),
+        )
 
     def priority_of(self, job: BatchJob) -> PrioritySource:
         """The template's class and number."""
@@ -138,6 +154,11 @@ class BatchJobAdapter:
             spec["tolerations"] = list(update.tolerations)
         given = {key: value for key, value in metadata.items() if value}
         return {"spec": {"template": {"metadata": given, "spec": spec}}}
+
+    def resize_patch(self, job: BatchJob, counts: Mapping[str, int]) -> dict[str, Any]:
+        """Set `spec.parallelism`; what the job has to complete stays."""
+        count = counts.get(pod_set_name(job.metadata.name))
+        return {} if count is None else {"spec": {"parallelism": count}}
 
     def pod_owner(self, job: BatchJob, pod_set: str) -> PodOwner:
         """Return the job: its pods have no other controller."""
@@ -177,7 +198,7 @@ def count_needed(job: BatchJob) -> int:
     min(parallelism, completions - succeeded), completions being the parallelism where absent; of
     an Indexed job, indexes that failed for good need no pod either.
     """
-    return max(min(_parallelism(job), _work_left(job)), 0)
+    return max(min(_parallelism(job).wanted, _work_left(job)), 0)
 
 
 def is_done(job: BatchJob) -> bool:
@@ -187,13 +208,16 @@ def is_done(job: BatchJob) -> bool:
     return _work_left(job) <= 0
 
 
-def _parallelism(job: BatchJob) -> int:
-    return 1 if job.spec.parallelism is None else job.spec.parallelism
+def _parallelism(job: BatchJob) -> Parallelism:
+    said = job.spec.parallelism
+    return read_parallelism(job.metadata.annotations, 1 if said is None else said)
 
 
 def _work_left(job: BatchJob) -> int:
     """Return how many completions are missing, those that failed for good left out."""
-    completions = _parallelism(job) if job.spec.completions is None else job.spec.completions
+    completions = job.spec.completions
+    if completions is None:
+        completions = _parallelism(job).wanted
     left = completions - job.status.succeeded
     if job.spec.completion_mode == INDEXED and job.status.failed_indexes:
         # A list that cannot be read is left out: the count then errs towards more.

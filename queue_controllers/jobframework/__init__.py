@@ -12,7 +12,8 @@ Read in this order:
    that somebody else keeps turning on; ``obstacle``: what is in the way of one until somebody acts.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
    carries; ``unit_status``: what to write into one; ``pod_set_updates``: what admission checks
-   change in the templates, and ``template_updates`` how that is taken off again; pure.
+   change in the templates, and ``template_updates`` how that is taken off again; ``fewer_pods``:
+   jobs that run with fewer pods than they want; pure.
 5. ``execute``: one function per action.
 6. ``reconciler``: one ``step()``: look at a key (``job_lookup``), decide, execute.
 

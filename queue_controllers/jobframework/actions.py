@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from queue_controllers.jobframework.fewer_pods import Resize
 from queue_controllers.jobframework.generic_job import PodStamp
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Timestamp
@@ -22,6 +23,8 @@ class SuspendJob(Action, frozen=True):
 
     annotate: bool = False
     """Write the suspend annotation as well."""
+    resize: Resize | None = None
+    """Give back the pods that a release has not let run."""
 
 
 class ReleaseJob(Action, frozen=True):
@@ -36,9 +39,17 @@ class ReleaseJob(Action, frozen=True):
     updates: dict[str, TemplateUpdate] = {}
     """What else changes in the templates, by pod set: it must, or the job is not released."""
     updates_note: str | None = None
+    resize: Resize | None = None
+    """How many pods may run at a time; None leaves that as it is."""
     annotation: str | None = None
     """What the annotations about that, and the suspend annotation, become: "" to remove them, None
     to leave them alone."""
+
+
+class ResizeJob(Action, frozen=True):
+    """Let another number of pods run at a time; guarded by the job's resourceVersion."""
+
+    resize: Resize
 
 
 class CreateUnit(Action, frozen=True):

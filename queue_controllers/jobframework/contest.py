@@ -15,6 +15,7 @@ import msgspec
 from queue_controllers.jobframework.actions import EventType, SuspendJob, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
+from queue_controllers.jobframework.queue_unit_builder import plan_restoration
 from queue_controllers.jobframework.unit_status import (
     SUSPEND_CONTESTED,
     how_to_activate,
@@ -36,7 +37,8 @@ AGAINST_EVICTION: Final = "EvictionContested"
 def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
     """Return the action that turns the switch on."""
     by_annotation = view.settings.held_by_annotation or not job.kind.has_switch
-    return SuspendJob(annotate=by_annotation or bool(job.suspend_annotation))
+    annotate = by_annotation or bool(job.suspend_annotation)
+    return SuspendJob(annotate=annotate, resize=plan_restoration(job))
 
 
 def is_contested_for(unit: QueueUnit, reason: str) -> bool:

@@ -64,6 +64,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     choose_unit_name,
     granted_counts,
     is_our_make,
+    plan_resize,
 )
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
@@ -374,8 +375,8 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
 
 
 def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    if not _is_admitted_whole(job, unit):
-        message = "Admitted with fewer pods than it needs, which is not built: it is not resumed"
+    if not _may_run_with_what_it_got(job, unit):
+        message = "Admitted with fewer pods than it can do with: it is not resumed"
         return with_event_once(view, "PartialAdmission", message)
     quota = quota_of_job(job, view.around)
     stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
@@ -387,6 +388,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         stamps=stamps,
         updates=plan.updates,
         updates_note=plan.note,
+        resize=plan_resize(job, unit),
         annotation=_released_annotation(job),
     )
     actions: tuple[Action, ...] = (release,)
@@ -416,10 +418,20 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     return Decision(actions=actions, memory=memory, settled=settled)
 
 
-def _is_admitted_whole(job: JobFacts, unit: QueueUnit) -> bool:
-    """Say whether nothing of what it needs is missing; units that list nothing were not split."""
+def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether nothing of what it needs is missing, or what is left is what it can do with.
+
+    Units that list nothing were not split. What a job can do with is what its unit was admitted by.
+    """
     granted = granted_counts(unit)
-    return all(granted.get(each.name, each.count) >= each.count for each in job.pod_sets)
+    least = {each.name: each.min_count for each in unit.spec.pod_set}
+    for each in job.pod_sets:
+        got, enough = granted.get(each.name, each.count), each.count
+        if each.most is not None:
+            enough = min(least.get(each.name) or enough, enough)
+        if got < enough:
+            return False
+    return True
 
 
 def _released_annotation(job: JobFacts) -> str | None:

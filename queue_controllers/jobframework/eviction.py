@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import EventType, TellJob
+from queue_controllers.jobframework.actions import EventType, ResizeJob, TellJob
 from queue_controllers.jobframework.backoff_limit import reach_limit_when_freed, reaches_limit
 from queue_controllers.jobframework.contest import (
     AGAINST_EVICTION,
@@ -30,6 +30,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     is_our_make,
     names_another_quota,
     outgrows,
+    plan_restoration,
 )
 from queue_controllers.jobframework.unit_status import (
     DEACTIVATING,
@@ -99,7 +100,10 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
     freed = free_unit(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
     # One that was suspended when its eviction was asked for has not heard of it yet.
     told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
-    return Decision(actions=(freed, *told), memory=view.memory)
+    # Nor has whoever suspended it given it the pods back that its release has not let run.
+    resize = plan_restoration(job)
+    restored = () if resize is None else (ResizeJob(resize=resize),)
+    return Decision(actions=(*restored, freed, *told), memory=view.memory)
 
 
 def look_in_time(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:

@@ -20,15 +20,18 @@ from queue_controllers.jobframework.actions import (
     PatchUnit,
     PatchUnitStatus,
     ReleaseJob,
+    ResizeJob,
     SuspendJob,
     TellJob,
     TellUnit,
 )
+from queue_controllers.jobframework.fewer_pods import Resize
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     GivesFullTemplates,
     JobKind,
     JobT,
+    RunsWithFewerPods,
     TakesTemplateUpdates,
 )
 from queue_controllers.jobframework.template_updates import (
@@ -43,7 +46,12 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.leader_election import Leadership
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import POD_SET_UPDATES, RELEASED_AT, SUSPEND
+from shared_api.well_known_labels import (
+    POD_SET_UPDATES,
+    RELEASED_AT,
+    RELEASED_PARALLELISM,
+    SUSPEND,
+)
 
 _ObjectT_contra = TypeVar("_ObjectT_contra", contravariant=True)
 
@@ -131,6 +139,8 @@ class Executor(Generic[JobT]):
                 return self._suspend(action, job)
             case ReleaseJob():
                 return self._release(action, job)
+            case ResizeJob():
+                return self._resize(action, job)
             case CreateUnit():
                 return self._create(action, job)
             case PatchUnit():
@@ -146,11 +156,14 @@ class Executor(Generic[JobT]):
     # --- the job ----------------------------------------------------------------------------
 
     def _suspend(self, action: SuspendJob, job: JobT) -> ObjectMeta:
+        annotations: dict[str, str | None] = {SUSPEND: "true"} if action.annotate else {}
+        body = self._switch(suspend=True, job=job)
+        if action.resize is not None:
+            body = _both(body, self._resized(action.resize, job, annotations))
         metadata: dict[str, Any] = {"uid": job.metadata.uid}
-        if action.annotate:
-            metadata["annotations"] = {SUSPEND: "true"}
-        body = {**self._switch(suspend=True, job=job), "metadata": metadata}
-        return self._patch_job(job, body)
+        if annotations:
+            metadata["annotations"] = annotations
+        return self._patch_job(job, {**body, "metadata": metadata})
 
     def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta:
         meta = job.metadata
@@ -168,7 +181,24 @@ class Executor(Generic[JobT]):
         if action.updates:
             assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
             body = _both(body, self._adapter.update_patch(job, action.updates))
+        if action.resize is not None:
+            body = _both(body, self._resized(action.resize, job, annotations))
         return self._patch_job(job, {**body, "metadata": metadata})
+
+    def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
+        meta = job.metadata
+        annotations: dict[str, str | None] = {}
+        body = self._resized(action.resize, job, annotations)
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        return self._patch_job(job, {**body, "metadata": {**guard, "annotations": annotations}})
+
+    def _resized(
+        self, resize: Resize, job: JobT, annotations: dict[str, str | None]
+    ) -> dict[str, Any]:
+        """Return the patch of the counts, and put the note of it among the annotations."""
+        assert isinstance(self._adapter, RunsWithFewerPods), "decided for another kind"
+        annotations[RELEASED_PARALLELISM] = resize.note or None
+        return self._adapter.resize_patch(job, resize.counts)
 
     def _switch(self, *, suspend: bool, job: JobT) -> dict[str, Any]:
         if not self._adapter.kind.has_switch:

@@ -70,6 +70,11 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     added: AddedParts = NOTHING_ADDED
     """What that is, as far as it is there; `read_facts` takes it off."""
     min_count: int | None = None
+    most: int | None = None
+    """So many the job wants to run at a time, of a kind that can run with fewer; None: it can not.
+    """
+    lowered_to: int | None = None
+    """So many run at a time now, since a release has let no more."""
     is_done: bool = False
     """All of its work is done: the job's end will say so. A set that is scaled to nothing needs no
     pods either, but is not done."""
@@ -232,6 +237,18 @@ class TakesTemplateUpdates(Protocol):
         """Return the merge patch, without metadata, that changes the templates of pod sets.
 
         It goes out as one with that of `release_patch`.
+        """
+        ...
+
+
+@runtime_checkable
+class RunsWithFewerPods(Protocol):
+    """A kind whose jobs may run with fewer pods than they want; their pod sets say `most`."""
+
+    def resize_patch(self, job: Any, counts: Mapping[str, int]) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
+        """Return the merge patch, without metadata, that lets so many pods of a set run at a time.
+
+        It may go out as one with those of `release_patch` and `suspend_patch`.
         """
         ...
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from queue_controllers.jobframework.fewer_pods import INSTEAD, MIN_KEYS, why_no_minimum
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_settings import JobSettings, backoff_from
 from shared_api.durations import DurationError, parse_seconds
@@ -19,6 +20,7 @@ from shared_api.well_known_labels import (
     BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
     MAX_EXEC_TIME,
+    MIN_PARALLELISM,
     PARTIAL_RUNNING_TIMEOUT,
     PRIORITY,
     RUNNING_TIMEOUT,
@@ -94,11 +96,18 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
             if text:
                 read(text)
         except ValueError as error:
-            shown = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
             found = next(each for each in spellings(key) if each in job.metadata.annotations)
-            why = f"{shown!r} is not {error}; {instead}"
-            troubles[key] = f"{IGNORED_ANNOTATION}{found} is ignored: {why}"
+            troubles[key] = _told(found, text, str(error), instead)
+    for most in (each.most for each in job.pod_sets if each.most is not None):
+        why = why_no_minimum(job.metadata.annotations, most)
+        if why is not None:
+            troubles[MIN_PARALLELISM] = _told(*why, INSTEAD)
     return troubles
+
+
+def _told(key: str, text: str, what: str, instead: str) -> str:
+    shown = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
+    return f"{IGNORED_ANNOTATION}{key} is ignored: {shown!r} is not {what}; {instead}"
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -165,5 +174,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
 }
 """Key -> how it is read, and what holds where it can not be."""
 
-_KEYS: Final = frozenset(spelling for key in _ANNOTATIONS for spelling in spellings(key))
+_KEYS: Final = frozenset(
+    (*(spelling for key in _ANNOTATIONS for spelling in spellings(key)), *MIN_KEYS)
+)
 """Most jobs have none of them, and every look asks."""

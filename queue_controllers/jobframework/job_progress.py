@@ -15,6 +15,7 @@ from queue_controllers.jobframework.actions import (
     EventType,
     PatchUnit,
     PatchUnitStatus,
+    ResizeJob,
     TellJob,
     TellUnit,
 )
@@ -22,7 +23,12 @@ from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.partial_running import missing_pods, partial_since
-from queue_controllers.jobframework.queue_unit_builder import build_growth, build_reclaimable
+from queue_controllers.jobframework.queue_unit_builder import (
+    build_growth,
+    build_reclaimable,
+    granted_counts,
+    plan_resize,
+)
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
@@ -66,6 +72,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         )
         grown = TellJob(reason="Grown", message=message)
         return Decision(actions=(record, grown), memory=view.memory)
+    if (more := _let_more_run(view, job, unit)) is not None:
+        return Decision(actions=(more,), memory=view.memory)
     late, look_again = _is_late(view, job, unit, state)
     if late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
@@ -80,6 +88,17 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # Since when one ran stays: of a job of short pods no look need find two that run.
         return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)
+
+
+def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:
+    """Return the write that lets a job run what its unit has been granted since its release."""
+    granted = granted_counts(unit)
+    has_more = any(
+        each.lowered_to is not None and granted.get(each.name, 0) > each.lowered_to
+        for each in job.pod_sets
+    )
+    resize = plan_resize(job, unit) if has_more and view.ownership.managed else None
+    return None if resize is None else ResizeJob(resize=resize)
 
 
 def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
@@ -190,7 +209,7 @@ def _write_running(
     memory, now = view.memory, view.moment.monotonic
     since = now if memory.running_since is None else memory.running_since
     rest = since + SETTLE_SECONDS - now
-    wanted = sum(each.count for each in unit.spec.pod_set)
+    wanted = sum(granted_counts(unit).values())
     if view.pods.running < wanted and rest > 0:
         memory = msgspec.structs.replace(memory, running_since=since)
         return Decision(memory=memory, look_again_seconds=rest)

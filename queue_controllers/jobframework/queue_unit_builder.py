@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_controllers.jobframework.fewer_pods import Resize, write_note
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.job_annotations import (
     read_active,
@@ -82,7 +83,7 @@ _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
         *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
-        "pod-set-updates",
+        *("pod-set-updates", "released-parallelism"),
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
         *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
     )
@@ -155,8 +156,10 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
     for pod_set in job.pod_sets:
         if not pod_set.count:
             continue
-        known = admitted.get(pod_set.name)
-        if known is None or pod_set.count > counts[pod_set.name]:
+        known, count = admitted.get(pod_set.name), pod_set.count
+        if was_released and pod_set.lowered_to is not None:
+            count = min(count, pod_set.lowered_to)  # it has run with fewer, and goes on so
+        if known is None or count > counts[pod_set.name]:
             return True
         wanted, granted = _requests(pod_set.template), _requests(known.template)
         if wanted is None or granted is None:
@@ -411,6 +414,34 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
         "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
         "spec": {"podSet": bodies},
     }
+
+
+def plan_resize(job: JobFacts, unit: QueueUnit) -> Resize | None:
+    """Return how many pods of an admitted job may run at a time, None: as many as it says.
+
+    Fewer than it wants where fewer were granted than it still needs.
+    """
+    granted = granted_counts(unit)
+    counts, notes = {}, []
+    for each in job.pod_sets:
+        if each.most is None:
+            continue
+        allowed = granted.get(each.name, each.count)
+        let_run = each.most if allowed >= each.count else allowed
+        if let_run != (each.most if each.lowered_to is None else each.lowered_to):
+            counts[each.name] = let_run
+            notes += [write_note(let_run, each.most)] if let_run < each.most else []
+    return Resize(counts, "".join(notes)) if counts else None
+
+
+def plan_restoration(job: JobFacts) -> Resize | None:
+    """Return what gives a job the pods back that a release has not let run; None: it has them."""
+    counts = {
+        each.name: each.most
+        for each in job.pod_sets
+        if each.most is not None and each.lowered_to is not None
+    }
+    return Resize(counts, "") if counts else None
 
 
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:

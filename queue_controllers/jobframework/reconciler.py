@@ -25,6 +25,7 @@ from queue_controllers.jobframework.actions import (
     PatchUnit,
     PatchUnitStatus,
     ReleaseJob,
+    ResizeJob,
     SuspendJob,
     TellJob,
 )
@@ -89,6 +90,7 @@ MAX_TOLD_CHARS: Final = 500
 _REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It can not be suspended"),
     ReleaseJob: (RELEASE_REFUSED, "It is admitted, and can not be resumed"),
+    ResizeJob: ("ResizeRefused", "How many of its pods may run can not be changed"),
     CreateUnit: ("UnitRefused", "Its queue unit is refused"),
     PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),
     PatchUnitStatus: ("UnitRefused", "The status of its queue unit can not be changed"),
@@ -123,7 +125,7 @@ class _Versions:
         """Take what an action has written; None for nothing."""
         if written is None:
             return
-        if isinstance(action, SuspendJob | ReleaseJob):
+        if isinstance(action, SuspendJob | ReleaseJob | ResizeJob):
             self.job = written.resource_version
         else:
             self.unit = written.resource_version

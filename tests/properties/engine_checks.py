@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, Waiter
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.unit_demand import InvalidDemandError, build_demand

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from queue_controllers.extensions.batch_job import (
     BatchJob,
@@ -43,6 +44,52 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 )
 def test_counts(of: BatchJob, want: int) -> None:
     assert count_needed(of) == want
+
+
+def with_annotations(of: BatchJob, **said: str) -> BatchJob:
+    """The job with annotations of the queue, `-` written `_`."""
+    annotations = {f"koord-queue/{key.replace('_', '-')}": text for key, text in said.items()}
+    return replace(of, metadata=replace(of.metadata, annotations=annotations))
+
+
+@pytest.mark.parametrize(
+    ("of", "said", "want"),
+    [
+        pytest.param(job(parallelism=8), {}, (8, None, 8, None), id="needs all"),
+        pytest.param(
+            job(parallelism=8), {"min_parallelism": "3"}, (8, 3, 8, None), id="can do with three"
+        ),
+        pytest.param(
+            job(parallelism=8, completions=2),
+            {"min_parallelism": "3"},
+            (2, 2, 8, None),
+            id="never more than there is to do",
+        ),
+        pytest.param(
+            job({"succeeded": 2}, parallelism=8, completions=2),
+            {"min_parallelism": "3"},
+            (0, None, 8, None),
+            id="nothing left to do",
+        ),
+        pytest.param(
+            job(parallelism=4),
+            {"min_parallelism": "3", "released_parallelism": "4/8"},
+            (8, 3, 8, 4),
+            id="released with four",
+        ),
+        pytest.param(
+            job(parallelism=5),
+            {"min_parallelism": "3", "released_parallelism": "4/8"},
+            (5, 3, 5, None),
+            id="edited since",
+        ),
+    ],
+)
+def test_what_it_can_do_with(
+    of: BatchJob, said: dict[str, str], want: tuple[int, int | None, int, int | None]
+) -> None:
+    (found,) = BatchJobAdapter().pod_sets(with_annotations(of, **said))
+    assert (found.count, found.min_count, found.most, found.lowered_to) == want
 
 
 @pytest.mark.parametrize(
