@@ -165,10 +165,10 @@ def test_nobody_takes_what_a_queue_before_his_could_use(mode: QuotaMode, story: 
 @modes
 def test_the_model_has_something_to_judge(mode: QuotaMode) -> None:
     world = prepared(mode)
-    for number in range(45):
+    for number in range(90):
         world.add_rival(number, number // 3)
     world.come_to_rest()
-    for number in range(45):
+    for number in range(90):
         world.rank_queue(number, number)
         world.finish_unit(number, 0)
         world.come_to_rest()
