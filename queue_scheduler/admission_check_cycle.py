@@ -43,8 +43,9 @@ from shared_api.evictions import ADMISSION_CHECK
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT, STOP_POLICY, read_annotation
 
 ALL_READY: Final = "all admission checks success"

@@ -23,8 +23,9 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, parse_time, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.timestamps import parse_time, rfc3339
 
 RETURNED: Final = "Enqueued because backoff timeout"
 """Upstream's message."""

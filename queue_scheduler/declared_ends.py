@@ -8,7 +8,6 @@ that declares nothing has no end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 import msgspec
 
@@ -16,6 +15,7 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY
+from shared_api.timestamps import read_time
 
 
 class DeclaredEnd(msgspec.Struct, frozen=True, gc=False):
@@ -76,9 +76,7 @@ def remaining_seconds(unit: QueueUnit) -> int | None:
 
 def _running_since(unit: QueueUnit) -> int | None:
     ready = find_condition(unit.status.conditions, PODS_READY)
-    if ready is None or ready.status != "True" or not ready.last_transition_time:
+    if ready is None or ready.status != "True":
         return None
-    try:
-        return int(datetime.fromisoformat(ready.last_transition_time).timestamp())
-    except ValueError:
-        return None
+    since = read_time(ready.last_transition_time)
+    return None if since is None else int(since.timestamp())

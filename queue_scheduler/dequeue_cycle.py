@@ -40,7 +40,7 @@ from shared_api.client.write_dispatcher import (
 )
 from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, parse_time, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     PODS_READY,
     WAITED_FOR,
@@ -50,6 +50,7 @@ from shared_api.queue_unit_phases import (
     with_condition,
 )
 from shared_api.resource_list import format_amounts
+from shared_api.timestamps import parse_time, rfc3339
 from shared_api.work_queue import WorkQueue
 
 REJECTED_PAUSE_SECONDS: Final = 5.0

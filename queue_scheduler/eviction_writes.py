@@ -9,7 +9,6 @@ from typing import Any
 from shared_api.evictions import BACKOFF, backoffs_of, least_wait_seconds
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import parse_time, rfc3339
 from shared_api.queue_unit_phases import (
     EVICTED,
     QUOTA_RESERVED,
@@ -19,6 +18,7 @@ from shared_api.queue_unit_phases import (
     status_of_move,
     with_condition,
 )
+from shared_api.timestamps import read_time, rfc3339
 
 
 def granted_at(unit: QueueUnit, now: datetime) -> datetime:
@@ -26,10 +26,9 @@ def granted_at(unit: QueueUnit, now: datetime) -> datetime:
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
     since = reserved.last_transition_time if reserved is not None else None
     for text in (unit.status.last_allocate_time, since, unit.metadata.creation_timestamp):
-        try:
-            return parse_time(text or "")
-        except (ValueError, OverflowError):
-            continue
+        moment = read_time(text)
+        if moment is not None:
+            return moment
     return now
 
 

@@ -28,8 +28,9 @@ from queue_scheduler.unit_record import UnitRecord
 from shared_api.client.errors import ApiFailure, NotFound
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import admission_body
+from shared_api.timestamps import rfc3339
 
 AGAIN_SECONDS: Final = 5.0
 """Until a growth that was refused is asked for again: a look costs microseconds."""

@@ -30,8 +30,9 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, parse_time
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
+from shared_api.timestamps import read_time
 
 LONGEST_REST_SECONDS: Final = 30.0
 """Times in objects are wall times, and rests are measured by the clock that does not jump."""
@@ -105,10 +106,10 @@ class NodeVerdicts:
         asked_at = unit.status.last_allocate_time
         if admitted is not None and admitted.status == "True":
             asked_at = admitted.last_transition_time or asked_at
-        try:
-            return (self._clock.now() - parse_time(asked_at or "")).total_seconds()
-        except (ValueError, OverflowError):
-            return self._timeout_seconds
+        since = read_time(asked_at)
+        return (
+            self._timeout_seconds if since is None else (self._clock.now() - since).total_seconds()
+        )
 
 
 def _find_asking(engine: Engine) -> list[str]:

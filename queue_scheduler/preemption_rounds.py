@@ -43,10 +43,10 @@ from queue_scheduler.victim_search import (
     VictimSearch,
     evicted_since,
     is_worth_a_search,
-    text_of,
 )
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
+from shared_api.timestamps import rfc3339
 
 STUCK_SECONDS: Final = 600.0
 """After so long a victim that is not freed holds up no other round: its pods may hang on a node
@@ -228,7 +228,7 @@ class PreemptionRounds:
             self._ask_again(line, info, rests_until)
             return True
         stuck = moment.wall - timedelta(seconds=STUCK_SECONDS)
-        is_open = any(evicted_since(record) > text_of(stuck) for record in leaving)
+        is_open = any(evicted_since(record) > rfc3339(stuck) for record in leaving)
         own = self._nominated.get(info.key)
         if own is not None and own.has_failed:
             is_open = False  # what failed of its own round is made good

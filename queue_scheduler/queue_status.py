@@ -31,8 +31,9 @@ from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import Queue
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import DISABLE_SHOW_ITEMS, read_annotation
 
 MAX_ITEMS: Final = 100

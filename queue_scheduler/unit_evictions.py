@@ -37,7 +37,7 @@ from shared_api.evictions import (
 from shared_api.objects.meta import find_condition
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     EVICTED,
     MOVES,
@@ -51,6 +51,7 @@ from shared_api.queue_unit_phases import (
     phase_of,
     status_of_move,
 )
+from shared_api.timestamps import rfc3339
 
 LONGEST_REST_SECONDS: Final = 60.0
 """A time is over by the wall clock, which somebody may set; rests are measured by the other."""

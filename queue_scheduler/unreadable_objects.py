@@ -21,8 +21,9 @@ from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS, QUEUES
 from shared_api.client.writes import Dropped, Outcome, Unknown, status_report
 from shared_api.objects.meta import Timestamp
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import QUOTA_RESERVED, Phase
+from shared_api.timestamps import rfc3339
 from shared_api.work_queue import WorkQueue
 
 UNREADABLE: Final = "Unreadable"

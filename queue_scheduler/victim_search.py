@@ -9,7 +9,7 @@ leave already, or that were admitted within the protect time are left alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -27,6 +27,7 @@ from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import EVICTED, PODS_READY, PREEMPTED, RECLAIMED, is_being_evicted
+from shared_api.timestamps import read_time, rfc3339
 
 HOPELESS: Final = frozenset(
     {Reason.EXCEEDS_QUOTA, Reason.UNKNOWN_QUOTA, Reason.BROKEN_CHAIN, Reason.ROOM_FOR_PREEMPTOR}
@@ -186,7 +187,7 @@ class _Look:
         self._units = units
         self._wall = wall
         self._protect_seconds = protect_seconds
-        self._protected_from = text_of(wall - timedelta(seconds=protect_seconds))
+        self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
         self._first_protected: Timestamp | None = None
         self._is_settling = False
 
@@ -283,18 +284,8 @@ def evicted_since(record: UnitRecord) -> str:
 
 
 def _seconds_since(text: str, wall: datetime) -> int:
-    try:
-        since = datetime.fromisoformat(text)
-    except ValueError:
-        return 0
-    if since.tzinfo is None:
-        since = since.replace(tzinfo=UTC)
-    return max(0, int((wall - since).total_seconds()))
-
-
-def text_of(moment: datetime) -> str:
-    """Return a time as objects have it."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = read_time(text)
+    return 0 if since is None else max(0, int((wall - since).total_seconds()))
 
 
 def is_worth_a_search(refusal: Refusal) -> bool:

@@ -30,8 +30,9 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import QUOTA_RESERVED, condition_body, with_condition
+from shared_api.timestamps import rfc3339
 from shared_api.work_queue import WorkQueue
 
 FIRST_REPORT_SECONDS: Final = 2.0

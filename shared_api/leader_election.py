@@ -42,7 +42,8 @@ import structlog
 
 from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict
 from shared_api.objects.lease import Lease, LeaseSpec
-from shared_api.process.clock import Clock, rfc3339_micro
+from shared_api.process.clock import Clock
+from shared_api.timestamps import rfc3339_micro
 
 LEASE_SECONDS: Final = 15
 RENEW_DEADLINE_SECONDS: Final = 10.0

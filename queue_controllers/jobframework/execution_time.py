@@ -15,10 +15,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from queue_controllers.jobframework.generic_job import parse_moment
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY
+from shared_api.timestamps import read_time
 
 MAX_SECONDS: Final = 2**31 - 1
 """Of the status field, an int32."""
@@ -30,7 +30,7 @@ def seconds_executed(unit: QueueUnit, now: datetime) -> float:
     ready = find_condition(unit.status.conditions, PODS_READY)
     if ready is None or ready.status != "True":
         return banked
-    since = parse_moment(ready.last_transition_time or "")
+    since = read_time(ready.last_transition_time)
     if since is None:
         return banked
     return banked + max((now - since).total_seconds(), 0.0)

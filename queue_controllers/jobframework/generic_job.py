@@ -11,7 +11,7 @@ in protocols of its own beside it, and an adapter that has the method has the ab
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -26,6 +26,7 @@ from queue_controllers.jobframework.template_updates import (
 )
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
     POD_SET_UPDATES,
     RELATED_POD_SET,
@@ -275,7 +276,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def released_at(self) -> datetime | None:
         """When the controllers last released the job; None if they never did."""
-        return parse_moment(read_annotation(self.metadata.annotations, RELEASED_AT) or "")
+        return read_time(read_annotation(self.metadata.annotations, RELEASED_AT))
 
     @property
     def suspend_annotation(self) -> str:
@@ -330,18 +331,6 @@ def pod_set_of_pod(adapter: object, pod: Pod, names: Sequence[str]) -> str:
     if isinstance(adapter, SortsPods):
         return adapter.pod_set_of(pod)
     return names[0] if len(names) == 1 else ""
-
-
-def parse_moment(text: str) -> datetime | None:
-    """Return the time that an API timestamp names, None for "" and for what is no time.
-
-    Annotations are user input: one that cannot be read counts as absent.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):  # no time, or one outside of the years 1 to 9999
-        return None
 
 
 TRANSPARENT_KINDS: Final = frozenset({"CronJob"})

@@ -30,8 +30,9 @@ from enum import StrEnum
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
+from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.pod import Pod
+from shared_api.timestamps import read_time
 
 
 class State(StrEnum):
@@ -169,5 +170,5 @@ def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
         return True
     # Conditions have whole seconds, cut off. One of the very second of the release may be from
     # before it: that is unclear, and waits for a later word or for the operator's time to be up.
-    since = parse_moment(status.suspended_since or "")
+    since = read_time(status.suspended_since)
     return since is not None and since > released_at

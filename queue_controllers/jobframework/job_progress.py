@@ -19,7 +19,7 @@ from queue_controllers.jobframework.actions import (
     TellJob,
     TellUnit,
 )
-from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
+from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.partial_running import missing_pods, partial_since
@@ -41,6 +41,7 @@ from queue_controllers.jobframework.waiting import wait_for_old_pods
 from shared_api.evictions import BACKOFF_TIMEOUT, LATE
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, is_adopted, phase_of
+from shared_api.timestamps import read_time
 
 SETTLE_SECONDS: Final = 0.5
 """How long Running waits for the other pods after the first: one write with the right counts
@@ -192,8 +193,8 @@ def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
     status = unit.status
     is_strict = phase_of(unit) is Phase.SCHED_SUCCEED
     reserved_at = status.last_update_time if is_strict else None
-    admitted_at = parse_moment(status.last_allocate_time or "")
-    moments = (job.released_at, admitted_at, parse_moment(reserved_at or ""))
+    admitted_at = read_time(status.last_allocate_time)
+    moments = (job.released_at, admitted_at, read_time(reserved_at))
     return max((each for each in moments if each is not None), default=None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -13,6 +13,7 @@ from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.managed import Ownership, Surroundings
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.timestamps import rfc3339, rfc3339_micro
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,12 +25,12 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stamp(self) -> Timestamp:
         """The wall time as a `metav1.Time`."""
-        return Timestamp(self.wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return rfc3339(self.wall)
 
     @property
     def exact_stamp(self) -> Timestamp:
         """The wall time as a `metav1.MicroTime`."""
-        return Timestamp(self.wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        return rfc3339_micro(self.wall)
 
     def after(self, seconds: float) -> Moment:
         """Return a later moment."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
+from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.queue_unit_builder import (
     given_back_counts,
@@ -25,6 +25,7 @@ from queue_controllers.jobframework.unit_status import count_into_status
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY
+from shared_api.timestamps import read_time
 
 
 def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> int:
@@ -59,8 +60,8 @@ def partial_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime | 
     ready = find_condition(unit.status.conditions, PODS_READY)
     if not missing or not pods.running or ready is None or ready.status != "True":
         return None
-    some_run_since = parse_moment(ready.last_transition_time or "")
-    pending_since = parse_moment(pods.pending_since) if pods.pending else None
+    some_run_since = read_time(ready.last_transition_time)
+    pending_since = read_time(pods.pending_since) if pods.pending else None
     none_since = _uncreated_since(job, unit, pods) if missing > pods.pending else None
     known = [each for each in (pending_since, none_since) if each is not None]
     if some_run_since is None or not known:
@@ -74,6 +75,6 @@ def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodFacts) -> datetime
     is_counted = bool(unit.status.admissions) and not count_into_status(unit, pods)
     if not (seen_by_operator and is_counted):
         return None
-    counted = parse_moment(unit.status.last_update_time or "")
-    created = parse_moment(pods.last_created)
+    counted = read_time(unit.status.last_update_time)
+    created = read_time(pods.last_created)
     return counted if created is None or counted is None else max(counted, created)

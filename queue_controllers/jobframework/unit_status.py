@@ -10,7 +10,7 @@ import msgspec
 
 from queue_controllers.jobframework.actions import PatchUnitStatus
 from queue_controllers.jobframework.execution_time import seconds_to_bank
-from queue_controllers.jobframework.generic_job import JobFacts, parse_moment
+from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_annotations import says_true
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
@@ -42,6 +42,7 @@ from shared_api.queue_unit_phases import (
     status_of_move,
     with_condition,
 )
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
     ACTIVE,
     DEACTIVATION_MARKS,
@@ -237,7 +238,7 @@ def move_return(unit: QueueUnit, settings: JobSettings, jitter: float) -> PatchU
     quota. For whoever has put it back for another reason, another wait may be right.
     """
     state, since = unit.status.requeue_state, _backs_off_since(unit)
-    until = None if state is None else parse_moment(state.requeue_at or "")
+    until = None if state is None else read_time(state.requeue_at)
     if state is None or since is None or until is None:
         return None
     wanted = settings.backoff.seconds(max(state.count - 1, 0))
@@ -257,7 +258,7 @@ def _backs_off_since(unit: QueueUnit) -> datetime | None:
     if evicted.reason != BACKOFF_TIMEOUT or is_refused_by_checks(unit):
         return None
     lost = (find_condition(conditions, each) for each in (QUOTA_RESERVED, ADMITTED))
-    moments = (parse_moment(each.last_transition_time or "") for each in lost if each is not None)
+    moments = (read_time(each.last_transition_time) for each in lost if each is not None)
     return max((each for each in moments if each is not None), default=None)
 
 
@@ -265,7 +266,7 @@ def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
     """Say whether the job has been released since this admission: then others suspended it."""
     if phase_of(unit) is Phase.RUNNING:
         return True
-    admitted_at = parse_moment(unit.status.last_allocate_time or "")
+    admitted_at = read_time(unit.status.last_allocate_time)
     released_at = job.released_at
     return admitted_at is not None and released_at is not None and released_at > admitted_at
 

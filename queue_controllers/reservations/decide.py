@@ -26,7 +26,6 @@ from queue_controllers.jobframework.actions import (
     TellJob,
     TellUnit,
 )
-from queue_controllers.jobframework.generic_job import parse_moment
 from queue_controllers.jobframework.job_view import Moment
 from queue_controllers.jobframework.unit_status import set_condition
 from queue_controllers.reservations.reservation_builder import PlannedReservation
@@ -42,6 +41,7 @@ from shared_api.queue_unit_phases import (
     status_of_move,
     with_condition,
 )
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import ATTEMPT, UNIT_UID
 
 NOT_SERVED: Final = "ReservationsNotServed"
@@ -190,7 +190,7 @@ def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecisio
             actions=(noted, told, heard), look_again_seconds=NOT_SERVED_SECONDS
         )
     said = find_condition(unit.status.conditions, NOT_SERVED)
-    since = None if said is None else parse_moment(said.last_transition_time or "")
+    since = None if said is None else read_time(said.last_transition_time)
     waited = 0.0 if since is None else (view.moment.wall - since).total_seconds()
     if since is not None and waited < NOT_SERVED_SECONDS:
         return ReservationDecision(look_again_seconds=NOT_SERVED_SECONDS - waited)

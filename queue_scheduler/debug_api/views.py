@@ -28,6 +28,7 @@ from queue_scheduler.quota.quota_decision import QuotaView
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
 from shared_api.resource_list import Amounts
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ALL_QUOTAS
 
 BEHIND: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
@@ -296,7 +297,7 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
 
 def _moment(seconds: int) -> str:
     """Return a time of seconds since the epoch, as Kubernetes writes it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(datetime.fromtimestamp(seconds, UTC))
 
 
 def _view_job(unit: QueueUnit) -> JobView:

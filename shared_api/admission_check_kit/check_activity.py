@@ -16,8 +16,9 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.admission_check import ACTIVE, AdmissionCheck
 from shared_api.objects.field_schema import MESSAGE_LENGTH
 from shared_api.objects.meta import Condition, Timestamp, find_condition
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.timestamps import rfc3339
 from shared_api.work_queue import WorkQueue
 
 log = structlog.get_logger("check_activity")

@@ -33,7 +33,8 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
+from shared_api.timestamps import rfc3339
 from shared_api.work_queue import WorkQueue
 
 MESSAGE_SECONDS: Final = 60.0

@@ -31,7 +31,7 @@ from shared_api.client.errors import AlreadyExists, NotFound
 from shared_api.client.flow_control import Lane
 from shared_api.client.resource_types import EVENTS
 from shared_api.client.writes import Outcome, Rejected, Verb, Write, Written
-from shared_api.process.clock import rfc3339_micro
+from shared_api.timestamps import rfc3339_micro
 
 if TYPE_CHECKING:
     from shared_api.objects.meta import Timestamp, Uid

@@ -30,7 +30,8 @@ from shared_api.client.connection_settings import (
 )
 from shared_api.client.login_renewal import FreshLogin, RenewedLogin
 from shared_api.client.proxy_choice import proxy_from_environment
-from shared_api.process.clock import Clock, parse_time
+from shared_api.process.clock import Clock
+from shared_api.timestamps import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,6 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-from shared_api.objects.meta import Timestamp
-
 
 class Waitable(Protocol):
     """What can be waited for: a ``threading.Event``, or an ``Alarm`` where one thread waits."""
@@ -74,27 +72,3 @@ class SystemClock:
             return event.wait()
         # Above TIMEOUT_MAX (292 years) the interpreter raises; a caller's "infinite" must not.
         return event.wait(min(max(seconds, 0.0), threading.TIMEOUT_MAX))
-
-
-def rfc3339(moment: datetime) -> Timestamp:
-    """Return the moment as Kubernetes writes a ``metav1.Time``: UTC, whole seconds."""
-    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-
-
-def rfc3339_micro(moment: datetime) -> Timestamp:
-    """Return the moment as Kubernetes writes a ``metav1.MicroTime``: UTC, six digits."""
-    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
-
-
-def parse_time(text: str) -> datetime:
-    """Return the moment that an API server's timestamp names, in UTC.
-
-    Takes ``metav1.Time`` and ``metav1.MicroTime``, and any other RFC 3339 text with an offset.
-
-    Raises:
-        ValueError: The text is no time, or does not say which zone it is in.
-    """
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"no time zone in {text!r}")
-    return moment.astimezone(UTC)

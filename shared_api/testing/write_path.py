@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.testing.builtin_kinds import NAMESPACES
 from shared_api.testing.failure_status import (
     Cause,
@@ -46,6 +46,7 @@ from shared_api.testing.object_storage import ObjectKey, ObjectStorage, StoredOb
 from shared_api.testing.patching import Body, JsonValue, share
 from shared_api.testing.schema_validation import joined_unknown
 from shared_api.testing.served_resources import ServedResource
+from shared_api.timestamps import rfc3339
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 ORPHAN_FINALIZER: Final = "orphan"

@@ -33,9 +33,10 @@ from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import SystemClock, rfc3339
+from shared_api.process.clock import SystemClock
 from shared_api.process.structured_logs import configure_logs
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.benchmarks.cluster_world import ClusterWorld, connect
 from tests.benchmarks.process_usage import Meter

@@ -26,8 +26,9 @@ from shared_api.client.errors import (
 )
 from shared_api.client.resource_types import JOBS, NODES, PODS
 from shared_api.client.transport import ResponseStream
-from shared_api.process.clock import Clock, rfc3339
+from shared_api.process.clock import Clock
 from shared_api.quantity import amount
+from shared_api.timestamps import rfc3339
 from tests.demo.job_moves import build_pod, choose_node, plan_moves
 from tests.demo.json_api import Json, JsonApi, Kind
 from tests.demo.load_plan import RUN_SECONDS

@@ -16,6 +16,7 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import ObjectMeta, Timestamp
 from shared_api.objects.node import Node, NodeStatus
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import BACKFILL
 from tests.properties.engine_kit import (
     Workers,
@@ -32,7 +33,7 @@ START = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp())
 
 def stamp(second: int) -> Timestamp:
     """The wall time of a second of the world."""
-    return Timestamp(datetime.fromtimestamp(START + second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return rfc3339(datetime.fromtimestamp(START + second, UTC))
 
 
 class Run(NamedTuple):

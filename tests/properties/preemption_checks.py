@@ -11,8 +11,8 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.preemption_rounds import STUCK_SECONDS, read_for_whom
 from queue_scheduler.unit_record import Standing, is_preemptible, makes_room
 from shared_api.objects.meta import Uid, find_condition
-from shared_api.process.clock import parse_time
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
+from shared_api.timestamps import parse_time
 
 CLOCK_JUMP_SECONDS: Final = 10.0
 """Wall clocks jump about so much in a run."""

@@ -18,6 +18,7 @@ from shared_api.process.loop_thread import Step
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.timestamps import rfc3339
 from tests.stepped_host import SteppedHost
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
@@ -149,7 +150,7 @@ class World:
         self.patch_unit_status({**status, "requeueState": {"requeueAt": None}})
 
     def now(self) -> str:
-        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self.clock.now())
 
     def patch_unit_status(self, status: Json, name: str = "main", namespace: str = "team") -> None:
         self.direct.patch(

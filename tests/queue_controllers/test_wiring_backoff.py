@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from queue_controllers.configuration import read_configuration
-from queue_controllers.jobframework.generic_job import parse_moment
 from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.timestamps import read_time
 from tests.queue_controllers.conftest import pod_of
 
 if TYPE_CHECKING:
@@ -268,8 +268,8 @@ def be_late(world: World) -> None:
 
 def wait_of(status: dict[str, Any]) -> float:
     """Return how long a unit backs off, seconds."""
-    until = parse_moment(status["requeueState"]["requeueAt"])
-    since = parse_moment(status["lastUpdateTime"])
+    until = read_time(status["requeueState"]["requeueAt"])
+    since = read_time(status["lastUpdateTime"])
     assert until is not None
     assert since is not None
     return (until - since).total_seconds()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared_api.process.clock import parse_time
+from shared_api.timestamps import parse_time
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World

@@ -10,6 +10,7 @@ from queue_scheduler.admission_checks import Shortfall
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine import Engine
 from shared_api.client.resource_types import QUEUES
+from shared_api.timestamps import rfc3339
 from tests.properties.engine_kit import build_check
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit
@@ -103,7 +104,7 @@ class Checked:
 
     def stamp(self) -> str:
         """Return the time."""
-        return self.kit.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self.kit.clock.now())
 
     def status(self, unit: str = "u") -> Json:
         """Return a unit's status."""

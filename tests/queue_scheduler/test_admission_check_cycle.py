@@ -11,7 +11,7 @@ from queue_scheduler.admission_check_cycle import LONGEST_REST_SECONDS
 from queue_scheduler.admission_checks import Shortfall
 from queue_scheduler.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
-from shared_api.process.clock import parse_time
+from shared_api.timestamps import parse_time
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
 from tests.queue_scheduler.shell_kit import ShellKit, condition_of

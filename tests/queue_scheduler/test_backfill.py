@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node, NodeStatus
-from shared_api.process.clock import rfc3339
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import BACKFILL
 from tests.properties.backfill_world import BackfillWorld
 from tests.properties.engine_kit import build_quota, changed, wall_time

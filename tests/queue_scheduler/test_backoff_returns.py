@@ -17,8 +17,8 @@ from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from shared_api.client.errors import Conflict
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnitStatus, RequeueState
-from shared_api.process.clock import rfc3339
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
+from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.shell_kit import (
     UNIT_STATUS,
     HeldWrites,

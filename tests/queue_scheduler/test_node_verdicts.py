@@ -11,7 +11,7 @@ import pytest
 from queue_scheduler.decision import Notice
 from queue_scheduler.node_verdicts import NodeVerdicts
 from shared_api.client.errors import Conflict
-from shared_api.process.clock import parse_time, rfc3339
+from shared_api.timestamps import parse_time, rfc3339
 from tests.queue_scheduler.shell_kit import (
     HeldWrites,
     Json,

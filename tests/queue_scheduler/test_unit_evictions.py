@@ -12,7 +12,7 @@ from queue_scheduler.unit_evictions import UnitEvictions, is_running
 from queue_scheduler.unit_record import Standing
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import Admission
-from shared_api.process.clock import rfc3339
+from shared_api.timestamps import rfc3339
 from tests.properties.engine_kit import admitted, build_pod, build_unit, changed
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, Json, ShellKit, condition_of
 from tests.queue_scheduler.unit_news import UnitNews, access_of

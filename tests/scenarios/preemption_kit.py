@@ -6,6 +6,7 @@ from typing import Any
 
 from queue_scheduler.configuration import KoordQueueConfiguration
 from shared_api.testing.object_builders import node_body, queue_body
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import MANAGED_BY
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
 from tests.queue_scheduler.shell_kit import Json, condition_of
@@ -92,7 +93,7 @@ class Stage:
         admissions = [
             {**each, "running": each["replicas"]} for each in self.status(name)["admissions"]
         ]
-        now = self.world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self.world.clock.now())
         ready = {
             "type": "PodsReady", "status": "True", "reason": "PodsRunning", "message": "",
             "lastTransitionTime": now,

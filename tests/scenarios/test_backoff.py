@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared_api.evictions import WAITED_FOR_SECONDS
-from shared_api.process.clock import parse_time
+from shared_api.timestamps import parse_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
 from tests.scenarios.town import FIRST_BACKOFF, RUNNING_TIMEOUT
 

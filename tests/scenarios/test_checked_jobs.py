@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_api.process.clock import parse_time
+from shared_api.timestamps import parse_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, condition_of
 from tests.scenarios.town import RUNNING_TIMEOUT, Town
 

@@ -28,9 +28,9 @@ import msgspec
 
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import parse_time
 from shared_api.quantity import amount
 from shared_api.queue_unit_phases import IllegalMoveError, Phase, Writer, check_move
+from shared_api.timestamps import parse_time
 from shared_api.well_known_labels import (
     ATTEMPT,
     MANAGED_BY,

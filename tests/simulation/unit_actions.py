@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared_api.process.clock import rfc3339
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADOPTED
 from tests.simulation.action_table import (
     action,

@@ -18,11 +18,11 @@ from typing import Any, Final, Protocol
 from shared_api.client.errors import ApiFailure, ConnectionLost
 from shared_api.client.transport import Request, Response, ResponseStream
 from shared_api.crds import QUEUE, QUEUE_UNIT
-from shared_api.process.clock import parse_time
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.faults import RequestInfo
 from shared_api.testing.object_builders import namespace_body, node_body, priority_class_body
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.timestamps import parse_time
 from tests.queue_scheduler.shell_kit import QUOTA_CRD
 from tests.simulation.account_judge import AccountJudge
 from tests.simulation.change_feed import ChangeFeed, Json, Told

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -16,7 +15,6 @@ from queue_controllers.jobframework.generic_job import (
     PodStamp,
     PrioritySource,
     StatusFacts,
-    parse_moment,
     pod_set_of_pod,
     read_facts,
 )
@@ -148,17 +146,3 @@ def test_the_set_of_a_pod(
     adapter: object, pod: dict[str, Any], names: list[str], want: str
 ) -> None:
     assert pod_set_of_pod(adapter, msgspec.convert({"metadata": pod}, Pod), names) == want
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ("2026-11-01T10:00:00Z", datetime(2026, 11, 1, 10, tzinfo=UTC)),
-        ("2026-11-01T12:00:00.5+02:00", datetime(2026, 11, 1, 10, tzinfo=UTC) + timedelta(0, 0.5)),
-        ("", None),
-        ("yesterday", None),
-        ("0001-01-01T00:00:00+14:00", None),
-    ],
-)
-def test_moments(text: str, want: datetime | None) -> None:
-    assert parse_moment(text) == want

@@ -14,6 +14,7 @@ from shared_api.process.loop_thread import Step
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.timestamps import rfc3339
 from tests.stepped_host import SteppedHost
 
 Json = dict[str, Any]
@@ -101,7 +102,7 @@ class CheckWorld:
     # --- what there is -------------------------------------------------------------------------
 
     def now(self) -> str:
-        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self.clock.now())
 
     def states(self, name: str = "unit") -> list[Json]:
         found: list[Json] = self.unit(name)["status"].get("admissionChecks", [])

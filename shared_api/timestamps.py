@@ -1,0 +1,48 @@
+"""Times as texts in API objects: how they are written, and read. Pure.
+
+Kubernetes writes UTC with a `Z`. People and other programs write what they like into annotations
+and status fields, so reading has two ways: `parse_time` for what a server has checked, and
+`read_time` for the rest.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from shared_api.objects.meta import Timestamp
+
+
+def rfc3339(moment: datetime) -> Timestamp:
+    """Return the moment as Kubernetes writes a `metav1.Time`: UTC, whole seconds."""
+    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def rfc3339_micro(moment: datetime) -> Timestamp:
+    """Return the moment as Kubernetes writes a `metav1.MicroTime`: UTC, six digits."""
+    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+
+def parse_time(text: str) -> datetime:
+    """Return the moment that an API server's timestamp names, in UTC.
+
+    Takes `metav1.Time` and `metav1.MicroTime`, and any other RFC 3339 text with an offset.
+
+    Raises:
+        ValueError: The text is no time, or does not say which zone it is in.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"no time zone in {text!r}")
+    return moment.astimezone(UTC)
+
+
+def read_time(text: str | None) -> datetime | None:
+    """Return the moment that a text names, in UTC; None for none, "" and what is no time.
+
+    Without a zone it is UTC: whoever wrote it by hand read the others.
+    """
+    try:
+        moment = datetime.fromisoformat(text or "")
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # no time, or one outside of the years 1 to 9999
+        return None
