@@ -389,12 +389,19 @@ class PreemptionRounds:
         return woken
 
     def _end_departed(self) -> None:
-        """Keep no room for who has started, is gone, or may not start."""
+        """Keep no room for who has started, is gone, or may not start; for others, where it is.
+
+        A quota may get another parent, or, after a restart, be known before its parent is.
+        """
         for key, nomination in list(self._nominated.items()):
             record = self._units.records.get(key)
             is_here = record is not None and record.uid == nomination.uid
             if record is None or not is_here or record.standing not in _KEPT_IN:
                 self._end(key)
+            elif record.info is not None:
+                domains = self._plugins.domains(record.info.quota)
+                if domains != nomination.domains:
+                    self._nominated[key] = replace(nomination, domains=domains)
 
     def _wake_stood_back(self) -> None:
         """Ask those again who waited for nobody of their queue to be under way."""

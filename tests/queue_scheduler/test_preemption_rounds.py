@@ -1,0 +1,51 @@
+"""Rounds of eviction, where facts come in an order that a restart may bring."""
+
+from __future__ import annotations
+
+from queue_scheduler.decision import Refused
+from queue_scheduler.engine import Engine
+from queue_scheduler.preemption_rounds import for_whom_mark
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.testing.object_builders import elastic_quota
+from shared_api.well_known_labels import AVAILABLE_QUOTA, ENABLE_PREEMPTION
+from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
+from tests.properties.real_quotas import new_engine
+
+MOST = {"cpu": 4}
+
+
+def add_quota(engine: Engine, name: str, parent: str = "") -> None:
+    """Let the engine learn a quota."""
+    engine.on_quota(
+        elastic_quota(name, namespace="kq", min={}, max=MOST, parent=parent, is_parent=not parent)
+    )
+
+
+def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
+    """Until then a quota has no limits that its units could compete for."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", AVAILABLE_QUOTA[0]: "*"}
+    engine.on_queue(build_queue("a", annotations=said))
+    for name in ("a", "b"):
+        add_quota(engine, name, "top")
+    asked = Condition(
+        type="Evicted",
+        status="True",
+        reason="Preempted",
+        message=f"{for_whom_mark('ns/first')}(...)",
+        last_transition_time=Timestamp("2026-11-01T00:00:00Z"),
+    )
+    leaving = admitted(build_unit("leaving", "a", queue="a", cpu=2), 2)
+    first = build_unit("first", "a", queue="a", cpu=2, priority=9)
+    engine.on_queue_unit(first)
+    engine.on_queue_unit(changed(leaving, 3, conditions=(asked,)))
+    engine.on_queue_unit(admitted(build_unit("stays", "b", queue="a", cpu=2), 2))
+    engine.on_queue_unit(build_unit("second", "b", queue="a", cpu=4, priority=99))
+    add_quota(engine, "top")
+    engine.on_queue_unit(changed(leaving, 4, "Enqueued", admissions=()))
+
+    assert engine.rounds.nominated == ("ns/first",)
+    decision = engine.decide_next("a", 0.0)
+    assert isinstance(decision, Refused), "a second round begins"
+    assert decision.unit == "ns/second"
