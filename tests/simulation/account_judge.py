@@ -336,13 +336,19 @@ class AccountJudge:
     def _judge_booked(
         self, told: Told, before: Json | None, account: Account, process: Process
     ) -> None:
-        """Judge what became of a booked unit: whether it was free to be freed, or to be granted."""
+        """Judge what became of a booked unit: whether it was free to be freed, or to be granted.
+
+        Pods of a unit without a job may come at any time, so also while it is being freed.
+        """
         if before is not None and is_given_back(before) and _replicas(told.body):
             self._break(GIVEN_BACK, told, "it is granted something before it was free")
         if is_booked(told.body) or phase_of(told.body) in {"Succeed", "Failed"}:
             return
         pods = self._pods_known(account, process)
         living = [key for key in pods if is_living(account.pods[key])]
+        if before is not None and job_uid(before) == told.uid:
+            asked_at = int(before["metadata"]["resourceVersion"])
+            living = [key for key in living if account.pods_since[key] < asked_at]
         if living:
             self._break(STOPPED_FIRST, told, f"these pods live: {living}")
 
