@@ -8,6 +8,7 @@ from typing import Final
 
 from queue_scheduler.decision import Dequeue, Preempt, Reason
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.queue_unit_info import at_least
 from queue_scheduler.preemption_rounds import STUCK_SECONDS, read_for_whom
 from queue_scheduler.unit_record import Standing, is_preemptible, makes_room
 from shared_api.objects.meta import Uid, find_condition
@@ -53,7 +54,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         is_alone = is_own or is_stuck or not makes_room(record.unit)
         assert is_alone, f"{decision.unit} evicts while {record.key} leaves for another"
     if not line.in_flight:
-        refusal = engine.plugins.check_without(preemptor.info, gone)
+        refusal = engine.plugins.check_without(at_least(preemptor.info), gone)
         assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
 
 
@@ -79,7 +80,7 @@ def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> N
         is_waiting = preemptor is not None and preemptor.standing is Standing.WAITING
         if preemptor is None or preemptor.info is None or not is_waiting or key in given_up:
             continue
-        info = preemptor.info
+        info = at_least(preemptor.info)
         if own.info.queue == info.queue and own.info.order_key < info.order_key:
             continue
         domains = engine.plugins.domains(info.quota)

@@ -11,6 +11,7 @@ from shared_api.well_known_labels import (
     BACKOFF_TIMEOUT,
     ENABLE_PREEMPTION,
     MAX_EXEC_TIME,
+    MIN_PARALLELISM,
     PARTIAL_RUNNING_TIMEOUT,
     PREEMPT_RUNNING,
     PREEMPTIBLE,
@@ -139,6 +140,8 @@ def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str
     if rng.random() < 0.3:
         template["spec"]["priorityClassName"] = rng.choice(sorted(CLASSES))
     said = {key: rng.choice(texts) for key, texts in PATIENCE.items() if rng.random() < 0.2}
+    if pods > 1 and rng.random() < 0.3:
+        said[MIN_PARALLELISM] = "1"
     if rng.random() < 0.3:
         said[PRIORITY] = str(rng.choice((-1, 1, 5)))
     if urgent is None and rng.random() < (0.6 if evicts else 0.15):
@@ -176,6 +179,7 @@ def _patience(said: tuple[str, str | None]) -> Json:
 
 
 edit("scale", "jobs", spec_field("parallelism"), (0, 1, 2, 4), weight=4)
+edit("set_least", "jobs", annotation(MIN_PARALLELISM), ("1", "2", "0", None), weight=2)
 edit("set_priority", "jobs", annotation(PRIORITY), ("9", "-9", "much", None), weight=4)
 edit("move_to_quota", "jobs", label(QUOTA_NAME), (*QUOTAS, "nowhere", None), weight=4)
 edit(

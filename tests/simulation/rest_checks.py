@@ -33,6 +33,7 @@ from shared_api.well_known_labels import (
     QUEUE_NAME,
     QUOTA_NAME,
     RELATED_QUEUE_UNIT,
+    RELEASED_PARALLELISM,
     TIME_EXCEEDED,
 )
 from tests.demo.unit_charge import controller_uid, is_booked, is_living
@@ -331,12 +332,20 @@ def _has_mark(unit: Json) -> bool:
 
 def _is_out_of_step(job: Json, unit: Json) -> bool:
     named = [(each["metadata"].get("labels") or {}).get(QUOTA_NAME) for each in (job, unit)]
-    parallelism, completions = job["spec"]["parallelism"], job["spec"].get("completions") or 2**31
+    parallelism, completions = wanted_pods(job), job["spec"].get("completions") or 2**31
     succeeded = job.get("status", {}).get("succeeded", 0)
     counts = {parallelism, min(parallelism, completions), min(parallelism, completions - succeeded)}
     # What is granted is granted: the demand of a reserved unit follows once it is released or free.
     follows = is_booked(unit) or unit["spec"]["podSet"][0]["count"] in counts
     return named[0] != named[1] or not follows
+
+
+def wanted_pods(job: Json) -> int:
+    """Return how many pods at a time a job wants; fewer may be let run, and a note says so."""
+    parallelism: int = job["spec"]["parallelism"]
+    note = (job["metadata"].get("annotations") or {}).get(RELEASED_PARALLELISM, "0/0")
+    let_run, _, wanted = note.partition("/")
+    return int(wanted) if int(let_run) == parallelism else parallelism
 
 
 def _is_wrongly_active(job: Json, unit: Json) -> bool:
