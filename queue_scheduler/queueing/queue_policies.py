@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeGuard
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.queue_options import QueueOptions
@@ -60,7 +60,6 @@ class QueuePolicy(Protocol):
         ...
 
 
-@runtime_checkable
 class BandedPolicy(QueuePolicy, Protocol):
     """A policy that divides its line into bands, which are tried one after the other.
 
@@ -83,9 +82,17 @@ class BandedPolicy(QueuePolicy, Protocol):
         ...
 
 
+def is_banded(policy: QueuePolicy) -> TypeGuard[BandedPolicy]:
+    """Say whether a policy has bands, by its members.
+
+    Asked of every queue of each copy of the engine, where `isinstance` would take most of the time.
+    """
+    return hasattr(policy, "bands") and hasattr(policy, "band")
+
+
 def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
     """Return what a refused unit of each band holds back; one band where there are none."""
-    bands = policy.bands if isinstance(policy, BandedPolicy) else ()
+    bands = policy.bands if is_banded(policy) else ()
     return bands or (policy.holds_back,)
 
 

@@ -35,10 +35,10 @@ from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, DEFAULT_OPTIO
 from queue_scheduler.queueing.queue_policies import (
     BLOCK,
     PRIORITY,
-    BandedPolicy,
     HoldsBack,
     QueuePolicy,
     bands_of,
+    is_banded,
 )
 from queue_scheduler.queueing.quota_line import SLACK, QuotaLine, UnitClass
 from queue_scheduler.queueing.strict_mode import NodeRequests
@@ -96,7 +96,7 @@ class SchedulingQueue:
     @policy.setter
     def policy(self, policy: QueuePolicy) -> None:
         self._policy = policy
-        self._banded = policy if isinstance(policy, BandedPolicy) else None
+        self._banded = policy if is_banded(policy) else None
         self._bands = bands_of(policy)
         self._in_band = [0] * len(self._bands)
         self.first_band = 0

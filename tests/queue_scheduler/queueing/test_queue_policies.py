@@ -11,10 +11,10 @@ from queue_scheduler.queueing.queue_policies import (
     FIFO,
     INTELLIGENT,
     PRIORITY,
-    BandedPolicy,
     HoldsBack,
     QueuePolicy,
     bands_of,
+    is_banded,
 )
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY, PREEMPTIBLE
@@ -113,8 +113,6 @@ def test_the_non_preemptible_comes_first_among_equals() -> None:
 
 
 def test_a_policy_without_bands_has_one() -> None:
-    assert {policy.name for policy in BUILT_IN_POLICIES if isinstance(policy, BandedPolicy)} == {
-        "Intelligent"
-    }
+    assert {policy.name for policy in BUILT_IN_POLICIES if is_banded(policy)} == {"Intelligent"}
     assert bands_of(FIFO) == (HoldsBack.SAME_QUOTA,)
     assert bands_of(INTELLIGENT) == (HoldsBack.SAME_QUOTA, HoldsBack.NOBODY)
