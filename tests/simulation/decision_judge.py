@@ -107,7 +107,9 @@ class DecisionJudge:
         self._rounds[decision.uid] = _Round(record.unit, process.name, now, victims)
 
     def _on_change(self, told: Told) -> None:
-        """Note the evictions that are written."""
+        """Note the evictions that are written, and what may have taken the room that they made."""
+        if told.plural in {"nodes", "elasticquotas"}:
+            self._rounds.clear()
         if told.plural != "queueunits" or told.is_gone or not is_true(told.body, "Evicted"):
             return
         for each in self._rounds.values():
