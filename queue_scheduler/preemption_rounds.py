@@ -304,13 +304,15 @@ class PreemptionRounds:
         domains = self._plugins.domains(info.quota)
         for key, nomination in list(self._nominated.items()):
             record = self._units.records.get(key)
-            if not nomination.domains & domains or record is None or record.info is None:
+            if record is None or record.info is None or record.standing is Standing.DECIDED:
                 continue
-            if record.standing is Standing.DECIDED or _comes_before(info, record.info):
+            if _comes_before(info, record.info):
                 continue
             if line.options.waits_for_pods and record.info.queue == line.name:
-                # Its pods would be waited for.
+                # Its pods would be waited for, whatever quota they are charged to.
                 return _room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
+            if not nomination.domains & domains:
+                continue
             refusal = self._takes_room(info, at_least(record.info), nomination, moment)
             if refusal is not None:
                 return refusal

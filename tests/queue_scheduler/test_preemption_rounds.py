@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from queue_scheduler.decision import Refused
+from queue_scheduler.decision import Preempt, Reason, Refused
 from queue_scheduler.engine import Engine
 from queue_scheduler.preemption_rounds import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.testing.object_builders import elastic_quota
-from shared_api.well_known_labels import AVAILABLE_QUOTA, ENABLE_PREEMPTION
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA,
+    ENABLE_PREEMPTION,
+    PREEMPT_RUNNING,
+    WAIT_FOR_PODS_RUNNING,
+)
 from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
 from tests.properties.real_quotas import new_engine
 
@@ -49,3 +54,22 @@ def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
     decision = engine.decide_next("a", 0.0)
     assert isinstance(decision, Refused), "a second round begins"
     assert decision.unit == "ns/second"
+
+
+def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted_for() -> None:
+    """Of another quota as well: else he would have to be evicted next."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
+    engine.on_queue(build_queue("q", annotations=said | {WAIT_FOR_PODS_RUNNING: "true"}))
+    for name in ("a", "b"):
+        engine.on_quota(elastic_quota(name, namespace="kq", min={}, max=MOST))
+    engine.on_queue_unit(admitted(build_unit("low", "a", queue="q", cpu=4), 2, "Running"))
+    engine.on_queue_unit(build_unit("first", "a", queue="q", cpu=4, priority=9))
+    round_ = engine.decide_next("q", 0.0)
+    assert isinstance(round_, Preempt)
+    engine.on_preempted(round_)
+    engine.on_queue_unit(build_unit("other", "b", queue="q", cpu=1, priority=1))
+    decision = engine.decide_next("q", 0.0)
+    assert isinstance(decision, Refused), decision
+    assert decision.refusal.reason is Reason.ROOM_FOR_PREEMPTOR
+    assert decision.refusal.other == "ns/first"

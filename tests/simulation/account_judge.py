@@ -90,7 +90,7 @@ class Account:
     """By key."""
     pods: dict[str, Json] = field(default_factory=dict)
     strays: set[str] = field(default_factory=set)
-    """Pods that came while the job had no unit, and say of none: they are nobody's until it has."""
+    """Pods that say of no unit while the job has none: they are nobody's until it has."""
     pods_since: dict[str, int] = field(default_factory=dict)
     """The version since which a pod is as it is, living or going."""
     states: list[tuple[int, bool]] = field(default_factory=list)
@@ -102,6 +102,16 @@ class Account:
     def own_unit(self) -> Json | None:
         """Return the unit that counts: the booked one, else the oldest."""
         return min(self.units.values(), key=_rank, default=None)
+
+    def put_unit(self, told: Told) -> None:
+        """Take in a unit as it is now; `units` has it no more."""
+        if not told.is_gone:
+            self.units[told.key] = told.body
+            self.strays.clear()
+        elif not self.units:
+            # Whoever starts from now on can not know whose they were.
+            pods = self.pods.items()
+            self.strays = {key for key, pod in pods if RELATED_QUEUE_UNIT not in _annotations(pod)}
 
     def note_pods(self, told: Told) -> None:
         """Take in how many pods the job asks for."""
@@ -246,9 +256,7 @@ class AccountJudge:
         before = account.units.pop(told.key, None)
         if before is not None and before["metadata"]["uid"] != told.uid:
             before = None
-        if not told.is_gone:
-            account.units[told.key] = told.body
-            account.strays.clear()
+        account.put_unit(told)
         if len(account.units) > 1 and before is None and not self._may_be_twice:
             self._break(ONE_UNIT, told, f"the job has {sorted(account.units)}")
         was_booked, books = before is not None and is_booked(before), False
