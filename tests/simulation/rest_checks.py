@@ -23,6 +23,7 @@ from typing import Any, Final
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine import Engine
 from queue_scheduler.pod_accounting import is_stray
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.unit_record import Standing
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
@@ -52,6 +53,8 @@ SAME_AGAIN: Final = "same after a restart"
 NOBODY_LOST: Final = "nobody lost"
 OWNERLESS: Final = "nothing ownerless"
 JOBS_FIT: Final = "jobs fit their units"
+
+POLICIES: Final = frozenset({"", None, *(policy.name for policy in BUILT_IN_POLICIES)})
 FREED: Final = "given back is free"
 ROUNDS_END: Final = "rounds end"
 
@@ -163,7 +166,12 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
 
 
 def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
-    """Compare with an engine that has just learnt what the caches hold, in another order."""
+    """Compare with an engine that has just learnt what the caches hold, in another order.
+
+    Not where a queue names a policy that there is not: it goes on with the one before.
+    """
+    if any(q["spec"].get("queuePolicy") not in POLICIES for q in world.all("queues").values()):
+        return []
     engine = scheduler.engine
     standings = {record.standing for record in engine.units.records.values()}
     if standings & {Standing.DECIDED, Standing.STALE} or _remembers(world, engine):
