@@ -39,8 +39,10 @@ LONG = 600
 
 def positions_of(world: QueueWorld, queue: str, names: list[str]) -> list[int]:
     """Return the units' positions in the queue's status, 0 for one that is not listed."""
-    status = world.api.request("GET", f"{QUEUES}/{queue}").get("status", {})
-    items = status.get("queueItemDetails", {}).get("active", [])
+    queues = world.api.request("GET", QUEUES)["items"]
+    status = [each.get("status", {}) for each in queues if each["metadata"]["name"] == queue]
+    # None, until the scheduler has made the queue.
+    items = [one for each in status for one in each.get("queueItemDetails", {}).get("active", [])]
     places = {item["name"]: item["position"] for item in items}
     return [places.get(name, 0) for name in names]
 
