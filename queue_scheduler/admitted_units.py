@@ -1,7 +1,8 @@
 """Which units occupy quota, by queue and by quota, so that those to evict are found quickly.
 
 Of ten thousand units that run, a preemptor needs a few of the lowest priority. So they lie in
-buckets, by what their eviction costs first: priority, and whether all their pods run.
+buckets, by what their eviction costs first: priority, and whether all their pods run. Who comes is
+put into one when somebody asks: a decision does not wait for that.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class AdmittedUnits:
     def __init__(self) -> None:
         self.leaving: dict[str, None] = {}
         self.left = 0
+        # Those that came since somebody asked; the others by bucket.
+        self._fresh: dict[str, UnitRecord] = {}
+        self._bucket_of: dict[str, Bucket] = {}
         # Of a queue by quota, and of a quota by queue: the same buckets in both.
         self._by_queue: dict[str, dict[str, Buckets]] = {}
         self._by_quota: dict[str, dict[str, Buckets]] = {}
@@ -43,10 +47,12 @@ class AdmittedUnits:
 
     def of_queue(self, queue: str) -> Collection[Buckets]:
         """Return the units that came through a queue."""
+        self._sort_in()
         return self._by_queue.get(queue, {}).values()
 
     def of_quota(self, quota: str) -> Collection[Buckets]:
         """Return the units that are charged to a quota."""
+        self._sort_in()
         return self._by_quota.get(quota, {}).values()
 
     def add(self, record: UnitRecord) -> None:
@@ -54,10 +60,7 @@ class AdmittedUnits:
         info = record.info
         if info is None:
             return
-        buckets = self._by_queue.get(info.queue, _NONE).get(info.quota)
-        if buckets is None:
-            buckets = self._open(info.queue, info.quota)
-        buckets.setdefault(bucket_of(record.unit), {})[info.key] = None
+        self._fresh[info.key] = record
         if is_being_evicted(record.unit):
             self.leaving[info.key] = None
 
@@ -66,7 +69,12 @@ class AdmittedUnits:
         info = record.info
         if info is None:
             return
-        bucket = bucket_of(record.unit)
+        if info.key in self.leaving:
+            del self.leaving[info.key]
+            self.left += 1
+        if self._fresh.pop(info.key, None) is not None:
+            return
+        bucket = self._bucket_of.pop(info.key)
         buckets = self._by_queue[info.queue][info.quota]
         keys = buckets[bucket]
         del keys[info.key]
@@ -74,18 +82,26 @@ class AdmittedUnits:
             del buckets[bucket]
             if not buckets:
                 self._close(info.queue, info.quota)
-        if info.key in self.leaving:
-            del self.leaving[info.key]
-            self.left += 1
 
     def replace(self, before: UnitRecord, after: UnitRecord) -> None:
         """Take a newer object of a unit that stays where it is."""
         is_leaving = is_being_evicted(after.unit)
-        if bucket_of(before.unit) != bucket_of(after.unit) or is_leaving != (
-            after.key in self.leaving
-        ):
+        key = after.key
+        bucket = self._bucket_of.get(key)
+        if bucket != bucket_of(after.unit) or is_leaving != (key in self.leaving):
             self.remove(before)
             self.add(after)
+
+    def _sort_in(self) -> None:
+        for key, record in self._fresh.items():
+            info = record.info
+            assert info is not None, f"{key} occupies quota without a demand"
+            buckets = self._by_queue.get(info.queue, _NONE).get(info.quota)
+            if buckets is None:
+                buckets = self._open(info.queue, info.quota)
+            bucket = self._bucket_of[key] = bucket_of(record.unit)
+            buckets.setdefault(bucket, {})[key] = None
+        self._fresh.clear()
 
     def _open(self, queue: str, quota: str) -> Buckets:
         buckets: Buckets = {}
@@ -104,9 +120,11 @@ class AdmittedUnits:
 
     def fork(self) -> AdmittedUnits:
         """Return an independent copy."""
+        self._sort_in()
         twin = AdmittedUnits()
         twin.leaving = dict(self.leaving)
         twin.left = self.left
+        twin._bucket_of = dict(self._bucket_of)
         for queue, by_quota in self._by_queue.items():
             for quota, buckets in by_quota.items():
                 copies = {bucket: dict(keys) for bucket, keys in buckets.items()}
@@ -119,8 +137,11 @@ class AdmittedUnits:
         for record in records:
             if record.occupies:
                 fresh.add(record)
+        self._sort_in()
+        fresh._sort_in()
         assert self._by_queue == fresh._by_queue, "units that occupy quota differ by queue"
         assert self._by_quota == fresh._by_quota, "units that occupy quota differ by quota"
+        assert self._bucket_of == fresh._bucket_of, "buckets of units that occupy quota differ"
         leaving = set(fresh.leaving)
         assert set(self.leaving) == leaving, f"{set(self.leaving)} are leaving, should be {leaving}"
 

@@ -82,13 +82,17 @@ class _Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class Backfill:
-    """Judges who may pass, and knows who waits because he may not."""
+    """Judges who may pass, and knows who waits because he may not.
+
+    Attributes:
+        waiting: By queue, and there by class number and place of a head, the classes that it holds
+            back. Written here, read everywhere.
+    """
 
     def __init__(self, units: UnitRegistry, plugins: PluginRunner) -> None:
         self._units = units
         self._plugins = plugins
-        # queue -> (class number, place) of a head -> classes that it holds back.
-        self._waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
+        self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
         self._moved: dict[str, None] = {}
         self._told: dict[str, ElasticQuota | Node] = {}
         self._facts = 0
@@ -153,7 +157,9 @@ class Backfill:
         head: _Head,
         promise: Promise | Refusal | None,
     ) -> None:
-        heads = self._waiting.setdefault(line.name, {})
+        if not self.waiting:
+            self._seen_ease = self._count_eases()
+        heads = self.waiting.setdefault(line.name, {})
         behind = heads.setdefault((head.number, head.info.order_key), {})
         behind[line.class_number(info)] = None
         shown = self._shown.setdefault(line.name, {})
@@ -240,26 +246,27 @@ class Backfill:
 
     def on_refused(self, line: SchedulingQueue, info: QueueUnitInfo) -> None:
         """A unit was refused by a plugin: a head anew, or perhaps another one."""
-        heads = self._waiting.get(line.name, ())
+        heads = self.waiting.get(line.name, ())
         if any(info.order_key <= place for _, place in heads):
             self._moved[line.name] = None
 
     def take_woken(self) -> list[Waiter]:
         """Return, once and in a fixed order, the classes that may pass now."""
-        ease = self._units.bookings.eased + self._facts
-        is_eased, self._seen_ease = ease != self._seen_ease, ease
-        if not self._waiting:
-            return []
+        is_eased = self._count_eases() != self._seen_ease
         woken: list[Waiter] = []
-        for name in sorted(self._waiting):
-            heads = self._waiting[name]
+        for name in sorted(self.waiting):
+            heads = self.waiting[name]
             if is_eased or name in self._moved or not self._are_in_place(name, heads):
-                del self._waiting[name]
+                del self.waiting[name]
                 self._shown.pop(name, None)
                 numbers = {number for behind in heads.values() for number in behind}
                 woken.extend((name, number) for number in sorted(numbers))
+        self._seen_ease = self._count_eases()
         self._moved.clear()
         return woken
+
+    def _count_eases(self) -> int:
+        return self._units.bookings.eased + self._facts
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
         """Say whether the heads stand where they stood; one that is woken is asked before them."""
@@ -278,9 +285,9 @@ class Backfill:
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> Backfill:
         """Return a copy over forked units and plugins."""
         twin = Backfill(units, plugins)
-        twin._waiting = {
+        twin.waiting = {
             name: {head: dict(behind) for head, behind in heads.items()}
-            for name, heads in self._waiting.items()
+            for name, heads in self.waiting.items()
         }
         twin._moved = dict(self._moved)
         twin._shown = {name: dict(shown) for name, shown in self._shown.items()}

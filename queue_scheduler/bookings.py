@@ -108,7 +108,8 @@ class Bookings:
         """Book nothing for a uid."""
         self.ends.drop(uid)
         if self._charges.pop(uid, None) is not None:
-            self._note_eased()
+            self.changes += 1
+            self.eased += 1
             self._plugins.unreserve(uid)
 
     def tell_foreign(self) -> None:

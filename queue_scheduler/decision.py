@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """For whoever does not say what time it is: nobody's protection is over, and none has run."""
 
 
-class Moment(NamedTuple):
+class Moment(msgspec.Struct, frozen=True, gc=False):
     """When a decision is asked for: by the clock that does not jump, in seconds; by the wall's."""
 
     now: float

@@ -49,7 +49,7 @@ class DeclaredEnds:
         """Take a booked unit as it is now; say whether it was known with another end."""
         seconds = remaining_seconds(info.unit)
         if seconds is None:
-            return self._ends.pop(info.uid, None) is not None
+            return bool(self._ends) and self._ends.pop(info.uid, None) is not None
         before = self._ends.get(info.uid)
         after = DeclaredEnd(info.quota, seconds, _running_since(info.unit))
         self._ends[info.uid] = after

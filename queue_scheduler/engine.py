@@ -226,8 +226,9 @@ class Engine:
         if line.not_before:
             line.not_before = 0.0
             self._units.queues.refresh(line, self._plugins.domains)
-        for waiter in self._rounds.on_time(queue_name, now):
-            self._settlement.wake(waiter)
+        if not self._rounds.is_idle:
+            for waiter in self._rounds.on_time(queue_name, now):
+                self._settlement.wake(waiter)
         ahead = self._units.queues.queue_ahead_of(queue_name)
         if ahead is None:
             until = self._rounds.next_time(queue_name)
@@ -254,7 +255,8 @@ class Engine:
         # Who is asked in vain keeps his turn.
         units.queues.served(line)
         checks = needed_checks(line.queue, unit)
-        to = phase_after(checks, self.phase_when_admitted(info))
+        strict = line.options.is_strict
+        to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
         units.leave(record)
         units.bookings.note_reserved(asked)
         decided = UnitRecord(
@@ -454,6 +456,7 @@ class Engine:
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         self._units.validate()
+        self._rounds.validate()
 
     def _notice(self, kind: str, key: str, uid: Uid, reason: str, note: str) -> None:
         self._notices.append(Notice(kind=kind, key=key, uid=uid, reason=reason, note=note))

@@ -36,6 +36,7 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.round_waiters import Releases, RoundWaiters
 from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
 from queue_scheduler.unit_registry import UnitRegistry
 from queue_scheduler.victim_search import (
@@ -94,29 +95,14 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     has_failed: bool = False
 
 
-class _Asleep(msgspec.Struct):
-    """Classes that are asked again when something happens.
-
-    `kept_out` and `behind_rounds`: when anything is released, and when a round is over;
-    `stood_back`: when nobody of the queue is under way; `timers`: by queue and class, at a time.
-    """
-
-    kept_out: dict[Waiter, None] = {}
-    behind_rounds: dict[Waiter, None] = {}
-    stood_back: dict[Waiter, None] = {}
-    timers: dict[str, dict[int, float]] = {}
-
-    def copy(self) -> _Asleep:
-        return _Asleep(
-            dict(self.kept_out),
-            dict(self.behind_rounds),
-            dict(self.stood_back),
-            {queue: dict(times) for queue, times in self.timers.items()},
-        )
-
-
 class PreemptionRounds:
-    """Which rounds are under way; part of the engine."""
+    """Which rounds are under way; part of the engine.
+
+    Attributes:
+        search: Finds victims.
+        is_idle: There is no round, and nobody waits because of one: nothing here can change but by
+            a refusal, or by units that leave (`AdmittedUnits.leaving`).
+    """
 
     def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
         self.search = VictimSearch(units, plugins, protect_seconds)
@@ -129,11 +115,9 @@ class PreemptionRounds:
         self._spent: dict[str, None] = {}
         # Until when a unit rests after a round that was for nothing.
         self._rests: dict[Uid, float] = {}
-        self._asleep = _Asleep()
-        self._woken: dict[Waiter, None] = {}
+        self._waiters = RoundWaiters()
         self._ended = 0
-        # Departures, ends of nominations and releases that were seen last.
-        self._seen = (0, 0, 0)
+        self.is_idle = True
 
     @property
     def nominated(self) -> tuple[str, ...]:
@@ -196,10 +180,11 @@ class PreemptionRounds:
 
     def wait(self, waiter: Waiter, refusal: Refusal) -> None:
         """Ask a class again that `hold_up` refused, when that may have changed."""
+        self.is_idle = False
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
-            self._asleep.kept_out[waiter] = None
+            self._waiters.keep_out(waiter, self._count_releases())
         else:
-            self._asleep.stood_back[waiter] = None
+            self._waiters.stand_back(waiter)
 
     def displace(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
@@ -234,7 +219,8 @@ class PreemptionRounds:
             is_open = False  # what failed of its own round is made good
         others = [each.domains for each in self._nominated.values() if each is not own]
         if is_open or any(each & domains for each in (*others, *self._writing.values())):
-            self._asleep.behind_rounds[_waiter(line, info)] = None
+            self.is_idle = False
+            self._waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
             return True
         return False
 
@@ -259,6 +245,7 @@ class PreemptionRounds:
             self._ask_again(line, info, now + REST_SECONDS)
             return None
         domains = self._plugins.domains(info.quota)
+        self.is_idle = False
         self._writing[info.uid] = domains
         self._nominated[info.key] = Nomination(
             uid=info.uid,
@@ -281,7 +268,8 @@ class PreemptionRounds:
     def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
         """Take what became of a round's writes; whom to evict is chosen again if some failed."""
         self._writing.pop(decision.uid, None)
-        self._wake(self._asleep.behind_rounds)
+        self.is_idle = False
+        self._waiters.wake_behind_rounds()
         own = self._nominated.get(decision.unit)
         if own is None or own.uid != decision.uid:
             return
@@ -291,7 +279,7 @@ class PreemptionRounds:
             assert record.info is not None, f"{record.key} is in line without a demand"
             line = self._units.queues.line(record.info.queue)
             assert line is not None, f"{record.key} is in line without a queue"
-            self._woken[_waiter(line, record.info)] = None
+            self._waiters.ask_now(_waiter(line, record.info))
 
     # --- everybody else -----------------------------------------------------------------------
 
@@ -344,50 +332,34 @@ class PreemptionRounds:
 
     def on_time(self, queue: str, now: float) -> list[Waiter]:
         """End what took too long; return the classes that are asked again for that."""
-        if not (self._nominated or self._asleep.timers or self._rests):
-            return []
         self._rests = {uid: until for uid, until in self._rests.items() if until > now}
         for key, nomination in list(self._nominated.items()):
             if nomination.until is None:
                 self._nominated[key] = replace(nomination, until=now + NOMINATED_SECONDS)
             elif nomination.until <= now:
                 self._end(key)
-        timers = self._asleep.timers.get(queue, {})
-        for number in [number for number, at in timers.items() if at <= now]:
-            del timers[number]
-            self._woken[queue, number] = None
-        if not timers:
-            self._asleep.timers.pop(queue, None)
+        self._waiters.wake_due(queue, now)
         return self.take_woken()
 
     def next_time(self, queue: str) -> float | None:
         """Return when `on_time` has something to say about a queue; None: when woken."""
-        asleep = self._asleep
-        if not (asleep.timers or asleep.kept_out):
+        if self.is_idle:
             return None
-        times = list(asleep.timers.get(queue, {}).values())
-        if any(waiter[0] == queue for waiter in asleep.kept_out):
+        times = self._waiters.times_of(queue)
+        if self._waiters.are_kept_out(queue):
             times += [each.until for each in self._nominated.values() if each.until is not None]
         return min(times, default=None)
 
     def take_woken(self) -> list[Waiter]:
         """Return, once, the classes that may be told something else after what has changed."""
-        asleep, admitted = self._asleep, self._units.admitted
-        if admitted.leaving or self._spent:
+        if self._units.admitted.leaving or self._spent:
             self._find_nominated()
         if self._nominated:
             self._end_departed()
-        before = self._seen
-        left, ended, eased = self._seen = (admitted.left, self._ended, self._units.bookings.eased)
-        if asleep.behind_rounds and (left, ended) != before[:2]:
-            self._wake(asleep.behind_rounds)
-        if asleep.kept_out and (left, ended, eased) != before:
-            self._wake(asleep.kept_out)
-        if asleep.stood_back:
-            self._wake_stood_back()
-        if not self._woken:
-            return []
-        woken, self._woken = list(self._woken), {}
+        self._waiters.wake_after(self._count_releases())
+        self._waiters.wake_stood_back(self._is_nobody_under_way)
+        woken = self._waiters.take_woken()
+        self.is_idle = not self._is_engaged()
         return woken
 
     def _end_departed(self) -> None:
@@ -405,13 +377,15 @@ class PreemptionRounds:
                 if domains != nomination.domains:
                     self._nominated[key] = replace(nomination, domains=domains)
 
-    def _wake_stood_back(self) -> None:
-        """Ask those again who waited for nobody of their queue to be under way."""
-        for waiter in list(self._asleep.stood_back):
-            line = self._units.queues.line(waiter[0])
-            if line is None or not line.in_flight:
-                del self._asleep.stood_back[waiter]
-                self._woken[waiter] = None
+    def _count_releases(self) -> Releases:
+        return self._units.admitted.left, self._ended, self._units.bookings.eased
+
+    def _is_nobody_under_way(self, queue: str) -> bool:
+        line = self._units.queues.line(queue)
+        return line is None or not line.in_flight
+
+    def _is_engaged(self) -> bool:
+        return bool(self._nominated or self._spent or self._rests or not self._waiters.is_empty())
 
     def _stopping(self, nomination: Nomination) -> list[Uid]:
         """Return the victims that are free, and whose pods are charged until they are gone."""
@@ -461,13 +435,11 @@ class PreemptionRounds:
     def _give_up(self, info: QueueUnitInfo, now: float) -> None:
         self._end(info.key)
         self._rests[info.uid] = now + REST_SECONDS
-
-    def _wake(self, waiters: dict[Waiter, None]) -> None:
-        self._woken.update(waiters)
-        waiters.clear()
+        self.is_idle = False
 
     def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
-        self._asleep.timers.setdefault(line.name, {})[line.class_number(info)] = at
+        self.is_idle = False
+        self._waiters.ask_at(_waiter(line, info), at)
 
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""
@@ -476,11 +448,14 @@ class PreemptionRounds:
         twin._writing = dict(self._writing)
         twin._spent = dict(self._spent)
         twin._rests = dict(self._rests)
-        twin._asleep = self._asleep.copy()
-        twin._woken = dict(self._woken)
+        twin._waiters = self._waiters.copy()
         twin._ended = self._ended
-        twin._seen = self._seen
+        twin.is_idle = self.is_idle
         return twin
+
+    def validate(self) -> None:
+        """Raise AssertionError if there is something to look after that nobody looks after."""
+        assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
 
 
 def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:

@@ -47,8 +47,9 @@ class Settlement:
             line = queues.line(name)
             if line is not None and line.wake(number):
                 units.changed_lines[name] = None
-        for waiter in self._rounds.take_woken():
-            self.wake(waiter)
+        if units.admitted.leaving or not self._rounds.is_idle:
+            for waiter in self._rounds.take_woken():
+                self.wake(waiter)
         return self.pass_on()
 
     def wake(self, waiter: Waiter) -> None:
@@ -61,11 +62,8 @@ class Settlement:
     def pass_on(self) -> tuple[str, ...]:
         """Bring the turns up to date, offer what room there is; return the queues to ask."""
         units, queues = self._units, self._units.queues
-        for waiter in self._backfill.take_woken():
-            line = queues.line(waiter[0])
-            if line is not None and line.wake(waiter[1]):
-                self._plugins.stop_waiting(waiter)
-                units.changed_lines[line.name] = None
+        if self._backfill.waiting:
+            self._wake_backfilling()
         if units.changed_lines:
             for name in units.changed_lines:
                 line = queues.line(name)
@@ -76,6 +74,13 @@ class Settlement:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
         return queues.take_wakes()
+
+    def _wake_backfilling(self) -> None:
+        for waiter in self._backfill.take_woken():
+            line = self._units.queues.line(waiter[0])
+            if line is not None and line.wake(waiter[1]):
+                self._plugins.stop_waiting(waiter)
+                self._units.changed_lines[line.name] = None
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue that comes before the next can move.

@@ -351,7 +351,7 @@ class UnitRegistry:
         elif standing is Standing.BOOKED or standing is Standing.DECIDED:
             self.admitted.add(record)
             line = self.queues.line(info.queue)
-            if line is not None and under_way.enter(line, record):
+            if line is not None and line.counts_admitted and under_way.enter(line, record):
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: UnitRecord | None) -> None:
@@ -374,7 +374,7 @@ class UnitRegistry:
         elif standing is Standing.BOOKED or standing is Standing.DECIDED:
             self.admitted.remove(record)
             line = self.queues.line(info.queue)
-            if line is not None and under_way.leave(line, info.uid):
+            if line is not None and line.counts_admitted and under_way.leave(line, info.uid):
                 self.changed_lines[info.queue] = None
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:

@@ -73,9 +73,10 @@ class UnitStarts:
             delay = self._backfill.check(line, info, moment.seconds)
             if delay is not None:
                 return delay, None
-        held_up = self._rounds.hold_up(line, info, moment)
-        if held_up is not None:
-            return held_up, None
+        if line.in_flight or not self._rounds.is_idle:
+            held_up = self._rounds.hold_up(line, info, moment)
+            if held_up is not None:
+                return held_up, None
         return self._plugins.reserve(info)
 
     def _with_fewer(

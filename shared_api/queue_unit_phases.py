@@ -207,7 +207,8 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 
 def is_being_evicted(unit: QueueUnit) -> bool:
     """Say whether an eviction was asked for that nobody has carried out to its end."""
-    return is_condition_true(unit.status.conditions, EVICTED) and is_booked(unit)
+    conditions = unit.status.conditions
+    return bool(conditions) and is_condition_true(conditions, EVICTED) and is_booked(unit)
 
 
 def is_waited_for(unit: QueueUnit) -> bool:

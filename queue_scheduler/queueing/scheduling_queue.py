@@ -56,6 +56,7 @@ class SchedulingQueue:
         is_backfilling: Whether `backfill` judges who passes a refused unit; not under policies with
             bands.
         lets_evict: Whether units of it may evict others of it, by their priority.
+        counts_admitted: Whether what it decides next depends on admitted units (`under_way`).
         depth: Only so many positions are looked at; None: all.
         in_flight: The units that are admitted and do not run yet, where the queue waits for pods:
             the priority above which others may displace them, None where nobody may.
@@ -116,6 +117,7 @@ class SchedulingQueue:
         """Find what follows from policy and options: every decision asks for it several times."""
         options = self._options
         self._is_stopped = options.is_stopped
+        self.counts_admitted = options.waits_for_pods or options.is_strict
         self.is_backfilling = options.backfill and self._banded is None
         self._blocks = HoldsBack.SAME_QUOTA in self._bands and not self.is_backfilling
         self.lets_evict = options.preempts and (self._policy is PRIORITY or self._policy is BLOCK)
@@ -190,11 +192,6 @@ class SchedulingQueue:
         """Return the place of the first unit of the class of that number, or None."""
         unit_class = self._numbered.get(number)
         return unit_class.head if unit_class is not None else None
-
-    def is_asleep(self, number: int) -> bool:
-        """Say whether the class of that number exists and is refused."""
-        unit_class = self._numbered.get(number)
-        return unit_class is not None and unit_class.refusal is not None
 
     # --- who is next --------------------------------------------------------------------------
 
@@ -312,8 +309,10 @@ class SchedulingQueue:
 
     def first_eligible(self, quota: str) -> OrderKey | None:
         """Return the place of the quota's first unit that could start if it fitted, or None."""
-        first = None if self._is_stopped else self.first_of(quota)
-        return first if first is not None and self.band_of(first) == self.first_band else None
+        of_quota = None if self._is_stopped else self._by_quota.get(quota)
+        first = of_quota.first() if of_quota is not None else None
+        is_here = self._banded is None or (first is not None and first[0] == self.first_band)
+        return first if is_here else None
 
     def first_of(self, quota: str) -> OrderKey | None:
         """Return the place of the quota's first unit, or None."""
@@ -382,7 +381,7 @@ class SchedulingQueue:
     def _count(self, key: OrderKey, one: int) -> None:
         """A unit came (1) or left (-1)."""
         self.length += one
-        self._in_band[self.band_of(key)] += one
+        self._in_band[key[0] if self._banded is not None else 0] += one
         if self._banded is not None:
             counts = enumerate(self._in_band)
             self.first_band = next((band for band, count in counts if count), 0)

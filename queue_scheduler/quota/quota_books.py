@@ -204,14 +204,16 @@ class QuotaBooks:
         self._changes += 1
         if self._trees is None:
             self._build_for_waiters()
-        self._ledger.account(quota).add_unit(demand, sign)
+        ledger = self._ledger
+        account = ledger.accounts.get(quota) or ledger.open_account(quota)
+        account.add_unit(demand, sign)
         if self._trees is not None:
             self._follow(self._trees.charge_unit(quota, demand, sign, checked))
 
     def _count_pod(self, pod: ForeignPod, sign: int) -> None:
         self._changes += 1
         self._build_for_waiters()
-        self._ledger.account(pod.quota).add_pod(pod, sign)
+        self._ledger.open_account(pod.quota).add_pod(pod, sign)
         if self._trees is not None:
             books = self._trees.charge_pod(pod, sign)
             if books is not None:

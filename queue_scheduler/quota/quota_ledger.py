@@ -47,7 +47,11 @@ class Account:
 
     def add_unit(self, demand: Demand, sign: int) -> None:
         """Add (1) or take back (-1) a booking."""
-        _add(self.units, demand.amounts, sign)
+        # Written out: twice in the life of every unit.
+        units = self.units
+        for key, amount in demand.amounts.items():
+            if amount > 0:
+                units[key] += amount if sign > 0 else -amount
         if demand.non_preemptible:
             _add(self.units_np, demand.amounts, sign)
 
@@ -80,7 +84,7 @@ class QuotaLedger:
         copy.accounts = {name: account.fork() for name, account in self.accounts.items()}
         return copy
 
-    def account(self, quota: str) -> Account:
+    def open_account(self, quota: str) -> Account:
         """Return the account of a quota name, opening it if need be."""
         account = self.accounts.get(quota)
         if account is None:
@@ -97,9 +101,9 @@ class QuotaLedger:
         """Recompute the accounts from owners and pods."""
         want = QuotaLedger()
         for quota, demand in self.owners.values():
-            want.account(quota).add_unit(demand, 1)
+            want.open_account(quota).add_unit(demand, 1)
         for pod in self.pods.values():
-            want.account(pod.quota).add_pod(pod, 1)
+            want.open_account(pod.quota).add_pod(pod, 1)
         for name in sorted({*want.accounts, *self.accounts}):
             for part in Account.__slots__:
                 got_part = without_zeros(getattr(self.accounts.get(name, Account()), part))

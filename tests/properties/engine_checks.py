@@ -178,13 +178,14 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
     """The plugin is asked to wake exactly the classes that sleep."""
     asleep = set()
     for line in engine.queues:
+        refused = {place for place, _ in line.last_refusals()}
         infos = [record.info for record in engine.waiting(line.name) if record.info is not None]
         numbers = {
             line.class_number(info)
             for info in infos
             if line.refusal_of(info).reason not in BACKFILLED
         }
-        asleep |= {(line.name, number) for number in numbers if line.is_asleep(number)}
+        asleep |= {(line.name, number) for number in numbers if line.head_of(number) in refused}
     assert quotas.waiters() == asleep
 
 

@@ -297,11 +297,10 @@ def test_reasons_have_a_version_that_moves_only_with_them() -> None:
 def test_classes_have_numbers_that_are_never_used_again() -> None:
     line = filled("Priority", info(1))
     first = line.class_number(info(1))
-    assert not line.is_asleep(first)
     line.refuse(info(1), NO)
-    assert line.is_asleep(first)
+    assert line.wake(first)
     assert line.remove(info(1)) == first
-    assert not line.is_asleep(first)
+    assert not line.wake(first)
     line.add(info(1))
     assert line.class_number(info(1)) != first
     assert not line.wake(first)

@@ -1,0 +1,129 @@
+"""Classes that wait because of rounds of eviction, and when each is asked again. Pure.
+
+A class may wait for several things at once; what comes first wakes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from queue_scheduler.framework.extension_points import Waiter
+
+Releases: TypeAlias = tuple[int, int, int]
+"""Counts that only go up: departures of victims, ends of nominations, releases of quota."""
+
+
+class RoundWaiters:
+    """Classes (queue, number) by what they wait for."""
+
+    def __init__(self) -> None:
+        # When anything is released.
+        self._kept_out: dict[Waiter, None] = {}
+        # When a round is over.
+        self._behind_rounds: dict[Waiter, None] = {}
+        # When nobody of their queue is under way.
+        self._stood_back: dict[Waiter, None] = {}
+        # By queue and class, at a time.
+        self._timers: dict[str, dict[int, float]] = {}
+        self._woken: dict[Waiter, None] = {}
+        # What was released when somebody looked last; kept up to date while anybody waits for it.
+        self._seen: Releases = (0, 0, 0)
+
+    def is_empty(self) -> bool:
+        """Say whether nobody waits."""
+        return not (
+            self._kept_out or self._behind_rounds or self._stood_back or self._timers or self._woken
+        )
+
+    # --- who waits ----------------------------------------------------------------------------
+
+    def keep_out(self, waiter: Waiter, releases: Releases) -> None:
+        """Ask a class again when anything is released; `releases`: what was until now."""
+        self._watch(releases)
+        self._kept_out[waiter] = None
+
+    def hold_behind_rounds(self, waiter: Waiter, releases: Releases) -> None:
+        """Ask a class again when a round is over; `releases`: what was until now."""
+        self._watch(releases)
+        self._behind_rounds[waiter] = None
+
+    def stand_back(self, waiter: Waiter) -> None:
+        """Ask a class again when nobody of its queue is under way."""
+        self._stood_back[waiter] = None
+
+    def ask_at(self, waiter: Waiter, at: float) -> None:
+        """Ask a class again at a time, in the monotonic clock's seconds."""
+        self._timers.setdefault(waiter[0], {})[waiter[1]] = at
+
+    def ask_now(self, waiter: Waiter) -> None:
+        """Ask a class again."""
+        self._woken[waiter] = None
+
+    # --- who is woken -------------------------------------------------------------------------
+
+    def wake_behind_rounds(self) -> None:
+        """A round is over."""
+        self._wake(self._behind_rounds)
+
+    def wake_after(self, releases: Releases) -> None:
+        """Wake those for whom something has been released."""
+        before, self._seen = self._seen, releases
+        if releases[:2] != before[:2]:
+            self._wake(self._behind_rounds)
+        if releases != before:
+            self._wake(self._kept_out)
+
+    def wake_stood_back(self, is_free: Callable[[str], bool]) -> None:
+        """Wake those of queues of which nobody is under way."""
+        for waiter in list(self._stood_back):
+            if is_free(waiter[0]):
+                del self._stood_back[waiter]
+                self._woken[waiter] = None
+
+    def wake_due(self, queue: str, now: float) -> None:
+        """Wake those of a queue whose time has come."""
+        timers = self._timers.get(queue, {})
+        for number in [number for number, at in timers.items() if at <= now]:
+            del timers[number]
+            self._woken[queue, number] = None
+        if not timers:
+            self._timers.pop(queue, None)
+
+    def take_woken(self) -> list[Waiter]:
+        """Return, once, those who were woken."""
+        if not self._woken:
+            return []
+        woken, self._woken = list(self._woken), {}
+        return woken
+
+    # --- questions ----------------------------------------------------------------------------
+
+    def times_of(self, queue: str) -> list[float]:
+        """Return when classes of a queue are asked again."""
+        return list(self._timers.get(queue, {}).values())
+
+    def are_kept_out(self, queue: str) -> bool:
+        """Say whether classes of a queue wait for a release."""
+        return any(waiter[0] == queue for waiter in self._kept_out)
+
+    def copy(self) -> RoundWaiters:
+        """Return an independent copy."""
+        twin = RoundWaiters()
+        twin._kept_out = dict(self._kept_out)
+        twin._behind_rounds = dict(self._behind_rounds)
+        twin._stood_back = dict(self._stood_back)
+        twin._timers = {queue: dict(times) for queue, times in self._timers.items()}
+        twin._woken = dict(self._woken)
+        twin._seen = self._seen
+        return twin
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _watch(self, releases: Releases) -> None:
+        if not (self._kept_out or self._behind_rounds):
+            self._seen = releases
+
+    def _wake(self, waiters: dict[Waiter, None]) -> None:
+        self._woken.update(waiters)
+        waiters.clear()

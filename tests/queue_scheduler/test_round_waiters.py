@@ -1,0 +1,84 @@
+"""Which classes are asked again, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.framework.extension_points import Waiter
+from queue_scheduler.round_waiters import RoundWaiters
+
+A: Waiter = ("q", 1)
+B: Waiter = ("q", 2)
+OTHER: Waiter = ("p", 1)
+
+
+def test_who_is_kept_out_is_asked_at_any_release() -> None:
+    waiters = RoundWaiters()
+    waiters.keep_out(A, (4, 2, 7))
+    waiters.wake_after((4, 2, 7))
+    assert waiters.take_woken() == []
+    waiters.wake_after((4, 2, 8))
+    assert waiters.take_woken() == [A]
+    assert waiters.is_empty()
+
+
+@pytest.mark.parametrize("over", [(5, 2, 7), (4, 3, 7)], ids=["departure", "end"])
+def test_who_waits_behind_a_round_is_asked_when_one_is_over(over: tuple[int, int, int]) -> None:
+    waiters = RoundWaiters()
+    waiters.hold_behind_rounds(A, (4, 2, 7))
+    waiters.wake_after((4, 2, 9))
+    assert waiters.take_woken() == []
+    waiters.wake_after((*over[:2], 9))
+    assert waiters.take_woken() == [A]
+
+
+def test_what_was_released_before_somebody_waited_wakes_nobody() -> None:
+    waiters = RoundWaiters()
+    waiters.keep_out(A, (1, 0, 0))
+    waiters.wake_after((2, 0, 0))
+    waiters.keep_out(B, (9, 0, 0))
+    waiters.wake_after((9, 0, 0))
+    assert waiters.take_woken() == [A]
+
+
+def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
+    waiters = RoundWaiters()
+    waiters.keep_out(A, (1, 0, 0))
+    waiters.hold_behind_rounds(B, (2, 0, 0))
+    waiters.wake_after((2, 0, 0))
+    assert A in waiters.take_woken()
+
+
+def test_who_stands_back_is_asked_when_his_queue_is_free() -> None:
+    waiters = RoundWaiters()
+    waiters.stand_back(A)
+    waiters.stand_back(OTHER)
+    waiters.wake_stood_back(lambda queue: queue == "p")
+    assert waiters.take_woken() == [OTHER]
+    assert not waiters.is_empty()
+
+
+def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
+    waiters = RoundWaiters()
+    waiters.ask_at(A, 5.0)
+    waiters.ask_at(OTHER, 1.0)
+    assert waiters.times_of("q") == [5.0]
+    waiters.wake_due("q", 4.9)
+    assert waiters.take_woken() == []
+    waiters.wake_due("q", 5.0)
+    assert waiters.take_woken() == [A]
+    assert waiters.times_of("q") == []
+    assert waiters.times_of("p") == [1.0]
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    waiters = RoundWaiters()
+    waiters.keep_out(A, (0, 0, 0))
+    waiters.ask_at(B, 5.0)
+    twin = waiters.copy()
+    waiters.wake_after((1, 0, 0))
+    waiters.wake_due("q", 9.0)
+    assert waiters.take_woken() == [A, B]
+    assert twin.take_woken() == []
+    assert twin.are_kept_out("q")
+    assert twin.times_of("q") == [5.0]
