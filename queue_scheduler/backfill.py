@@ -246,8 +246,8 @@ class Backfill:
 
     def on_refused(self, line: SchedulingQueue, info: QueueUnitInfo) -> None:
         """A unit was refused by a plugin: a head anew, or perhaps another one."""
-        heads = self.waiting.get(line.name, ())
-        if any(info.order_key <= place for _, place in heads):
+        heads = self.waiting.get(line.name)
+        if heads and any(info.order_key <= place for _, place in heads):
             self._moved[line.name] = None
 
     def take_woken(self) -> list[Waiter]:

@@ -36,7 +36,7 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.round_waiters import Releases, RoundWaiters
+from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
 from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
 from queue_scheduler.unit_registry import UnitRegistry
 from queue_scheduler.victim_search import (
@@ -150,6 +150,10 @@ class PreemptionRounds:
         if uids and self._plugins.check_without(info, uids) is None:
             return None  # those who leave anyway are enough
         found = self.search.find(line, info, uids, moment.wall)
+        if found is None or (not found.victims and found.again_seconds is None):
+            # What others release may be too little for it, and enough with whom it may evict.
+            at, self.is_idle = moment.now + SEARCH_AGAIN_SECONDS, False
+            self._waiters.search_again(_waiter(line, info), at, self._count_releases())
         return self._open(line, info, refusal, found, moment.now)
 
     def would_evict(
@@ -338,7 +342,7 @@ class PreemptionRounds:
                 self._nominated[key] = replace(nomination, until=now + NOMINATED_SECONDS)
             elif nomination.until <= now:
                 self._end(key)
-        self._waiters.wake_due(queue, now)
+        self._waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
 
     def next_time(self, queue: str) -> float | None:

@@ -6,12 +6,16 @@ A class may wait for several things at once; what comes first wakes it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from queue_scheduler.framework.extension_points import Waiter
 
 Releases: TypeAlias = tuple[int, int, int]
 """Counts that only go up: departures of victims, ends of nominations, releases of quota."""
+
+
+SEARCH_AGAIN_SECONDS: Final = 10.0
+"""Between two searches for victims for one class: one in vain looks at everybody who runs."""
 
 
 class RoundWaiters:
@@ -26,6 +30,8 @@ class RoundWaiters:
         self._stood_back: dict[Waiter, None] = {}
         # By queue and class, at a time.
         self._timers: dict[str, dict[int, float]] = {}
+        # By queue and class: not before a time, and once quota was released since that count.
+        self._in_vain: dict[str, dict[int, tuple[float, int]]] = {}
         self._woken: dict[Waiter, None] = {}
         # What was released when somebody looked last; kept up to date while anybody waits for it.
         self._seen: Releases = (0, 0, 0)
@@ -33,7 +39,12 @@ class RoundWaiters:
     def is_empty(self) -> bool:
         """Say whether nobody waits."""
         return not (
-            self._kept_out or self._behind_rounds or self._stood_back or self._timers or self._woken
+            self._kept_out
+            or self._behind_rounds
+            or self._stood_back
+            or self._timers
+            or self._in_vain
+            or self._woken
         )
 
     # --- who waits ----------------------------------------------------------------------------
@@ -55,6 +66,10 @@ class RoundWaiters:
     def ask_at(self, waiter: Waiter, at: float) -> None:
         """Ask a class again at a time, in the monotonic clock's seconds."""
         self._timers.setdefault(waiter[0], {})[waiter[1]] = at
+
+    def search_again(self, waiter: Waiter, at: float, releases: Releases) -> None:
+        """Ask a class again, at that time or later, once anything more is released."""
+        self._in_vain.setdefault(waiter[0], {})[waiter[1]] = (at, releases[2])
 
     def ask_now(self, waiter: Waiter) -> None:
         """Ask a class again."""
@@ -81,14 +96,23 @@ class RoundWaiters:
                 del self._stood_back[waiter]
                 self._woken[waiter] = None
 
-    def wake_due(self, queue: str, now: float) -> None:
+    def wake_due(self, queue: str, now: float, releases: Releases) -> None:
         """Wake those of a queue whose time has come."""
-        timers = self._timers.get(queue, {})
-        for number in [number for number, at in timers.items() if at <= now]:
+        timers, in_vain = self._timers.get(queue, {}), self._in_vain.get(queue, {})
+        due = [number for number, at in timers.items() if at <= now]
+        for number in due:
             del timers[number]
-            self._woken[queue, number] = None
+        for number, (at, seen) in list(in_vain.items()):
+            if at <= now and seen != releases[2]:
+                del in_vain[number]
+                due.append(number)
+            elif at <= now:
+                in_vain[number] = (now + SEARCH_AGAIN_SECONDS, seen)
+        self._woken.update(dict.fromkeys((queue, number) for number in due))
         if not timers:
             self._timers.pop(queue, None)
+        if not in_vain:
+            self._in_vain.pop(queue, None)
 
     def take_woken(self) -> list[Waiter]:
         """Return, once, those who were woken."""
@@ -101,7 +125,8 @@ class RoundWaiters:
 
     def times_of(self, queue: str) -> list[float]:
         """Return when classes of a queue are asked again."""
-        return list(self._timers.get(queue, {}).values())
+        in_vain = self._in_vain.get(queue, {}).values()
+        return [*self._timers.get(queue, {}).values(), *(at for at, _ in in_vain)]
 
     def are_kept_out(self, queue: str) -> bool:
         """Say whether classes of a queue wait for a release."""
@@ -114,6 +139,7 @@ class RoundWaiters:
         twin._behind_rounds = dict(self._behind_rounds)
         twin._stood_back = dict(self._stood_back)
         twin._timers = {queue: dict(times) for queue, times in self._timers.items()}
+        twin._in_vain = {queue: dict(times) for queue, times in self._in_vain.items()}
         twin._woken = dict(self._woken)
         twin._seen = self._seen
         return twin

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from queue_scheduler.decision import Preempt, Reason, Refused
+from queue_scheduler.decision import Preempt, Reason, Refused, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.preemption_rounds import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.testing.object_builders import elastic_quota
 from shared_api.well_known_labels import (
@@ -73,3 +74,37 @@ def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted
     assert isinstance(decision, Refused), decision
     assert decision.refusal.reason is Reason.ROOM_FOR_PREEMPTOR
     assert decision.refusal.other == "ns/first"
+
+
+def test_who_searched_in_vain_looks_again_when_others_have_left_too_little() -> None:
+    """Two of four were released: not enough to start, and enough with whom it may evict."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+    engine.on_queue(build_queue("q", annotations=said))
+    engine.on_quota(elastic_quota("q", namespace="kq", min={}, max=MOST))
+    peer = admitted(build_unit("peer", "q", cpu=2, priority=9), 2, "Running")
+    engine.on_queue_unit(peer)
+    engine.on_queue_unit(admitted(build_unit("low", "q", cpu=1), 2, "Running"))
+    engine.on_queue_unit(build_unit("first", "q", cpu=4, priority=9))
+    assert isinstance(engine.decide_next("q", 0.0), Refused)
+    rest = engine.decide_next("q", 0.0)
+    assert isinstance(rest, Rest)
+    assert rest.until == SEARCH_AGAIN_SECONDS
+
+    engine.on_queue_unit(changed(peer, 3, "Succeed", admissions=()))
+    assert isinstance(engine.decide_next("q", 1.0), Rest), "it looks again at once"
+    found = engine.decide_next("q", SEARCH_AGAIN_SECONDS)
+    assert isinstance(found, Preempt), found
+    assert [victim.unit for victim in found.victims] == ["ns/low"]
+
+
+def test_who_searched_in_vain_does_not_look_again_while_nothing_is_released() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_queue(build_queue("q", annotations={ENABLE_PREEMPTION: "true"}))
+    engine.on_quota(elastic_quota("q", namespace="kq", min={}, max=MOST))
+    engine.on_queue_unit(admitted(build_unit("peer", "q", cpu=2, priority=9), 2, "Running"))
+    engine.on_queue_unit(build_unit("first", "q", cpu=4, priority=9))
+    assert isinstance(engine.decide_next("q", 0.0), Refused)
+    rest = engine.decide_next("q", SEARCH_AGAIN_SECONDS)
+    assert isinstance(rest, Rest)
+    assert rest.until == 2 * SEARCH_AGAIN_SECONDS

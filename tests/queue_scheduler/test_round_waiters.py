@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.framework.extension_points import Waiter
-from queue_scheduler.round_waiters import RoundWaiters
+from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
 
 A: Waiter = ("q", 1)
 B: Waiter = ("q", 2)
 OTHER: Waiter = ("p", 1)
+NOTHING: Releases = (0, 0, 0)
 
 
 def test_who_is_kept_out_is_asked_at_any_release() -> None:
@@ -63,12 +64,24 @@ def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
     waiters.ask_at(A, 5.0)
     waiters.ask_at(OTHER, 1.0)
     assert waiters.times_of("q") == [5.0]
-    waiters.wake_due("q", 4.9)
+    waiters.wake_due("q", 4.9, NOTHING)
     assert waiters.take_woken() == []
-    waiters.wake_due("q", 5.0)
+    waiters.wake_due("q", 5.0, NOTHING)
     assert waiters.take_woken() == [A]
     assert waiters.times_of("q") == []
     assert waiters.times_of("p") == [1.0]
+
+
+def test_who_searched_in_vain_is_asked_again_once_something_is_released() -> None:
+    waiters = RoundWaiters()
+    waiters.search_again(A, 5.0, (3, 1, 7))
+    waiters.wake_due("q", 4.9, (3, 1, 8))
+    waiters.wake_due("q", 5.0, (4, 2, 7))
+    assert waiters.take_woken() == []
+    assert waiters.times_of("q") == [5.0 + SEARCH_AGAIN_SECONDS]
+    waiters.wake_due("q", 5.0 + SEARCH_AGAIN_SECONDS, (4, 2, 8))
+    assert waiters.take_woken() == [A]
+    assert waiters.is_empty()
 
 
 def test_a_copy_goes_its_own_way() -> None:
@@ -77,7 +90,7 @@ def test_a_copy_goes_its_own_way() -> None:
     waiters.ask_at(B, 5.0)
     twin = waiters.copy()
     waiters.wake_after((1, 0, 0))
-    waiters.wake_due("q", 9.0)
+    waiters.wake_due("q", 9.0, NOTHING)
     assert waiters.take_woken() == [A, B]
     assert twin.take_woken() == []
     assert twin.are_kept_out("q")

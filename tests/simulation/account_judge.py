@@ -182,6 +182,8 @@ class AccountJudge:
         self._facts: dict[str, dict[str, int]] = {}
         """quota -> kind -> the newest version at which something was charged that nobody decided"""
         self._quotas_changed = 0
+        self._admitted_at: dict[str, int] = {}
+        """process -> the version of its newest admission"""
         self._granted: dict[tuple[str, str], set[str]] = {}
         """(uid of a unit, attempt) -> the reservations that had a node at some time"""
 
@@ -327,8 +329,12 @@ class AccountJudge:
 
     def _judge_admission(self, told: Told, account: Account, process: Process) -> None:
         knew = process.decided.get(told.key, {})
+        self._admitted_at[process.name] = told.version
         if self._quotas_changed > knew.get("elasticquotas", 0):
             return
+        others = (at for name, at in self._admitted_at.items() if name != process.name)
+        if not process.elects and max(others, default=0) > knew.get("queueunits", 0):
+            return  # its last write was still on its way when its successor began
         asked = {resource for resource, charged in account.charge.items() if charged}
         for place, level in enumerate(self.chain(account.quota)):
             facts = self._facts.get(level, {})
@@ -391,6 +397,8 @@ class AccountJudge:
             account.strays.discard(told.key)
         else:
             before = account.pods.get(told.key)
+            if not (account.pods or account.units):
+                account.quota = ""  # of a unit long gone: theirs is what they say
             account.pods[told.key] = told.body
             if before is None:
                 if not account.units and RELATED_QUEUE_UNIT not in _annotations(told.body):

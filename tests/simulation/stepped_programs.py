@@ -274,6 +274,11 @@ class Process:
             thread.start()
 
     @property
+    def elects(self) -> bool:
+        """Whether another takes over only when this one's lease has run out."""
+        return self._elector is not None
+
+    @property
     def scheduler(self) -> SteppedScheduler | None:
         """Its work, where it is a scheduler."""
         return self.work if isinstance(self.work, SteppedScheduler) else None
