@@ -216,11 +216,14 @@ class PreemptionRounds:
         if rests_until > moment.now:
             self._ask_again(line, info, rests_until)
             return True
-        stuck = moment.wall - timedelta(seconds=STUCK_SECONDS)
-        is_open = any(evicted_since(record) > rfc3339(stuck) for record in leaving)
+        stuck = rfc3339(moment.wall - timedelta(seconds=STUCK_SECONDS))
         own = self._nominated.get(info.key)
-        if own is not None and own.has_failed:
-            is_open = False  # what failed of its own round is made good
+        # What failed of its own round is made good, while the others of that leave.
+        may_add = own is not None and own.has_failed
+        is_open = any(
+            evicted_since(record) > stuck and not (may_add and _leaves_for(record) == info.key)
+            for record in leaving
+        )
         others = [each.domains for each in self._nominated.values() if each is not own]
         if is_open or any(each & domains for each in (*others, *self._writing.values())):
             self.is_idle = False
@@ -460,6 +463,11 @@ class PreemptionRounds:
     def validate(self) -> None:
         """Raise AssertionError if there is something to look after that nobody looks after."""
         assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
+
+
+def _leaves_for(record: UnitRecord) -> str:
+    evicted = find_condition(record.unit.status.conditions, EVICTED)
+    return "" if evicted is None else read_for_whom(evicted.message)
 
 
 def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:

@@ -108,3 +108,31 @@ def test_who_searched_in_vain_does_not_look_again_while_nothing_is_released() ->
     rest = engine.decide_next("q", SEARCH_AGAIN_SECONDS)
     assert isinstance(rest, Rest)
     assert rest.until == 2 * SEARCH_AGAIN_SECONDS
+
+
+def test_what_failed_is_not_chosen_again_while_somebody_leaves_for_another() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+    engine.on_queue(build_queue("q", annotations=said))
+    engine.on_quota(elastic_quota("q", namespace="kq", min={}, max=MOST))
+    one = admitted(build_unit("one", "q", cpu=2), 2, "Running")
+    engine.on_queue_unit(one)
+    engine.on_queue_unit(admitted(build_unit("two", "q", cpu=2), 2, "Running"))
+    engine.on_queue_unit(build_unit("first", "q", cpu=4, priority=9))
+    round_ = engine.decide_next("q", 0.0)
+    assert isinstance(round_, Preempt)
+    engine.on_preempted(round_, failed=round_.victims)
+    by_hand = Condition(
+        type="Evicted",
+        status="True",
+        reason="Preempted",
+        message="by hand",
+        last_transition_time=Timestamp("2026-11-01T00:00:00Z"),
+    )
+    engine.on_queue_unit(changed(one, 3, conditions=(by_hand,)))
+    assert isinstance(engine.decide_next("q", 1.0), Refused)
+
+    engine.on_queue_unit(changed(one, 4, "Enqueued", admissions=()))
+    again = engine.decide_next("q", 2.0)
+    assert isinstance(again, Preempt), again
+    assert [victim.unit for victim in again.victims] == ["ns/two"]

@@ -85,6 +85,8 @@ class Account:
     """One job with all that is charged for it."""
 
     quota: str = ""
+    quota_since: int = 0
+    """The version of the unit that first said so."""
     job: Json | None = None
     units: dict[str, Json] = field(default_factory=dict)
     """By key."""
@@ -264,8 +266,8 @@ class AccountJudge:
         was_booked, books = before is not None and is_booked(before), False
         if not told.is_gone:
             books = is_booked(told.body)
-            if not (was_booked and books):
-                account.quota = _quota_of(told.body)
+            if not (was_booked and books) and account.quota != _quota_of(told.body):
+                account.quota, account.quota_since = _quota_of(told.body), told.version
         self._note_state(account, told)
         if before is None and account.pods:
             # Until now these pods were nobody's, and whoever decides may not know them yet.
@@ -275,13 +277,13 @@ class AccountJudge:
         is_decision = (
             process is not None and process.scheduler is not None and books and not was_booked
         )
-        self._recharge(account, told, is_decision=is_decision)
+        grown = self._recharge(account, told, is_decision=is_decision)
         if process is None or told.is_gone:
             return
         self._judge_move(told, before, process)
         self._judge_nodes(told, before, account, process)
         if is_decision:
-            self._judge_admission(told, account, process)
+            self._judge_admission(told, account, process, grown)
         if was_booked:
             self._judge_booked(told, before, account, process)
 
@@ -327,7 +329,10 @@ class AccountJudge:
             if queue and self._strict.next_phase(queue, needed) is not Phase.DEQUEUED:
                 self._break(NODES_FIRST, told, f"queue {queue} is strict, it asks for {needed}")
 
-    def _judge_admission(self, told: Told, account: Account, process: Process) -> None:
+    def _judge_admission(
+        self, told: Told, account: Account, process: Process, asked: Sequence[str]
+    ) -> None:
+        """Judge an admission by the resources of which it takes more than was charged before."""
         knew = process.decided.get(told.key, {})
         self._admitted_at[process.name] = told.version
         if self._quotas_changed > knew.get("elasticquotas", 0):
@@ -335,13 +340,12 @@ class AccountJudge:
         others = (at for name, at in self._admitted_at.items() if name != process.name)
         if not process.elects and max(others, default=0) > knew.get("queueunits", 0):
             return  # its last write was still on its way when its successor began
-        asked = {resource for resource, charged in account.charge.items() if charged}
         for place, level in enumerate(self.chain(account.quota)):
             facts = self._facts.get(level, {})
             if any(version > knew.get(plural, 0) for plural, version in facts.items()):
                 continue
             used, limit = self.used(level), self._limit(level, is_own=not place)
-            over = {r: used[r] for r in sorted(asked) if r in limit and used[r] > limit[r]}
+            over = {r: used[r] for r in asked if r in limit and used[r] > limit[r]}
             if over:
                 who = ", ".join(self._charged_in(level))
                 how = f"quota {level} is at {over}, its limit {limit}: {who}"
@@ -358,7 +362,9 @@ class AccountJudge:
             self._break(GIVEN_BACK, told, "it is granted something before it was free")
         if is_booked(told.body) or phase_of(told.body) in {"Succeed", "Failed"}:
             return
-        pods = self._pods_known(account, process)
+        knew = {} if process.scheduler is None else process.scheduler.knew
+        seen = knew.get(told.key, process.seen()).get("pods", 0)
+        pods = self._pods_known(account, seen)
         living = [key for key in pods if is_living(account.pods[key])]
         if before is not None and job_uid(before) == told.uid:
             asked_at = int(before["metadata"]["resourceVersion"])
@@ -380,7 +386,7 @@ class AccountJudge:
         if was and not now:
             if not account.was_admitted(since):
                 self._break(ADMITTED_FIRST, told, "released a job that is not admitted")
-            if left := self._pods_known(account, process):
+            if left := self._pods_known(account, process.seen().get("pods", 0)):
                 self._break(ADMITTED_FIRST, told, f"released a job that still has pods {left}")
         if now and not was and not account.was_held(since):
             self._break(ADMITTED_FIRST, told, "suspended a job that is admitted")
@@ -408,9 +414,8 @@ class AccountJudge:
                 self._note_fact(account, told)
         self._recharge(account, told, is_decision=False)
 
-    def _pods_known(self, account: Account, process: Process) -> list[str]:
-        """Return the pods that still hold something and that a process must have heard of."""
-        seen = process.seen().get("pods", 0)
+    def _pods_known(self, account: Account, seen: int) -> list[str]:
+        """Return the pods that still hold something, as they were known up to a version."""
         return [
             key
             for key, pod in account.pods.items()
@@ -426,16 +431,20 @@ class AccountJudge:
 
     # --- charges ------------------------------------------------------------------------------
 
-    def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> None:
+    def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> list[str]:
+        """Charge a job anew; return the resources of which it takes more than before."""
         before = account.charge
         pods = (pod for key, pod in account.pods.items() if key not in account.strays)
         account.charge = charge_of(account.own_unit(), pods)
-        grown = any(charged > before.get(key, 0) for key, charged in account.charge.items())
+        now = account.charge
+        grown = [key for key in sorted(now) if now[key] > before.get(key, 0)]
         if grown and not is_decision:
             self._note_fact(account, told)
+        return grown
 
     def _note_fact(self, account: Account, told: Told) -> None:
         self._note(account, told.plural, told.version)
+        self._note(account, "queueunits", account.quota_since)
 
     def _note(self, account: Account, plural: str, version: int) -> None:
         for level in self.chain(account.quota):

@@ -173,8 +173,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
     if any(q["spec"].get("queuePolicy") not in POLICIES for q in world.all("queues").values()):
         return []
     engine = scheduler.engine
-    standings = {record.standing for record in engine.units.records.values()}
-    if standings & {Standing.DECIDED, Standing.STALE} or _remembers(world, engine):
+    if _has_writes_under_way(engine) or _remembers(world, engine):
         return []
     twin = new_engine(world.plan.quota_settings, world.plan.strict)
     facts: list[tuple[Any, Any]] = []
@@ -196,6 +195,12 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
         for part in want
         if want[part] != got[part]
     ]
+
+
+def _has_writes_under_way(engine: Engine) -> bool:
+    under_way = {Standing.DECIDED, Standing.STALE}
+    records = engine.units.records.values()
+    return any(each.standing in under_way or each.granting is not None for each in records)
 
 
 def _remembers(world: World, engine: Engine) -> bool:
@@ -224,18 +229,18 @@ def _remembers(world: World, engine: Engine) -> bool:
         and (pod["metadata"].get("labels") or {}).get(QUOTA_NAME) not in names
     ]
     is_mapped = all(quotas.quota_names(record.unit) for record in charged)
-    return bool(unstamped or left_behind) or not is_mapped or _charges_elsewhere(engine)
+    return bool(unstamped or left_behind) or not is_mapped or _charges_elsewhere(engine, names)
 
 
-def _charges_elsewhere(engine: Engine) -> bool:
-    """Say whether pods of a unit that is gone name another quota than it had at last."""
+def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
+    """Say whether pods of a unit that is gone name another quota than it had at last, or none."""
     bookings, units = engine.units.bookings, engine.units.records.values()
     for uid in set(bookings) - {record.uid for record in units}:
         charge = bookings.charge_of(uid)
         if charge is None or is_stray(uid) or not bookings.pods.has_living(uid):
             continue
         _, labels = bookings.pods.labels_of(uid)
-        if labels.get(QUOTA_NAME) != charge.quota:
+        if labels.get(QUOTA_NAME) != charge.quota or charge.quota not in names:
             return True
     return False
 

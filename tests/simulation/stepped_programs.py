@@ -24,7 +24,8 @@ from queue_scheduler.wiring import Scheduler
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.transport import Transport
-from shared_api.client.write_dispatcher import WriteDispatcher
+from shared_api.client.write_dispatcher import OnOutcome, WriteDispatcher
+from shared_api.client.writes import Write
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
@@ -193,6 +194,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
     Attributes:
         on_turn: called before each turn of a queue's worker.
         on_decision: told of each decision to start a unit or to evict some, before it is written.
+        knew: what the caches had seen when a write of an object was asked for last, by its key.
     """
 
     def __init__(self, host: Host, flags: Flags, configuration: KoordQueueConfiguration) -> None:
@@ -200,6 +202,15 @@ class SteppedScheduler(SteppedWork, Scheduler):
         self.on_turn: Callable[[], None] = lambda: None
         self.on_decision: Callable[[Dequeue | Preempt], None] = lambda _decision: None
         Scheduler.__init__(self, cast("Program", host), flags, configuration)
+        self.knew: dict[str, dict[str, int]] = {}
+        submit = self._dispatcher.submit
+
+        def note(write: Write[Any], on_outcome: OnOutcome) -> None:
+            seen = {each.plural: each.seen for each in self.followers}
+            self.knew[f"{write.namespace}/{write.name}"] = seen
+            submit(write, on_outcome)
+
+        self._dispatcher.submit = note  # type: ignore[method-assign]
 
     @property
     def engine(self) -> Engine:
