@@ -15,7 +15,7 @@ from typing import Final, Generic
 import structlog
 
 from queue_controllers.job_news import pause_of_job, pause_of_unit
-from queue_controllers.jobframework.generic_job import GenericJob, JobT
+from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
 from queue_controllers.jobframework.job_lookup import consumer_group, key_of_consumer
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.pod_usage import is_news, owner_uid_of, pause_of, unit_key_of
@@ -63,6 +63,8 @@ class ExtensionServer(Generic[JobT]):
         self._units = units
         self._has_taken_over = has_taken_over
         self._open = False
+        # Once: asking a runtime protocol is too slow for every pod.
+        self._labels_pods = adapter if isinstance(adapter, LabelsPods) else None
 
     def step(self) -> float:
         """Look whether the kind is served and this process decides; return how long to rest.
@@ -171,6 +173,9 @@ class ExtensionServer(Generic[JobT]):
             keys.add(f"{pod.metadata.namespace}/{owner.name}")
         if not kind.owns_pods and (unit := self._units.get(unit_key_of(pod))) is not None:
             keys.add(self._key_of_unit(unit))
+        if self._labels_pods is not None:
+            name = self._labels_pods.job_name_of(pod.metadata.labels)
+            keys.add(f"{pod.metadata.namespace}/{name}" if name else "")
         keys.discard("")
         return keys
 

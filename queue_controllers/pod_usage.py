@@ -1,9 +1,9 @@
-"""Whose pods are whose: the pod cache, slim, indexed by owner and by unit.
+"""Whose pods are whose: the pod cache, slim, indexed by owner, by unit and by job.
 
-A pod belongs to a job by its controller owner, or by the annotation that the release stamps on
-templates (pods of children: a launcher, a Ray cluster). Names may come again, uids do not: a pod
-that is older than the job, or owned by an earlier job of the same kind, is not the job's, whatever
-its annotation says.
+A pod belongs to a job by its controller owner. Pods of children (a launcher, a Ray cluster) belong
+to it by the annotation that the release stamps on templates, or by labels of the job's operator.
+Names may come again, uids do not: a pod that is older than the job, or owned by an earlier job of
+the same kind, is not the job's, whatever its annotation or labels say.
 
 Fifty thousand pods are kept here, so of each only what is counted stays, and equal strings are
 shared. Counting is done per look at a job, not per event; a job with many pods is looked at less
@@ -13,10 +13,11 @@ often (`pause_of`): ten thousand pods that change at once are not counted ten th
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
 
-from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.jobframework.generic_job import GenericJob, JobKind, LabelsPods
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodSpec, PodStatus
@@ -28,6 +29,10 @@ from shared_api.well_known_labels import (
 
 BY_OWNER: Final = "owner"
 BY_UNIT: Final = "unit"
+BY_JOB: Final = "job"
+
+Slimmer = Callable[[Pod, Pod | None], Pod]
+"""From a pod, and its slim version from before, to the slim one."""
 
 PAUSE_SECONDS: Final = 0.1
 """How long a pod's change waits for those that come with it: nothing that it leads to is urgent,
@@ -39,10 +44,19 @@ PAUSE_PER_POD_SECONDS: Final = 20e-6
 _NO_SPEC: Final = PodSpec()
 
 
-def slim_pod(pod: Pod, before: Pod | None = None) -> Pod:
+def slimmer_for(adapters: Iterable[GenericJob[Any]]) -> Slimmer:
+    """Return what makes pods slim where these kinds of jobs are looked after."""
+    keys = (key for each in adapters if isinstance(each, LabelsPods) for key in each.pod_labels)
+    return partial(slim_pod, labels=tuple(dict.fromkeys(keys)))
+
+
+def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = ()) -> Pod:
     """Return the pod with nothing but what is counted, equal strings shared.
 
-    `before`: the version before it, slim; it gives the owner, which hardly ever changes.
+    Args:
+        pod: As it came.
+        before: The version before it, slim; it gives the owner, which hardly ever changes.
+        labels: Keys of the labels that are read.
     """
     meta = pod.metadata
     marks = {
@@ -63,16 +77,29 @@ def slim_pod(pod: Pod, before: Pod | None = None) -> Pod:
         resource_version=meta.resource_version,
         creation_timestamp=meta.creation_timestamp,
         deletion_timestamp=meta.deletion_timestamp,
-        labels=_role_labels(meta.labels),
+        labels=_kept_labels(meta.labels, labels),
         annotations=marks,
         owner_references=owners,
     )
     return Pod(metadata=kept, spec=_NO_SPEC, status=_status_of(pod.status.phase))
 
 
-def pod_indexes() -> Mapping[str, IndexFunction[Pod]]:
-    """Return the indexes of the pod cache."""
-    return {BY_OWNER: _owners_of, BY_UNIT: _units_of}
+def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexFunction[Pod]]:
+    """Return the indexes of the pod cache, where these kinds of jobs are looked after."""
+    readers = tuple((each.kind.key, each) for each in adapters if isinstance(each, LabelsPods))
+
+    def jobs_of(pod: Pod) -> tuple[str, ...]:
+        labels, namespace = pod.metadata.labels, pod.metadata.namespace
+        if not labels:
+            return ()
+        named = ((key, reader.job_name_of(labels)) for key, reader in readers)
+        return tuple(_job_entry(key, namespace, name) for key, name in named if name)
+
+    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of}
+
+
+def _job_entry(extension: str, namespace: str, name: str) -> str:
+    return f"{extension}:{namespace}/{name}"
 
 
 def is_news(old: Pod | None, new: Pod | None) -> bool:
@@ -96,13 +123,16 @@ def pods_of_job(
 ) -> list[Pod]:
     """Return the pods of one job, finished ones included."""
     owned = pods.by_index(BY_OWNER, job.uid)
-    if kind.owns_pods or not unit_key:
+    if kind.owns_pods:
         return owned
-    known = {pod.metadata.uid for pod in owned}
-    for pod in pods.by_index(BY_UNIT, unit_key):
-        if pod.metadata.uid not in known and not _is_of_another(pod, kind, job):
-            owned.append(pod)
-    return owned
+    found = {pod.metadata.uid: pod for pod in owned}
+    named = pods.by_index(BY_JOB, _job_entry(kind.key, job.namespace, job.name))
+    if unit_key:
+        named += pods.by_index(BY_UNIT, unit_key)
+    for pod in named:
+        if pod.metadata.uid not in found and not _is_of_another(pod, kind, job):
+            found[pod.metadata.uid] = pod
+    return list(found.values())
 
 
 def _is_of_another(pod: Pod, kind: JobKind, job: ObjectMeta) -> bool:
@@ -124,24 +154,11 @@ def unit_key_of(pod: Pod) -> str:
     return pod.metadata.annotations.get(RELATED_QUEUE_UNIT, "")
 
 
-# Labels by which some kinds tell their pods' roles; the adapters read them.
-_ROLE_LABELS: Final = (
-    "training.kubeflow.org/replica-type",
-    "training.kubeflow.org/job-role",
-    "ray.io/group",
-    "ray.io/node-type",
-    "spark-role",
-    "jobset.sigs.k8s.io/replicatedjob-name",
-    "leaderworkerset.sigs.k8s.io/worker-index",
-)
-
 _NO_LABELS: Final[dict[str, str]] = {}
 
 
-def _role_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    found = {
-        key: sys.intern(value) for key in _ROLE_LABELS if (value := labels.get(key)) is not None
-    }
+def _kept_labels(labels: Mapping[str, str], keys: tuple[str, ...]) -> dict[str, str]:
+    found = {key: sys.intern(value) for key in keys if (value := labels.get(key)) is not None}
     return found or _NO_LABELS  # one empty dict for all: an empty one takes 64 bytes
 
 

@@ -32,7 +32,7 @@ from queue_controllers.jobframework.job_lookup import unit_indexes
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.owner_lookup import OwnerReader
-from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slim_pod
+from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slimmer_for
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
     ReservationController,
@@ -155,7 +155,10 @@ class Controllers:
         self._informer_wait_seconds = informer_wait_seconds
         self._metrics = ControllersMetrics(host.metrics.registry)
         self._units = self._informer(QUEUE_UNITS, IndexedStore(indexes=unit_indexes()))
-        pods: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes(), transform=slim_pod)
+        kinds = tuple(adapters.values())
+        pods: IndexedStore[Pod] = IndexedStore(
+            indexes=pod_indexes(kinds), transform=slimmer_for(kinds)
+        )
         self._pods = self._informer(PODS, pods, gather_seconds=PAUSE_SECONDS)
         self._namespaces = self._informer(NAMESPACES, IndexedStore())
         self._classes = self._informer(PRIORITY_CLASSES, IndexedStore())

@@ -200,6 +200,20 @@ class SortsPods(Protocol):
         ...
 
 
+@runtime_checkable
+class LabelsPods(Protocol):
+    """A kind whose pods are told by labels: whose they are, where a child of the job made them."""
+
+    @property
+    def pod_labels(self) -> tuple[str, ...]:
+        """The keys of all labels that are read of pods; of others nothing is kept."""
+        ...
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the job whose pod, in its namespace, has these labels, or ""."""
+        ...
+
+
 class PodOwner(msgspec.Struct, frozen=True, kw_only=True):
     """What tells the pods of a set from all others before there are any."""
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.jobframework.generic_job import JobKind
-from queue_controllers.pod_usage import is_news, pause_of, pod_indexes, pods_of_job, slim_pod
+from queue_controllers.pod_usage import (
+    is_news,
+    pause_of,
+    pod_indexes,
+    pods_of_job,
+    slim_pod,
+    slimmer_for,
+)
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus
@@ -31,6 +41,7 @@ def pod(
     created: Timestamp = LATE,
     phase: str = "Running",
     deleted: bool = False,
+    job: str = "",
 ) -> Pod:
     owners = (OwnerReference(kind=kind, name="o", uid=Uid(owner), controller=True),)
     meta = ObjectMeta(
@@ -40,7 +51,7 @@ def pod(
         resource_version="5",
         creation_timestamp=created,
         deletion_timestamp=LATE if deleted else None,
-        labels={"app": "x", "ray.io/group": "headgroup"},
+        labels={"app": "x", "ray.io/group": "headgroup"} | ({"ray.io/job": job} if job else {}),
         annotations={UNIT: unit, "other": "y"} if unit else {"other": "y"},
         owner_references=owners if owner else (),
     )
@@ -49,8 +60,21 @@ def pod(
     )
 
 
+class RayPods(BatchJobAdapter):
+    """Reads labels of pods, and else is like any other kind."""
+
+    kind = RAY
+    pod_labels = ("ray.io/group", "ray.io/job")
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        return labels.get("ray.io/job", "")
+
+
 def found(kind: JobKind, *pods: Pod) -> list[str]:
-    store: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes(), transform=slim_pod)
+    kinds = (RayPods(), BatchJobAdapter())
+    store: IndexedStore[Pod] = IndexedStore(
+        indexes=pod_indexes(kinds), transform=slimmer_for(kinds)
+    )
     for each in pods:
         store.put_observed(each)
     return sorted(each.metadata.name for each in pods_of_job(store, kind, JOB, "team/main"))
@@ -63,6 +87,11 @@ def found(kind: JobKind, *pods: Pod) -> list[str]:
         pytest.param(pod("a", owner="cluster", unit="team/main"), True, id="of a child, stamped"),
         pytest.param(pod("a", unit="team/main"), True, id="nobody's, stamped"),
         pytest.param(pod("a", owner="cluster"), False, id="of a child, not stamped"),
+        pytest.param(pod("a", owner="cluster", job="main"), True, id="of a child, labelled"),
+        pytest.param(pod("a", owner="cluster", job="other"), False, id="labelled for another"),
+        pytest.param(
+            pod("a", owner="cluster", job="main", created=EARLY), False, id="labelled, but older"
+        ),
         pytest.param(pod("a", owner="other", unit="team/other"), False, id="another unit's"),
         pytest.param(
             pod("a", owner="before", kind="RayJob", unit="team/main"), False, id="an earlier job's"
@@ -79,7 +108,8 @@ def test_whose_a_pod_is(of: Pod, want: bool) -> None:
 
 
 def test_a_pod_counts_once() -> None:
-    assert found(RAY, pod("a", owner="mine", kind="RayJob", unit="team/main")) == ["a"]
+    of = pod("a", owner="mine", kind="RayJob", unit="team/main", job="main")
+    assert found(RAY, of) == ["a"]
 
 
 def test_pods_that_their_job_owns_are_found_by_owner_alone() -> None:
@@ -87,7 +117,8 @@ def test_pods_that_their_job_owns_are_found_by_owner_alone() -> None:
 
 
 def test_a_slim_pod_keeps_what_is_counted() -> None:
-    slim = slim_pod(pod("a", owner="o", unit="team/main", deleted=True))
+    of = pod("a", owner="o", unit="team/main", deleted=True)
+    slim = slim_pod(of, labels=("ray.io/group", "ray.io/job"))
     meta = slim.metadata
     assert (meta.name, meta.uid, meta.resource_version) == ("a", "uid-a", "5")
     assert meta.annotations == {UNIT: "team/main"}
