@@ -31,8 +31,10 @@ from enum import StrEnum
 import msgspec
 
 from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
 from shared_api.timestamps import read_time
+from shared_api.well_known_labels import RELATED_QUEUE_UNIT, read_annotation
 
 
 class State(StrEnum):
@@ -73,6 +75,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """When the oldest of these was created; "" for none."""
     last_created: str = ""
     """When the newest of all was created; "" for none."""
+    children: tuple[Uid, ...] = ()
+    """Controllers, other than the job, of living pods that bear no mark of its unit; sorted."""
 
 
 NO_PODS = PodFacts()
@@ -88,10 +92,13 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """Suspended and without living pods; only the operator's word is missing."""
 
 
-def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
-    """Count the pods of one job."""
+def count_pods(
+    pods: Iterable[Pod], pod_set_of: Callable[[Pod], str], job: Uid = NO_UID
+) -> PodFacts:
+    """Count the pods of one job; `job`: its uid, where its children may have pods as well."""
     total = living = terminating = 0
     pending_since = last_created = ""
+    children: set[Uid] = set()
     running: dict[str, int] = {}
     pending: dict[str, int] = {}
     failed: dict[str, int] = {}
@@ -100,6 +107,8 @@ def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFact
         last_created = max(last_created, created)
         total += 1
         living += pod.is_living
+        if job and pod.is_living and (child := _unmarked_controller(pod)) not in {NO_UID, job}:
+            children.add(child)
         if pod.is_terminating:
             terminating += 1
         elif pod.status.phase == "Running":
@@ -121,7 +130,14 @@ def count_pods(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFact
         failed_of_sets=failed,
         pending_since=pending_since,
         last_created=last_created,
+        children=tuple(sorted(children)),
     )
+
+
+def _unmarked_controller(pod: Pod) -> Uid:
+    owner = pod.metadata.controller_owner
+    is_marked = read_annotation(pod.metadata.annotations, RELATED_QUEUE_UNIT)
+    return NO_UID if owner is None or is_marked else owner.uid
 
 
 def _count(of_sets: dict[str, int], name: str) -> None:

@@ -32,6 +32,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
+    children_into_status,
     count_into_status,
     evict_unit,
     move_unit,
@@ -81,6 +82,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     status: dict[str, object] = {}
     if given_back := build_reclaimable(job, unit):
         status["reclaimablePods"] = given_back
+    status |= children_into_status(unit, view.pods)
     if phase_of(unit) is Phase.RUNNING:
         if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
             status["requeueState"] = None

@@ -68,7 +68,7 @@ from shared_api.client.errors import (
     NotFound,
 )
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.work_queue import WorkQueue
@@ -340,6 +340,7 @@ class JobReconciler(Generic[JobT]):
         pods = count_pods(
             self._pods(adapter.kind, meta, unit_key),
             lambda pod: pod_set_of_pod(adapter, pod, names),
+            NO_UID if adapter.kind.owns_pods else meta.uid,
         )
         return JobView(
             job=facts,

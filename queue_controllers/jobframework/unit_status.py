@@ -25,7 +25,7 @@ from shared_api.evictions import (
     least_wait_seconds,
 )
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
-from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.objects.queue_unit import MAX_POD_OWNERS, Admission, QueueUnit
 from shared_api.queue_unit_phases import (
     ADMITTED,
     BACKOFF_LIMIT_REACHED,
@@ -285,6 +285,15 @@ def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
         "admissions": [admission_body(each) for each in map(_with_counts, admissions, counts)],
         "podState": {"running": pods.running, "pending": pods.pending},
     }
+
+
+def children_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
+    """Return the part of a status that names whose pods are the job's, {} when it does already.
+
+    Without it the scheduler takes pods that bear no mark of the unit for somebody else's.
+    """
+    children = pods.children[:MAX_POD_OWNERS]
+    return {} if set(unit.status.pod_owners).issuperset(children) else {"podOwners": [*children]}
 
 
 class _Counts(msgspec.Struct, frozen=True):

@@ -221,15 +221,21 @@ def _remembers(world: World, engine: Engine) -> bool:
         and RELATED_QUEUE_UNIT not in (pod["metadata"].get("annotations") or {})
     ]
     names = {quota["metadata"]["name"] for quota in world.all("elasticquotas").values()}
-    keys = {f"{u['metadata']['namespace']}/{u['metadata']['name']}" for u in units}
+    jobs_of = {f"{u['metadata']['namespace']}/{u['metadata']['name']}": job_uid(u) for u in units}
     left_behind = [
         pod["metadata"]["name"]
         for pod in _pods_of_jobs(world)
-        if (pod["metadata"].get("annotations") or {}).get(RELATED_QUEUE_UNIT) not in keys
+        if jobs_of.get(_named_unit(pod)) != controller_uid(pod)
         and (pod["metadata"].get("labels") or {}).get(QUOTA_NAME) not in names
     ]
     is_mapped = all(quotas.quota_names(record.unit) for record in charged)
     return bool(unstamped or left_behind) or not is_mapped or _charges_elsewhere(engine, names)
+
+
+def _named_unit(pod: Json) -> str:
+    """Return the unit that a pod names; another may have its name by now."""
+    named: str = (pod["metadata"].get("annotations") or {}).get(RELATED_QUEUE_UNIT, "")
+    return named
 
 
 def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:

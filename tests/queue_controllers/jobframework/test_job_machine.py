@@ -12,9 +12,9 @@ from queue_controllers.jobframework.job_machine import (
     count_pods,
     judge_job,
 )
-from shared_api.objects.meta import ObjectMeta, Timestamp
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod, PodStatus
-from shared_api.well_known_labels import RELEASED_AT
+from shared_api.well_known_labels import RELATED_QUEUE_UNIT, RELEASED_AT
 
 JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
 BEFORE, AFTER = Timestamp("2026-11-01T10:00:09Z"), Timestamp("2026-11-01T10:00:11Z")
@@ -149,3 +149,24 @@ def test_pods_are_counted_by_what_they_hold_and_by_set() -> None:
         pending_since=BEFORE,
         last_created=AFTER,
     )
+
+
+def owned(uid: str, phase: str = "Running", *, unit: str = "") -> Pod:
+    owner = OwnerReference(kind="RayCluster", name="c", uid=Uid(uid), controller=True)
+    marks = {RELATED_QUEUE_UNIT: unit} if unit else {}
+    meta = ObjectMeta(owner_references=(owner,), annotations=marks)
+    return Pod(metadata=meta, status=PodStatus(phase=phase))
+
+
+def test_children_are_named_whose_pods_live_and_bear_no_mark() -> None:
+    pods = [
+        owned("b"),
+        owned("a", "Pending"),
+        owned("a"),
+        owned("job"),
+        owned("marked", unit="team/main"),
+        owned("over", "Succeeded"),
+        pod("Running"),
+    ]
+    assert count_pods(pods, lambda _: "", Uid("job")).children == ("a", "b")
+    assert count_pods(pods, lambda _: "").children == ()

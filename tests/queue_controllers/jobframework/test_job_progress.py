@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from queue_controllers.jobframework.actions import PatchUnitStatus
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_view import NOTHING_KNOWN, JobMemory
+from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimState
 from tests.job_situations import ADMITTED, NOW, RUNS, TWO_RUNNING, facts, look, unit
 
@@ -152,3 +154,22 @@ def test_pods_of_no_known_set_are_left_out() -> None:
     nameless = PodFacts(total=2, living=2, running=2, running_of_sets={"": 2})
     of = unit("Running", admissions=(*counted(), Admission(name="ps", replicas=1)))
     assert look(RUNS_ON, of, pods=nameless).actions == ()
+
+
+@pytest.mark.parametrize("phase", ["Dequeued", "Running"])
+def test_children_whose_pods_bear_no_mark_are_named_at_once(phase: str) -> None:
+    of = unit(phase, admissions=counted(2))
+    pods = msgspec.structs.replace(TWO_RUNNING, children=(Uid("a"), Uid("b")))
+    assert status_after(of, pods)["podOwners"] == ["a", "b"]
+    known = msgspec.structs.replace(of.status, pod_owners=(Uid("b"), Uid("a"), Uid("gone")))
+    of = msgspec.structs.replace(of, status=known)
+    writes = look(RUNS_ON, of, pods=pods).actions
+    said = [each.status for each in writes if isinstance(each, PatchUnitStatus)]
+    assert not any("podOwners" in each for each in said)
+
+
+def test_no_more_children_are_named_than_fit() -> None:
+    of = unit("Running", admissions=counted(2))
+    children = tuple(Uid(f"{number:02}") for number in range(40))
+    pods = msgspec.structs.replace(TWO_RUNNING, children=children)
+    assert status_after(of, pods)["podOwners"] == list(children[:32])
