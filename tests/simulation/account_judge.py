@@ -364,8 +364,7 @@ class AccountJudge:
             return
         knew = {} if process.scheduler is None else process.scheduler.knew
         seen = knew.get(told.key, process.seen()).get("pods", 0)
-        pods = self._pods_known(account, seen)
-        living = [key for key in pods if is_living(account.pods[key])]
+        living = [k for k in self._pods_known(account, seen) if is_living(account.pods[k])]
         if before is not None and job_uid(before) == told.uid:
             asked_at = int(before["metadata"]["resourceVersion"])
             living = [key for key in living if account.pods_since[key] < asked_at]

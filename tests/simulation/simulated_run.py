@@ -219,6 +219,8 @@ class _Run:
         records = scheduler.engine.units.records.values()
         if any(record.standing is Standing.STALE for record in records):
             return False
+        if scheduler.engine.rounds.nominated:
+            return False  # room is kept for some minutes
         units = world.all("queueunits").values()
         backing_off = [u for u in units if u["status"]["phase"] == "TimeoutBackoff"]
         return all(unit["spec"].get("active") is False for unit in backing_off)

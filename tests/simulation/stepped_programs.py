@@ -210,7 +210,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
             self.knew[f"{write.namespace}/{write.name}"] = seen
             submit(write, on_outcome)
 
-        self._dispatcher.submit = note  # type: ignore[method-assign]
+        self._dispatcher.submit = note  # type: ignore[method-assign] # all of its users are to be heard
 
     @property
     def engine(self) -> Engine:
