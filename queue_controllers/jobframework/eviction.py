@@ -72,7 +72,9 @@ def why_evict(
     if is_our_make(unit) and names_another_quota(job, unit, view.around):
         # Released like this, its pods would be charged to one quota while it is booked in another.
         return JOB_CHANGED, "Evicted because the job names another quota than it was admitted in"
-    if not is_adopted(unit) and outgrows(job, unit, was_released=was_released_already(job, unit)):
+    # What was adopted was granted all that it asks for, as long as nobody has written how much.
+    has_all = is_adopted(unit) and not unit.status.admissions
+    if not has_all and outgrows(job, unit, was_released=was_released_already(job, unit)):
         # Released like this, it would run with more than anybody decided.
         return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
     return None

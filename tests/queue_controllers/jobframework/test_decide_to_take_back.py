@@ -175,6 +175,13 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
             id="admitted: whatever its mark says",
         ),
         pytest.param(
+            facts(count=3),
+            unit("Dequeued", adopted=True, admissions=ADMITTED),
+            PodFacts(),
+            ["write status", "TellUnit"],
+            id="admitted, and grown since: it waits again, whatever its mark says",
+        ),
+        pytest.param(
             facts(suspended=False, status=RUNS),
             unit(adopted=True, conditions=evicted(status="False")),
             PodFacts(),
