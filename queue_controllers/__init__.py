@@ -3,7 +3,7 @@
 Read in this order:
 
 1. ``jobframework``: what is the same for every kind of job.
-2. ``extensions``: the adapters, one per kind.
+2. ``extensions``: the adapters, one per kind; ``extension_list``: all of them.
 3. ``extension_server``: one per kind: its informers, its keys, its threads; ``job_news``: which
    changes are worth a look.
 4. ``pod_usage``: whose pods are whose; ``owner_lookup``: whose owners are whose;

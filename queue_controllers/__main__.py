@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from queue_controllers.configuration import PROGRAM, load_configuration, parse_flags
-from queue_controllers.wiring import build_controllers, find_extensions
+from queue_controllers.extension_list import find_extensions
+from queue_controllers.wiring import build_controllers
 from shared_api.program import Program, run_program
 
 

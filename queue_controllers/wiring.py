@@ -1,4 +1,4 @@
-"""Puts the controllers together: the one place that knows every part, and the list of extensions.
+"""Puts the controllers together: the one place that knows every part.
 
 informers ──► extension_server (one per kind) ──► work queue ──► reconciler ──► client
                       ▲                                             │
@@ -10,7 +10,6 @@ In strict mode, beside them: informers ──► reservation_controller ──�
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -23,7 +22,6 @@ from queue_controllers.configuration import (
     settings_of,
 )
 from queue_controllers.extension_server import ExtensionServer
-from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.job_events import tell_of_unreadable
 from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
@@ -65,11 +63,6 @@ from shared_api.takeover import Takeover
 from shared_api.well_known_labels import UNIT_UID
 from shared_api.work_queue import WorkQueue
 
-EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (BatchJobAdapter(),)
-"""The adapters that come along; others by the entry point group."""
-
-ENTRY_POINT_GROUP: Final = "koord_queue.job_extensions"
-
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
 """Between looks at a job that could not be acted on."""
 
@@ -85,26 +78,6 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 Check = Callable[[], tuple[bool, str]]
 
 log = structlog.get_logger("wiring")
-
-
-def find_extensions() -> dict[str, GenericJob[Any]]:
-    """Return all adapters by key: those that come along, and those that are installed beside.
-
-    Raises:
-        FlagError: One that is installed can not be loaded, or takes a key that is taken.
-    """
-    found: dict[str, GenericJob[Any]] = {each.kind.key: each for each in EXTENSIONS}
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
-        try:
-            loaded = entry.load()
-            adapter: GenericJob[Any] = loaded() if isinstance(loaded, type) else loaded
-            key = adapter.kind.key
-        except (ImportError, AttributeError, TypeError) as error:
-            raise FlagError(f"extension {entry.name} ({entry.value}): {error!r}") from error
-        if key in found:
-            raise FlagError(f"extension {entry.name} ({entry.value}): {key!r} is there already")
-        found[key] = adapter
-    return found
 
 
 def build_controllers(

@@ -4,5 +4,5 @@ Each answers the questions of ``queue_controllers.jobframework.generic_job``: is
 does it need, has it finished. A good first one to read is ``batch_job``.
 
 Not here: when to suspend, resume or end (``queue_controllers.jobframework.decide``), and the list
-of adapters (``queue_controllers.wiring``).
+of adapters (``queue_controllers.extension_list``).
 """

@@ -17,7 +17,7 @@ Read in this order:
 5. ``execute``: one function per action.
 6. ``reconciler``: one ``step()``: look at a key (``job_lookup``), decide, execute.
 
-Not here: any kind of job. ``queue_controllers.wiring`` knows the list of those that come along
+Not here: any kind of job. ``queue_controllers.extension_list`` knows those that come along
 (``queue_controllers.extensions``); others are found by the entry point group
 ``koord_queue.job_extensions``.
 """

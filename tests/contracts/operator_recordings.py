@@ -27,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
@@ -43,7 +44,6 @@ from queue_controllers.jobframework.job_machine import (
 )
 from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.waiting import SILENT_SECONDS
-from queue_controllers.wiring import EXTENSIONS
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
 from shared_api.resource_list import format_amounts

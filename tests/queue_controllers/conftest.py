@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from queue_controllers.configuration import Configuration, parse_flags
-from queue_controllers.wiring import Controllers, build_controllers, find_extensions
+from queue_controllers.extension_list import find_extensions
+from queue_controllers.wiring import Controllers, build_controllers
 from shared_api.crds import QUEUE_UNIT
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.objects.meta import Timestamp

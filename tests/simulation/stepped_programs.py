@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar, cast
 
 from queue_controllers.configuration import Configuration
 from queue_controllers.configuration import Flags as ControllerFlags
-from queue_controllers.wiring import Controllers, find_extensions
+from queue_controllers.extension_list import find_extensions
+from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine import Engine

@@ -1,0 +1,38 @@
+"""The adapters that come along, and those that other packages bring.
+
+Which of them serve is for `--enabled-extensions` to say.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from queue_controllers.extensions.batch_job import BatchJobAdapter
+from queue_controllers.jobframework.generic_job import GenericJob
+from shared_api.program_flags import FlagError
+
+EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (BatchJobAdapter(),)
+"""The adapters that come along; others by the entry point group."""
+
+ENTRY_POINT_GROUP: Final = "koord_queue.job_extensions"
+
+
+def find_extensions() -> dict[str, GenericJob[Any]]:
+    """Return all adapters by key: those that come along, and those that are installed beside.
+
+    Raises:
+        FlagError: One that is installed can not be loaded, or takes a key that is taken.
+    """
+    found: dict[str, GenericJob[Any]] = {each.kind.key: each for each in EXTENSIONS}
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
+        try:
+            loaded = entry.load()
+            adapter: GenericJob[Any] = loaded() if isinstance(loaded, type) else loaded
+            key = adapter.kind.key
+        except (ImportError, AttributeError, TypeError) as error:
+            raise FlagError(f"extension {entry.name} ({entry.value}): {error!r}") from error
+        if key in found:
+            raise FlagError(f"extension {entry.name} ({entry.value}): {key!r} is there already")
+        found[key] = adapter
+    return found

@@ -1,0 +1,52 @@
+"""The adapters that there are."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from queue_controllers import extension_list
+from queue_controllers.extension_list import ENTRY_POINT_GROUP, EXTENSIONS, find_extensions
+from queue_controllers.extensions.batch_job import BatchJobAdapter
+from queue_controllers.jobframework.generic_job import JobKind
+from shared_api.program_flags import FlagError
+
+
+class ThingAdapter(BatchJobAdapter):
+    """One that another package brings."""
+
+    kind = JobKind(key="thing", group="x.io", version="v1", kind="Thing", plural="things")
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    entry = EntryPoint(name="one", value=f"{__name__}:{value}", group=ENTRY_POINT_GROUP)
+    monkeypatch.setattr(extension_list, "entry_points", lambda **_: EntryPoints((entry,)))
+    monkeypatch.setattr(EntryPoint, "load", lambda each: globals()[each.attr])
+
+
+def test_what_comes_along_has_keys_and_kinds_of_its_own() -> None:
+    kinds = [each.kind for each in EXTENSIONS]
+    assert len({each.key for each in kinds}) == len(kinds)
+    assert len({(each.group, each.kind) for each in kinds}) == len(kinds)
+    assert find_extensions() == {each.kind.key: each for each in EXTENSIONS}
+
+
+def test_an_installed_adapter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, "ThingAdapter")
+    assert isinstance(find_extensions()["thing"], ThingAdapter)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        pytest.param("BatchJobAdapter", "'job' is there already", id="a key that is taken"),
+        pytest.param("offer", "has no attribute 'kind'", id="no adapter"),
+    ],
+)
+def test_an_installed_adapter_that_can_not_be_taken_is_named(
+    monkeypatch: pytest.MonkeyPatch, value: str, why: str
+) -> None:
+    offer(monkeypatch, value)
+    with pytest.raises(FlagError, match=f"extension one .*{why}"):
+        find_extensions()
