@@ -31,9 +31,11 @@ from queue_controllers.jobframework.generic_job import (
     GivesFullTemplates,
     JobKind,
     JobT,
+    ListsTemplates,
     RunsWithFewerPods,
     TakesTemplateUpdates,
 )
+from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.template_updates import (
     NOTHING_ADDED,
     read_added,
@@ -183,7 +185,23 @@ class Executor(Generic[JobT]):
             body = _both(body, self._adapter.update_patch(job, action.updates))
         if action.resize is not None:
             body = _both(body, self._resized(action.resize, job, annotations))
+        if (action.stamps or action.updates) and isinstance(self._adapter, ListsTemplates):
+            # Read at another version than the job was decided at, they meet a conflict.
+            body = fill_lists(body, self._read_whole(meta), self._adapter.list_keys)
         return self._patch_job(job, {**body, "metadata": metadata})
+
+    def _read_whole(self, job: ObjectMeta) -> dict[str, Any]:
+        """Return a job with all its fields: they are not kept in memory.
+
+        Raises:
+            NotLeadingError: Reading has taken longer than the lease lasts.
+            ApiFailure: The server refused, or did not answer.
+        """
+        raw = self._client.get_raw(self.job_type.path(job.namespace, job.name))
+        if not self.may_write():
+            raise NotLeadingError
+        whole: dict[str, Any] = msgspec.json.decode(raw)
+        return whole
 
     def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
         meta = job.metadata
@@ -235,19 +253,13 @@ class Executor(Generic[JobT]):
         return self._patch_unit(action.unit, {**body, "metadata": metadata}, "")
 
     def _with_full_templates(self, body: dict[str, Any], job: JobT) -> dict[str, Any]:
-        """Put whole pod templates in place of the reduced ones, if the settings ask for it.
-
-        They are not kept in memory, so the object is read for it.
-        """
+        """Put whole pod templates in place of the reduced ones, if the settings ask for it."""
         pod_sets = body.get("spec", {}).get("podSet")
         adapter = self._adapter
         if not (self._full_pod_templates and pod_sets and isinstance(adapter, GivesFullTemplates)):
             return body
         meta = job.metadata
-        raw = self._client.get_raw(self.job_type.path(meta.namespace, meta.name))
-        if not self.may_write():
-            raise NotLeadingError  # reading may have taken longer than the lease lasts
-        templates = adapter.full_templates(msgspec.json.decode(raw))
+        templates = adapter.full_templates(self._read_whole(meta))
         added = read_added(meta.annotations)
         whole = [
             {**each, "template": take_off_body(templates[name], added.get(name, NOTHING_ADDED))}

@@ -257,6 +257,20 @@ class TakesTemplateUpdates(Protocol):
 
 
 @runtime_checkable
+class ListsTemplates(Protocol):
+    """A kind whose templates stand in lists, which a merge patch can only replace as a whole.
+
+    Its patches hold of such a list only the items that change, and of these only what does: the
+    rest is read from the server and sent along.
+    """
+
+    @property
+    def list_keys(self) -> Mapping[str, str]:
+        """As `list_patches.fill_lists` takes them."""
+        ...
+
+
+@runtime_checkable
 class RunsWithFewerPods(Protocol):
     """A kind whose jobs may run with fewer pods than they want; their pod sets say `most`."""
 
