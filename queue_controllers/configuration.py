@@ -9,6 +9,10 @@ them stand options for all extensions, which an extension may override:
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
+    kinds:                       # without an adapter of their own (`extensions.declared_kind`)
+      - apiVersion: example.com/v1
+        kind: Widget
+        ...
     job:
       runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
       partialRunningTimeout: 5m  # evict one of whose pods only some run for so long; 0: never
@@ -28,6 +32,11 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from queue_controllers.extensions.declared_kind import (
+    DeclarationError,
+    DeclaredAdapter,
+    DeclaredKind,
+)
 from queue_controllers.jobframework.job_settings import (
     Adopt,
     JobSettings,
@@ -118,6 +127,7 @@ class GeneralOptions(
     adopt: Adopt | None = None
     full_pod_templates: bool = False
     reservations: ReservationOptions = ReservationOptions()
+    kinds: tuple[DeclaredKind, ...] = ()
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +135,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     general: GeneralOptions = GeneralOptions()
     extensions: dict[str, ExtensionOptions] = {}
+    declared: tuple[DeclaredAdapter, ...] = ()
+    """The adapters of `general.kinds`."""
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +144,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 
     program: ProgramFlags
     config: str | None
+    enable_job_extensions: bool
+    """Whether any kind is queued, a declared one too."""
     enabled_extensions: tuple[str, ...]
     queue_namespace: str
     workers: int
@@ -166,6 +180,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
     return Flags(
         program=program,
         config=got.config,
+        enable_job_extensions=enabled,
         enabled_extensions=tuple(dict.fromkeys(each for each in names if each)) if enabled else (),
         queue_namespace=got.queue_namespace,
         workers=workers,
@@ -260,11 +275,15 @@ def read_configuration(document: object, known: Collection[str]) -> Configuratio
     if not isinstance(document, dict):
         raise ConfigurationError(f"a map is wanted, got {type(document).__name__}")
     ours = {field.encode_name for field in msgspec.structs.fields(GeneralOptions)}
+    general: GeneralOptions = _convert(
+        {key: document[key] for key in document if key in ours}, GeneralOptions, ""
+    )
+    declared = _read_kinds(general.kinds, known)
+    extension_keys = {*known, *(each.kind.key for each in declared)}
     for key in document:
-        if key not in ours and key not in known:
-            choices = ", ".join(sorted({*ours, *known}))
+        if key not in ours and key not in extension_keys:
+            choices = ", ".join(sorted({*ours, *extension_keys}))
             raise ConfigurationError(f"`{key}` is neither an option nor an extension: {choices}")
-    general = _convert({key: document[key] for key in document if key in ours}, GeneralOptions, "")
     extensions = {
         key: _convert(document[key] or {}, ExtensionOptions, key)
         for key in document
@@ -273,7 +292,24 @@ def read_configuration(document: object, known: Collection[str]) -> Configuratio
     for key, options in extensions.items():
         _check_durations(key, options)
     _check_reservations(general.reservations)
-    return Configuration(general=general, extensions=extensions)
+    return Configuration(general=general, extensions=extensions, declared=declared)
+
+
+def _read_kinds(
+    kinds: Sequence[DeclaredKind], known: Collection[str]
+) -> tuple[DeclaredAdapter, ...]:
+    taken, adapters = set(known), []
+    for index, declared in enumerate(kinds):
+        try:
+            adapter = DeclaredAdapter(declared)
+        except DeclarationError as error:
+            raise ConfigurationError(f"kinds[{index}].{error}") from error
+        key = adapter.kind.key
+        if key in taken:
+            raise ConfigurationError(f"kinds[{index}].key: {key!r} is there already")
+        taken.add(key)
+        adapters.append(adapter)
+    return tuple(adapters)
 
 
 def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSettings:

@@ -94,7 +94,7 @@ def build_controllers(
         host: the process.
         flags: the command line.
         configuration: the file.
-        extensions: every adapter there is, by key.
+        extensions: every adapter there is, by key, but those that the file declares.
         informer_wait_seconds: 0 where `steps` are called on one thread.
 
     Raises:
@@ -107,6 +107,8 @@ def build_controllers(
     if flags.without_effect:
         log.warning("settings without effect", settings=dict(flags.without_effect))
     enabled = {key: extensions[key] for key in flags.enabled_extensions}
+    if flags.enable_job_extensions:
+        enabled |= {each.kind.key: each for each in configuration.declared}
     return Controllers(host, flags, configuration, enabled, informer_wait_seconds)
 
 

@@ -87,6 +87,23 @@ def test_the_controllers_rules() -> None:
     }
 
 
+def test_the_controllers_rules_follow_the_kinds_that_are_declared() -> None:
+    test = {"path": ".status.phase", "values": ["x"]}
+    widget = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "plural": "widgets",
+        "podSets": [{"name": "worker", "template": ".spec.template"}],
+        "succeeded": test,
+        "failed": test,
+    }
+    objects = render({"controllers": {"config": {"kinds": [widget]}}})
+    plain = lines(rules_of(render(), "ClusterRole", "koord-queue-controllers"))
+    assert lines(rules_of(objects, "ClusterRole", "koord-queue-controllers")) - plain == {
+        "widgets.example.com: get list patch watch"
+    }
+
+
 def test_the_check_controllers_rules() -> None:
     objects = render({"admissionCheckController": {"enabled": True}})
     name = "koord-queue-admission-checks"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,6 +188,24 @@ def test_options_of_reservations() -> None:
     assert reservation_settings(none).blacklist_name == ""
 
 
+WIDGET: dict[str, Any] = {
+    "apiVersion": "example.com/v1",
+    "kind": "Widget",
+    "plural": "widgets",
+    "podSets": [{"name": "worker", "template": ".spec.template"}],
+    "succeeded": {"path": ".status.phase", "values": ["Done"]},
+    "failed": {"path": ".status.phase", "values": ["Failed"]},
+}
+
+
+def test_a_declared_kind_has_options_like_any_other() -> None:
+    document = {"kinds": [WIDGET], "widget": {"runningTimeout": "5m"}}
+    configuration = read_configuration(document, KNOWN)
+    assert [each.kind.kind for each in configuration.declared] == ["Widget"]
+    settings = settings_of("widget", parse_flags([]), configuration)
+    assert settings.running_timeout_seconds == 300
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
@@ -206,6 +225,23 @@ def test_options_of_reservations() -> None:
         ),
         pytest.param({"reservations": {"nodeBlacklist": "a"}}, "nodeBlacklist", id="no namespace"),
         pytest.param({"job": {"adopt": "all"}}, "valid are running, never", id="of an extension"),
+        pytest.param(
+            {"kinds": [WIDGET | {"suspend": ".spec.a["}]},
+            r"kinds\[0\].suspend: '.spec.a\['",
+            id="a declared kind with a path that is none",
+        ),
+        pytest.param(
+            {"kinds": [WIDGET, WIDGET]}, r"kinds\[1\].key: 'widget' is there", id="declared twice"
+        ),
+        pytest.param(
+            {"kinds": [WIDGET | {"key": "job"}]}, r"kinds\[0\].key: 'job' is", id="a key in use"
+        ),
+        pytest.param(
+            {"kinds": [WIDGET | {"suspends": "x"}]}, "suspends", id="a typo in a declaration"
+        ),
+        pytest.param(
+            {"kinds": [WIDGET | {"apiVersion": "v1"}]}, "apiVersion", id="declared without a group"
+        ),
         pytest.param([], "a map is wanted", id="no map"),
     ],
 )

@@ -1,0 +1,166 @@
+"""A kind that is declared in the configuration alone goes the whole path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from queue_controllers.configuration import Configuration, read_configuration
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import Json, World
+
+UNIT = "main-widget-qu"
+
+DECLARATION = """
+kinds:
+  - apiVersion: example.com/v1
+    kind: Widget
+    plural: widgets
+    suspend: .spec.suspend
+    podSets:
+      - {name: worker, count: .spec.workers, template: .spec.template}
+    running: {path: .status.phase, values: [Running]}
+    suspended: {path: .status.phase, values: [Suspended]}
+    succeeded: {path: .status.phase, values: [Done]}
+    failed: {path: .status.phase, values: [Failed]}
+    podLabel: example.com/widget
+"""
+
+
+def crd_of(kind: str, plural: str) -> Json:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {
+                "plural": plural,
+                "singular": kind.lower(),
+                "kind": kind,
+                "listKind": f"{kind}List",
+            },
+            "scope": "Namespaced",
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def configuration() -> Configuration:
+    return read_configuration(yaml.safe_load(DECLARATION), {"job"})
+
+
+class Widgets:
+    """Widgets, and what their operator does."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        world.direct.create(crd_of("Widget", "widgets"))
+
+    def create(self, **spec: Any) -> Json:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        body = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "metadata": {
+                "name": "main",
+                "namespace": "team",
+                "labels": {"quota.scheduling.koordinator.sh/name": "gold"},
+            },
+            "spec": {"workers": 3, "template": {"spec": {"containers": [container]}}, **spec},
+        }
+        return self.world.direct.create(body)
+
+    def get(self) -> Json:
+        return self.world.direct.get("widgets", "main", "team")
+
+    def say(self, phase: str) -> None:
+        status = {"status": {"phase": phase}}
+        self.world.direct.patch("widgets", "main", status, namespace="team", subresource="status")
+
+    def run_pods(self, number: int) -> None:
+        """Make pods as a child of the widget would: by a label alone."""
+        for each in range(number):
+            name = f"main-{each}"
+            meta = {"name": name, "namespace": "team", "labels": {"example.com/widget": "main"}}
+            owner = {
+                "apiVersion": "example.com/v1",
+                "kind": "Gear",
+                "name": "g",
+                "uid": "gear-1",
+                "controller": True,
+            }
+            self.world.direct.create(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {**meta, "ownerReferences": [owner]},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                }
+            )
+            running = {"status": {"phase": "Running"}}
+            self.world.direct.patch("pods", name, running, namespace="team", subresource="status")
+
+    def admit(self, count: int = 3) -> None:
+        status = {
+            "phase": "Dequeued",
+            "lastAllocateTime": self.world.now(),
+            "lastUpdateTime": self.world.now(),
+            "admissions": [{"name": "worker", "replicas": count, "running": 0}],
+        }
+        self.world.patch_unit_status(status, UNIT)
+        self.world.settle()
+
+
+@pytest.fixture
+def widgets(world: World) -> Widgets:
+    return Widgets(world)
+
+
+def test_a_declared_kind_goes_the_whole_path(world: World, widgets: Widgets) -> None:
+    world.start(configuration=configuration())
+    widgets.create()
+    world.settle()
+    assert widgets.get()["spec"]["suspend"] is True
+    unit = world.get_unit(UNIT)
+    assert unit["spec"]["request"] == {"cpu": "3"}
+    assert [(each["name"], each["count"]) for each in unit["spec"]["podSet"]] == [("worker", 3)]
+    assert unit["spec"]["consumerRef"]["kind"] == "Widget"
+
+    widgets.admit()
+    released = widgets.get()["spec"]
+    assert released["suspend"] is False
+    stamp = released["template"]["metadata"]["annotations"]
+    assert stamp["koord-queue/related-queueunit"] == f"team/{UNIT}"
+
+    widgets.say("Running")
+    widgets.run_pods(3)
+    world.settle(2.0)
+    status = world.get_unit(UNIT)["status"]
+    assert (status["phase"], status["admissions"][0]["running"]) == ("Running", 3)
+    assert status["podOwners"] == ["gear-1"], "its pods bear no mark of the unit"
+
+    widgets.say("Done")
+    world.settle()
+    assert world.phase(UNIT) == "Succeed"
+
+
+def test_one_that_can_not_be_read_is_left_alone_and_told(world: World, widgets: Widgets) -> None:
+    world.start(configuration=configuration())
+    widgets.create(workers="three")
+    world.settle()
+    assert "suspend" not in widgets.get()["spec"]
+    assert world.units() == []
+    assert "CanNotBeHeld" in world.events()
+
+
+def test_the_master_switch_turns_declared_kinds_off_as_well(world: World, widgets: Widgets) -> None:
+    world.start("--enable-job-extensions=false", configuration=configuration())
+    widgets.create()
+    world.settle()
+    assert "suspend" not in widgets.get()["spec"]

@@ -1,0 +1,65 @@
+"""Paths to fields of objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared_api.field_path import FieldPathError, parse_path
+
+BODY: dict[str, Any] = {
+    "spec": {"replicas": 3, "groups": [{"name": "a"}, {"name": "b", "size": 2}]},
+    "metadata": {"annotations": {"example.com/size": "7"}},
+    "status": {
+        "conditions": [{"type": "Failed", "status": "False"}, {"type": "Done", "status": "True"}]
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        pytest.param(".spec.replicas", 3, id="a field"),
+        pytest.param("spec.replicas", 3, id="without the first dot"),
+        pytest.param("{.spec.replicas}", 3, id="as kubectl has it"),
+        pytest.param("$.spec.replicas", 3, id="from the root"),
+        pytest.param(".spec.groups[1].size", 2, id="by position"),
+        pytest.param(".spec.groups[2].size", None, id="beyond the end"),
+        pytest.param(".metadata.annotations['example.com/size']", "7", id="a quoted name"),
+        pytest.param('.status.conditions[?(@.type=="Done")].status', "True", id="by a field"),
+        pytest.param(".status.conditions[?(@.type=='Gone')].status", None, id="no such item"),
+        pytest.param(".spec.nothing.there", None, id="not there"),
+        pytest.param(".spec.replicas.deeper", None, id="through a number"),
+        pytest.param(".spec[0]", None, id="a map is no list"),
+    ],
+)
+def test_what_stands_there(path: str, want: object) -> None:
+    assert parse_path(path).read(BODY) == want
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        pytest.param("", "it names none", id="empty"),
+        pytest.param(".", "'.' can not be read", id="a dot"),
+        pytest.param(".spec..replicas", "'..replicas' can not be read", id="two dots"),
+        pytest.param(".spec.groups[*].size", "'[*].size' can not be read", id="a wildcard"),
+        pytest.param(".spec.groups[", "'[' can not be read", id="an open bracket"),
+        pytest.param(".spec.a b", "' b' can not be read", id="a blank"),
+    ],
+)
+def test_what_is_no_path_says_from_where_on(path: str, says: str) -> None:
+    with pytest.raises(FieldPathError) as raised:
+        parse_path(path)
+    assert says in str(raised.value)
+
+
+def test_a_patch_sets_the_field() -> None:
+    path = parse_path(".spec.runPolicy['suspend']")
+    assert path.patch(value=True) == {"spec": {"runPolicy": {"suspend": True}}}
+
+
+def test_a_field_in_a_list_can_not_be_set() -> None:
+    with pytest.raises(FieldPathError, match="in a list"):
+        parse_path(".spec.groups[0].suspend").patch(value=True)
