@@ -7,6 +7,7 @@ Nothing is judged here: whatever the server refuses is raised to the reconciler.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -35,7 +36,7 @@ from queue_controllers.jobframework.generic_job import (
     RunsWithFewerPods,
     TakesTemplateUpdates,
 )
-from queue_controllers.jobframework.list_patches import fill_lists
+from queue_controllers.jobframework.list_patches import fill_all, merge_patches
 from queue_controllers.jobframework.template_updates import (
     NOTHING_ADDED,
     read_added,
@@ -161,7 +162,7 @@ class Executor(Generic[JobT]):
         annotations: dict[str, str | None] = {SUSPEND: "true"} if action.annotate else {}
         body = self._switch(suspend=True, job=job)
         if action.resize is not None:
-            body = _both(body, self._resized(action.resize, job, annotations))
+            body = merge_patches(body, self._resized(action.resize, job, annotations))
         metadata: dict[str, Any] = {"uid": job.metadata.uid}
         if annotations:
             metadata["annotations"] = annotations
@@ -179,15 +180,17 @@ class Executor(Generic[JobT]):
             "resourceVersion": meta.resource_version,
             "annotations": annotations,
         }
-        body = self._adapter.release_patch(job, action.stamps)
+        patches = [self._adapter.release_patch(job, action.stamps)]
         if action.updates:
             assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
-            body = _both(body, self._adapter.update_patch(job, action.updates))
+            patches.append(self._adapter.update_patch(job, action.updates))
         if action.resize is not None:
-            body = _both(body, self._resized(action.resize, job, annotations))
+            patches.append(self._resized(action.resize, job, annotations))
         if (action.stamps or action.updates) and isinstance(self._adapter, ListsTemplates):
-            # Read at another version than the job was decided at, they meet a conflict.
-            body = fill_lists(body, self._read_whole(meta), self._adapter.list_keys)
+            # What is read at another version than the job was decided at meets a conflict.
+            body = fill_all(patches, self._read_whole(meta), self._adapter.list_keys)
+        else:
+            body = functools.reduce(merge_patches, patches)
         return self._patch_job(job, {**body, "metadata": metadata})
 
     def _read_whole(self, job: ObjectMeta) -> dict[str, Any]:
@@ -331,17 +334,6 @@ def tell(
             note=action.message,
         )
     )
-
-
-def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return one merge patch that does what two do; of what both say the second counts."""
-    both = dict(one)
-    for key, value in other.items():
-        before = both.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            value = _both(before, value)  # noqa: PLW2901 - merged
-        both[key] = value
-    return both
 
 
 def _guard(unit: QueueUnit) -> dict[str, str]:

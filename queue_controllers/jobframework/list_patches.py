@@ -7,7 +7,7 @@ the server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 BY_POSITION: Final = ""
@@ -37,6 +37,26 @@ def fill_lists(patch: Json, found: Json, keys: Mapping[str, str], path: str = ""
         else:
             filled[field] = change
     return filled
+
+
+def fill_all(patches: Iterable[Json], found: Json, keys: Mapping[str, str]) -> Json:
+    """Return one merge patch, with whole lists, that does what several do one after the other."""
+    body: Json = {}
+    for patch in patches:
+        filled = fill_lists(patch, found, keys)
+        found, body = _apply(found, filled), merge_patches(body, filled)
+    return body
+
+
+def merge_patches(one: Json, other: Json) -> Json:
+    """Return one merge patch that does what two do; of what both say the second counts."""
+    both = dict(one)
+    for key, value in other.items():
+        before = both.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = merge_patches(before, value)  # noqa: PLW2901 - merged
+        both[key] = value
+    return both
 
 
 def _merge_items(

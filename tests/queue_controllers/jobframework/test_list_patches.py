@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_controllers.jobframework.list_patches import BY_POSITION, fill_lists
+from queue_controllers.jobframework.list_patches import BY_POSITION, fill_all, fill_lists
 
 FOUND: dict[str, Any] = {
     "spec": {
@@ -72,3 +72,12 @@ def test_a_list_that_is_not_there_is_made_without_nulls() -> None:
     patch = {"spec": {"sets": [{"name": "a", "labels": {"x": None, "y": "2"}}]}}
     got = fill_lists(patch, {}, BY_NAME)
     assert got == {"spec": {"sets": [{"name": "a", "labels": {"y": "2"}}]}}
+
+
+def test_of_several_patches_each_sees_what_those_before_it_did() -> None:
+    first = {"spec": {"suspend": False, "sets": [{"name": "b", "labels": {"y": "2", "z": "3"}}]}}
+    second = {"spec": {"sets": [{"name": "b", "labels": {"z": None}}, {"name": "a", "parts": []}]}}
+    got = fill_all([first, second], FOUND, BY_NAME)
+    a, b = FOUND["spec"]["sets"]
+    want = [{**a, "parts": []}, {**b, "labels": {"y": "2"}}]
+    assert got == {"spec": {"suspend": False, "sets": want}}
