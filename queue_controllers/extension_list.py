@@ -9,10 +9,14 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from queue_controllers.extensions.batch_job import BatchJobAdapter
+from queue_controllers.extensions.job_set import JobSetAdapter
 from queue_controllers.jobframework.generic_job import GenericJob
 from shared_api.program_flags import FlagError
 
-EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (BatchJobAdapter(),)
+EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
+    BatchJobAdapter(),
+    JobSetAdapter(),
+)
 """The adapters that come along; others by the entry point group."""
 
 ENTRY_POINT_GROUP: Final = "koord_queue.job_extensions"

@@ -1,0 +1,137 @@
+"""Facts about JobSet (jobset.x-k8s.io/v1alpha2).
+
+Held by `spec.suspend`: the controller makes or keeps all Jobs, suspended, and says `Suspended` a
+moment before they are and a second before their pods are counted as gone. Jobs that have succeeded
+stay so: they need no pods when the rest goes on. Labels, annotations, node selectors and
+tolerations of the templates may change while it is suspended, and in the very patch that resumes
+it; requests never.
+
+Pods belong to Jobs of the JobSet, and tell by labels of which. Coordinators and groups only name
+pods that are there anyway.
+
+Source: JobSet's CRD and documentation; what the real controller (v0.12) did is in
+tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.queue_unit_builder import pod_set_name
+from queue_controllers.jobframework.replicated_jobs import (
+    JobCounts,
+    PodsByRole,
+    ReplicatedJob,
+    patch_for_updates,
+    patch_templates,
+    pod_sets_of,
+    priority_of_sets,
+    read_status,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+
+KIND: Final = JobKind(
+    key="jobset",
+    group="jobset.x-k8s.io",
+    version="v1alpha2",
+    kind="JobSet",
+    plural="jobsets",
+    name_suffix="jobset-qu",
+)
+
+JOB_SET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
+"""What `spec.managedBy` says when the usual controller owns the job."""
+
+
+class JobSetSpec(WireStruct, frozen=True):
+    """`spec`."""
+
+    suspend: bool | None = None
+    managed_by: str | None = None
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+
+
+class JobSetStatus(WireStruct, frozen=True):
+    """`status`."""
+
+    conditions: tuple[Condition, ...] = ()
+    replicated_jobs_status: tuple[JobCounts, ...] = ()
+
+
+class JobSet(WireStruct, frozen=True):
+    """A JobSet."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSetSpec = JobSetSpec()
+    status: JobSetStatus = JobSetStatus()
+
+
+class JobSetAdapter(PodsByRole):
+    """The `GenericJob` of JobSet."""
+
+    kind = KIND
+    object_type = JobSet
+    list_keys: Mapping[str, str] = {"spec.replicatedJobs": "name"}
+
+    def is_suspended(self, job: JobSet) -> bool:
+        """Say whether `spec.suspend` is on."""
+        return job.spec.suspend is True
+
+    def why_not_hold(self, job: JobSet) -> str:
+        """Every JobSet survives being suspended."""
+        return ""
+
+    def foreign_manager(self, job: JobSet) -> str:
+        """Return `spec.managedBy` unless it is JobSet's own controller."""
+        manager = job.spec.managed_by or ""
+        return "" if manager == JOB_SET_CONTROLLER else manager
+
+    def status_of(self, job: JobSet) -> StatusFacts:
+        """Read conditions and counts of Jobs."""
+        status = job.status
+        counts = status.replicated_jobs_status
+        return read_status(status.conditions, counts, job.spec.replicated_jobs, "Completed")
+
+    def pod_sets(self, job: JobSet) -> tuple[JobPodSet, ...]:
+        """One set per replicated job, named like it."""
+        return pod_sets_of(job.spec.replicated_jobs, job.status.replicated_jobs_status)
+
+    def priority_of(self, job: JobSet) -> PrioritySource:
+        """Those of the first template, in the order of the spec, that has any."""
+        return priority_of_sets(self.pod_sets(job))
+
+    def suspend_patch(self, job: JobSet) -> dict[str, Any]:
+        """Turn `spec.suspend` on."""
+        return {"spec": {"suspend": True}}
+
+    def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn `spec.suspend` off and stamp the templates."""
+        spec: dict[str, Any] = {"suspend": False}
+        if changes := patch_templates(_names_of(job), stamps):
+            spec["replicatedJobs"] = changes
+        return {"spec": spec}
+
+    def update_patch(self, job: JobSet, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change templates, which the API accepts while the JobSet is suspended."""
+        changes = patch_for_updates(_names_of(job), updates)
+        return {"spec": {"replicatedJobs": changes}} if changes else {}
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the pod template of every replicated job."""
+        return {
+            pod_set_name(each["name"]): each["template"]["spec"]["template"]
+            for each in job["spec"]["replicatedJobs"]
+        }
+
+
+def _names_of(job: JobSet) -> tuple[str, ...]:
+    return tuple(each.name for each in job.spec.replicated_jobs)
