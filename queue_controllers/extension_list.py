@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
 from queue_controllers.jobframework.generic_job import GenericJob
@@ -16,6 +17,7 @@ from shared_api.program_flags import FlagError
 EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     BatchJobAdapter(),
     JobSetAdapter(),
+    WorkflowAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 

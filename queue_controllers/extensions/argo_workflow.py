@@ -1,0 +1,251 @@
+"""Facts about Workflow (argoproj.io/v1alpha1), of Argo Workflows.
+
+Held by `spec.suspend`, which keeps Argo from making pods of further steps. It stops nothing: pods
+that run go on until they end, and one that is deleted from outside ends the workflow in error. So a
+workflow that is evicted stays in *stopping*, and its quota booked, until its last pod has ended.
+
+Its status never says that it is held back. Before its first node that is sure; later, once no pod
+lives, Argo gets the time that a silent operator gets, to be through with a look that it had begun.
+`status.phase` is Running from the first look, also of one that was created suspended: only pods
+tell what runs.
+
+Which steps there will be nobody knows ahead. What a workflow books, as a whole and for as long as
+it lives, is its annotation `koord-queue/min-resources`, a list of resources in JSON or YAML, as
+upstream has it: pod set `default`, count 1. A workflow without it would be admitted by a promise
+about nothing; it is left alone, with an event, and its pods count like those of a stranger.
+
+A step that waits for somebody (a template of type suspend) is its user's: a release does not end
+it.
+
+Source: Argo's documentation; what the real controller (v4.1) did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import (
+    ScheduledContainer,
+    ScheduledPodSpec,
+    ScheduledPodTemplate,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta, WireStruct
+from shared_api.objects.pod import (
+    QuantityText,
+    ResourceQuantities,
+    ResourceRequirements,
+    TemplateMeta,
+)
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import parse_demand
+from shared_api.well_known_labels import PREFIX, read_annotation
+
+KIND: Final = JobKind(
+    key="workflow",
+    group="argoproj.io",
+    version="v1alpha1",
+    kind="Workflow",
+    plural="workflows",
+    owns_pods=True,
+)
+
+MIN_RESOURCES: Final = PREFIX + "min-resources"
+"""Annotation: what the whole workflow books."""
+
+MAX_RESOURCES_CHARS: Final = 4096
+"""Of that annotation: a hundred resources, and no work for a parser."""
+
+REMEMBERED: Final = 1024
+"""Of such texts, what they say: workflows of one template say the same."""
+
+POD_SET: Final = "default"
+
+IMAGE: Final = "non-exist"
+"""Of the one container that stands for all steps; upstream's word."""
+
+_FINAL: Final = {"Succeeded": True, "Failed": False, "Error": False}
+_UNDER_WAY: Final = frozenset({"Pending", "Running"})
+
+
+class WorkflowTemplate(WireStruct, frozen=True):
+    """One of `spec.templates`."""
+
+    name: str = ""
+    priority_class_name: str = ""
+
+
+class PodMetadata(WireStruct, frozen=True):
+    """`spec.podMetadata`: for all pods of the workflow."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class WorkflowSpec(WireStruct, frozen=True):
+    """`spec`; `priority` is the order in which Argo itself looks at workflows."""
+
+    suspend: bool | None = None
+    entrypoint: str = ""
+    priority: int | None = None
+    pod_priority_class_name: str = ""
+    templates: tuple[WorkflowTemplate, ...] = ()
+    pod_metadata: PodMetadata | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[dict[str, Any], ...] | None = None
+
+
+class WorkflowNode(WireStruct, frozen=True):
+    """One of `status.nodes`: a step, or a group of steps."""
+
+    type: str = ""
+    phase: str = ""
+
+
+class WorkflowStatus(WireStruct, frozen=True):
+    """`status`; nodes of a large workflow are compressed, or somewhere else."""
+
+    phase: str = ""
+    message: str = ""
+    nodes: dict[str, WorkflowNode] | None = None
+    compressed_nodes: str = ""
+    offload_node_status_version: str = ""
+
+
+class Workflow(WireStruct, frozen=True):
+    """A Workflow."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkflowSpec = WorkflowSpec()
+    status: WorkflowStatus = WorkflowStatus()
+
+
+class WorkflowAdapter:
+    """The `GenericJob` of Workflow."""
+
+    kind = KIND
+    object_type = Workflow
+
+    def is_suspended(self, job: Workflow) -> bool:
+        """Say whether `spec.suspend` is on."""
+        return job.spec.suspend is True
+
+    def why_not_hold(self, job: Workflow) -> str:
+        """Name the annotation that says what to book, where it does not."""
+        text = _text_of(job)
+        if not text:
+            return f"annotation {MIN_RESOURCES} does not say what it needs"
+        _, trouble = read_resources(text)
+        return f"annotation {MIN_RESOURCES}: {trouble}" if trouble else ""
+
+    def status_of(self, job: Workflow) -> StatusFacts:
+        """Read the phase and the nodes."""
+        status = job.status
+        nodes = status.nodes or {}
+        has_begun = bool(nodes or status.compressed_nodes or status.offload_node_status_version)
+        outcome = None
+        if status.phase in _FINAL:
+            outcome = Outcome(succeeded=_FINAL[status.phase], message=status.message)
+        return StatusFacts(
+            is_empty=not has_begun and outcome is None,
+            running=status.phase == "Running",
+            outcome=outcome,
+            pods=sum(each.type == "Pod" and each.phase in _UNDER_WAY for each in nodes.values()),
+        )
+
+    def pod_sets(self, job: Workflow) -> tuple[JobPodSet, ...]:
+        """One that stands for the whole workflow; none where nothing says what it needs."""
+        resources, _ = read_resources(_text_of(job))
+        if resources is None:
+            return ()
+        spec, metadata = job.spec, job.spec.pod_metadata or PodMetadata()
+        container = ScheduledContainer(
+            name=POD_SET,
+            image=IMAGE,
+            resources=ResourceRequirements(requests=resources, limits=resources),
+        )
+        pod = ScheduledPodSpec(
+            containers=(container,),
+            node_selector=spec.node_selector or {},
+            tolerations=spec.tolerations or (),
+        )
+        template = ScheduledPodTemplate(
+            metadata=TemplateMeta(
+                labels=metadata.labels or {}, annotations=metadata.annotations or {}
+            ),
+            spec=pod,
+        )
+        return (JobPodSet(name=POD_SET, count=1, template=template),)
+
+    def priority_of(self, job: Workflow) -> PrioritySource:
+        """`spec.priority`; else the class of the entry template's pods, else of all pods."""
+        spec = job.spec
+        if spec.priority is not None:
+            return PrioritySource(value=spec.priority)
+        entry = (each for each in spec.templates if each.name == spec.entrypoint)
+        of_entry = next(entry, WorkflowTemplate()).priority_class_name
+        return PrioritySource(of_entry or spec.pod_priority_class_name)
+
+    def suspend_patch(self, job: Workflow) -> dict[str, Any]:
+        """Turn `spec.suspend` on."""
+        return {"spec": {"suspend": True}}
+
+    def release_patch(self, job: Workflow, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn `spec.suspend` off and stamp what all pods of the workflow get."""
+        spec: dict[str, Any] = {"suspend": False}
+        stamp = stamps.get(POD_SET)
+        if stamp is not None:
+            metadata = {"labels": stamp.labels, "annotations": stamp.annotations}
+            spec["podMetadata"] = {key: value for key, value in metadata.items() if value}
+        return {"spec": spec}
+
+    def update_patch(self, job: Workflow, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change what all pods get whose template does not say it itself."""
+        update = updates.get(POD_SET)
+        if update is None:
+            return {}
+        metadata = {"labels": update.labels, "annotations": update.annotations}
+        spec: dict[str, Any] = {}
+        if given := {key: value for key, value in metadata.items() if value}:
+            spec["podMetadata"] = given
+        if update.node_selector:
+            spec["nodeSelector"] = update.node_selector
+        if update.tolerations is not None:
+            spec["tolerations"] = list(update.tolerations)
+        return {"spec": spec}
+
+
+def _text_of(job: Workflow) -> str:
+    return (read_annotation(job.metadata.annotations, MIN_RESOURCES) or "").strip()
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def read_resources(text: str) -> tuple[ResourceQuantities | None, str]:
+    """Return what a workflow says that it needs, or None and what is wrong with it.
+
+    JSON where it begins like an object, else YAML; quantities by resource.
+    """
+    if not text:
+        return None, "it is empty"
+    if len(text) > MAX_RESOURCES_CHARS:
+        return None, f"it has {len(text)} characters, at most {MAX_RESOURCES_CHARS} are read"
+    try:
+        loaded = msgspec.json.decode(text) if text.startswith("{") else yaml.safe_load(text)
+        resources = msgspec.convert(loaded, dict[str, QuantityText])
+        parse_demand(resources)
+    except (msgspec.MsgspecError, yaml.YAMLError, QuantityError, RecursionError) as error:
+        return None, f"it can not be read: {error}".partition("\n")[0]
+    return resources, ""

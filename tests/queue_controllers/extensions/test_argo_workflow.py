@@ -1,0 +1,241 @@
+"""Facts about Workflow."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.extensions.argo_workflow import Workflow, WorkflowAdapter, read_resources
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    PodStamp,
+    PrioritySource,
+    TakesTemplateUpdates,
+)
+from queue_controllers.jobframework.queue_unit_builder import demand_of
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from tests.recorded_lives import demands_of, told_states
+from tests.sample_jobs import sample, shown_sets, troubles_of
+
+ADAPTER: GenericJob[Workflow] = WorkflowAdapter()
+KEY = "koord-queue/min-resources"
+
+
+def job(
+    status: dict[str, Any] | None = None, annotations: dict[str, str] | None = None, **spec: Any
+) -> Workflow:
+    metadata = {"name": "main", "annotations": annotations or {KEY: "cpu: 1"}}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status or {}}, Workflow)
+
+
+@pytest.mark.parametrize(("said", "want"), [(True, True), (False, False), (None, False)])
+def test_the_switch(said: bool | None, want: bool) -> None:
+    assert ADAPTER.is_suspended(job(suspend=said)) is want
+    assert ADAPTER.suspend_patch(job()) == {"spec": {"suspend": True}}
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("cpu: 2\nmemory: 4Gi", {"cpu": 2000, "memory": 4 << 30}, id="ctl-59 YAML"),
+        pytest.param('{"cpu": "2", "memory": "4Gi"}', {"cpu": 2000, "memory": 4 << 30}, id="JSON"),
+        pytest.param("cpu: 500m", {"cpu": 500}, id="ctl-59 less than one"),
+        pytest.param("cpu: 0.5", {"cpu": 500}, id="a fraction"),
+        pytest.param("{}", {}, id="nothing is something: it books nothing"),
+    ],
+)
+def test_resources_are_read(text: str, want: dict[str, int]) -> None:
+    (found,) = ADAPTER.pod_sets(job(annotations={KEY: text}))
+    assert (found.name, found.count, found.is_done) == ("default", 1, False)
+    container = found.template.spec.containers[0]
+    assert container.resources.requests == container.resources.limits
+    assert (container.name, container.image) == ("default", "non-exist")
+    assert demand_of((found,)) == want
+    assert ADAPTER.why_not_hold(job(annotations={KEY: text})) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("", "does not say what it needs", id="empty"),
+        pytest.param("  \n", "does not say what it needs", id="blank"),
+        pytest.param("cpu: [1]", "can not be read", id="no quantity"),
+        pytest.param("cpu: many", "can not be read", id="no number"),
+        pytest.param("cpu: -1", "can not be read", id="negative"),
+        pytest.param("cpu: true", "can not be read", id="a bool"),
+        pytest.param("two cpus", "can not be read", id="no map"),
+        pytest.param("cpu: {", "can not be read", id="no YAML"),
+        pytest.param('{"cpu"', "can not be read", id="no JSON"),
+        pytest.param("[" * 4000, "can not be read", id="too deep"),
+        pytest.param("x" * 5000, "5000 characters", id="too long"),
+    ],
+)
+def test_without_readable_resources_it_is_left_alone(text: str, why: str) -> None:
+    of = job(annotations={KEY: text, "other": "x"})
+    assert ADAPTER.pod_sets(of) == ()
+    assert why in ADAPTER.why_not_hold(of)
+    assert KEY in ADAPTER.why_not_hold(of)
+    assert "\n" not in ADAPTER.why_not_hold(of)
+
+
+def test_the_former_prefix_is_read() -> None:
+    assert ADAPTER.pod_sets(job(annotations={"kube-queue/min-resources": "cpu: 1"}))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_demand_of_generated_resources(seed: int) -> None:
+    rng = random.Random(seed)
+    factors = {"": 1, "Ki": 1 << 10, "M": 10**6, "Gi": 1 << 30}
+    milli = rng.randint(0, 64_000)
+    number, unit = rng.randint(0, 999), rng.choice(sorted(factors))
+    said: dict[str, Any] = {"cpu": f"{milli}m", "memory": f"{number}{unit}"}
+    gpus = rng.randint(0, 8)
+    if gpus:
+        said["nvidia.com/gpu"] = rng.choice([gpus, str(gpus)])
+    as_yaml = "\n".join(f"{key}: {value!r}" for key, value in said.items())
+    text = rng.choice([json.dumps(said), as_yaml])
+    want = {"cpu": milli, "memory": number * factors[unit], "nvidia.com/gpu": gpus}
+    got = demand_of(ADAPTER.pod_sets(job(annotations={KEY: text})))
+    assert {key: got.get(key, 0) for key in want} == want
+
+
+POD = {"type": "Pod", "phase": "Running"}
+
+
+@pytest.mark.parametrize(
+    ("status", "empty", "running", "pods"),
+    [
+        pytest.param({}, True, False, 0, id="not looked at"),
+        pytest.param({"phase": "Running"}, True, True, 0, id="created suspended"),
+        pytest.param({"phase": "Pending"}, True, False, 0, id="waits for another workflow"),
+        pytest.param({"phase": "Running", "nodes": {"a": POD}}, False, True, 1, id="a pod runs"),
+        pytest.param(
+            {
+                "phase": "Running",
+                "nodes": {
+                    "a": {"type": "DAG", "phase": "Running"},
+                    "b": {"type": "Pod", "phase": "Pending"},
+                    "c": {"type": "Pod", "phase": "Succeeded"},
+                },
+            },
+            False,
+            True,
+            1,
+            id="only pods count, and those under way",
+        ),
+        pytest.param({"phase": "Running", "compressedNodes": "x"}, False, True, 0, id="large"),
+        pytest.param(
+            {"phase": "Running", "offloadNodeStatusVersion": "x"}, False, True, 0, id="larger"
+        ),
+        pytest.param({"phase": "Error"}, False, False, 0, id="ended before any node"),
+    ],
+)
+def test_a_status_in_words(status: dict[str, Any], empty: bool, running: bool, pods: int) -> None:
+    found = ADAPTER.status_of(job(status, suspend=True))
+    assert (found.is_empty, found.running, found.pods) == (empty, running, pods)
+    assert not found.suspended
+
+
+@pytest.mark.parametrize(
+    ("phase", "want"),
+    [
+        ("Succeeded", (True, "why")),
+        ("Failed", (False, "why")),
+        ("Error", (False, "why")),
+        ("Running", None),
+        ("Pending", None),
+        ("", None),
+    ],
+)
+def test_how_it_ended(phase: str, want: tuple[bool, str] | None) -> None:
+    outcome = ADAPTER.status_of(job({"phase": phase, "message": "why"})).outcome
+    assert (None if outcome is None else (outcome.succeeded, outcome.message)) == want
+
+
+ENTRY = [{"name": "other", "priorityClassName": "low"}, {"name": "main"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, PrioritySource(), id="none"),
+        pytest.param(
+            {"priority": 5, "podPriorityClassName": "high"},
+            PrioritySource(value=5),
+            id="ctl-59 spec.priority wins",
+        ),
+        pytest.param(
+            {"entrypoint": "other", "templates": ENTRY, "podPriorityClassName": "high"},
+            PrioritySource("low"),
+            id="ctl-59 else the entry template",
+        ),
+        pytest.param(
+            {"entrypoint": "main", "templates": ENTRY, "podPriorityClassName": "high"},
+            PrioritySource("high"),
+            id="else that of all pods",
+        ),
+    ],
+)
+def test_where_the_priority_comes_from(spec: dict[str, Any], want: PrioritySource) -> None:
+    assert ADAPTER.priority_of(job(**spec)) == want
+
+
+def test_patches() -> None:
+    assert ADAPTER.release_patch(job(), {}) == {"spec": {"suspend": False}}
+    stamps = {"default": PodStamp(labels={"l": "1"})}
+    metadata = {"labels": {"l": "1"}}
+    want = {"spec": {"suspend": False, "podMetadata": metadata}}
+    assert ADAPTER.release_patch(job(), stamps) == want
+    assert isinstance(ADAPTER, TakesTemplateUpdates)
+    update = TemplateUpdate(
+        annotations={"a": None}, node_selector={"zone": "z"}, tolerations=({"key": "k"},)
+    )
+    assert ADAPTER.update_patch(job(), {"default": update}) == {
+        "spec": {
+            "podMetadata": {"annotations": {"a": None}},
+            "nodeSelector": {"zone": "z"},
+            "tolerations": [{"key": "k"}],
+        }
+    }
+    assert ADAPTER.update_patch(job(), {"default": TemplateUpdate()}) == {"spec": {}}
+    assert ADAPTER.update_patch(job(), {}) == {}
+
+
+def test_what_all_pods_get_is_in_the_template() -> None:
+    of = job(
+        podMetadata={"labels": {"l": "1"}, "annotations": {"a": "2"}},
+        nodeSelector={"zone": "z"},
+        tolerations=[{"key": "k"}],
+    )
+    (found,) = ADAPTER.pod_sets(of)
+    template = found.template
+    assert (template.metadata.labels, template.metadata.annotations) == ({"l": "1"}, {"a": "2"})
+    assert template.spec.node_selector == {"zone": "z"}
+    assert template.spec.tolerations == ({"key": "k"},)
+
+
+def test_the_sample() -> None:
+    body = sample("workflow")
+    assert troubles_of(body, "workflows") == []
+    assert shown_sets(ADAPTER, body) == {"default": (1, {"cpu": "4", "memory": "8Gi"})}
+
+
+def test_what_a_text_says_is_read_once() -> None:
+    before = read_resources.cache_info().misses
+    for _ in range(3):
+        read_resources("cpu: 123456")
+    assert read_resources.cache_info().misses == before + 1
+
+
+def test_its_life_as_it_was() -> None:
+    # Its pods ended while it was suspended, and it was resumed before a silent operator's time was
+    # up: so it was not held a second time.
+    assert told_states("workflow-abcde") == [
+        *("held", "released", "starting", "running", "stopping"),
+        *("starting", "running", "starting", "finished", "gone"),
+    ]
+    assert demands_of("workflow-abcde") == [{}]
