@@ -60,7 +60,7 @@ _KeyT = TypeVar("_KeyT", bound=Hashable)
 _ValueT = TypeVar("_ValueT")
 
 
-class _Remembered(Generic[_KeyT, _ValueT]):
+class Remembered(Generic[_KeyT, _ValueT]):
     """A bounded dict for many threads: what was used last stays, the rest goes by and by.
 
     Two generations: what is set or found is in the young one, and when that is full it becomes the
@@ -75,6 +75,7 @@ class _Remembered(Generic[_KeyT, _ValueT]):
         self._generations: tuple[dict[_KeyT, _ValueT], dict[_KeyT, _ValueT]] = ({}, {})
 
     def get(self, key: _KeyT) -> _ValueT | None:
+        """Return the value, None where it is not remembered."""
         young, old = self._generations
         value = young.get(key)
         if value is None and (value := old.get(key)) is not None:
@@ -82,6 +83,7 @@ class _Remembered(Generic[_KeyT, _ValueT]):
         return value
 
     def put(self, key: _KeyT, value: _ValueT) -> None:
+        """Remember the value."""
         young, _ = self._generations
         if len(young) >= MAX_REMEMBERED and key not in young:
             young, _ = self._generations = ({}, young)
@@ -98,8 +100,8 @@ class OwnerReader:
         self._client = client
         self._clock = clock
         # By all that was asked: a uid alone is a text that anybody may write into his job.
-        self._answers: _Remembered[tuple[str, str, str, str, Uid], _Answer] = _Remembered()
-        self._kinds: _Remembered[tuple[str, str], _Kind] = _Remembered()
+        self._answers: Remembered[tuple[str, str, str, str, Uid], _Answer] = Remembered()
+        self._kinds: Remembered[tuple[str, str], _Kind] = Remembered()
 
     def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
         """Return the controller owner of an owner in a namespace; None where none is known.

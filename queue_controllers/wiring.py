@@ -29,6 +29,7 @@ from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKi
 from queue_controllers.jobframework.job_lookup import unit_indexes
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.metrics import ControllersMetrics
+from queue_controllers.other_objects import OtherReader
 from queue_controllers.owner_lookup import OwnerReader
 from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slimmer_for
 from queue_controllers.reservations.execute import ReservationExecutor
@@ -148,6 +149,7 @@ class Controllers:
             on_namespace_changed=self._look_at_namespace,
         )
         self._owners = OwnerReader(host.client, host.clock)
+        self._others = OtherReader(host.client, host.clock)
         self._takeover = Takeover(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -278,6 +280,7 @@ class Controllers:
             units=self._units.store,
             pods=self._pods_of,
             owners=self._owners,
+            others=self._others,
             around=self._around,
             settings=settings,
             queue=queue,

@@ -79,6 +79,7 @@ from queue_controllers.jobframework.waiting import (
     SILENT_SECONDS,
     is_silent,
     note_silence,
+    wait_for_demand,
     wait_until_stopped,
     with_event_once,
 )
@@ -175,6 +176,9 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
         return Decision(memory=view.memory)
     if job.why_not_hold:
         return _leave_alone(view, job)
+    if job.unknown_demand:
+        runs = _is_to_adopt(view, state)
+        return wait_for_demand(view, job, () if runs else _hold(view, job))
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
@@ -240,6 +244,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
+    if job.unknown_demand:
+        return wait_for_demand(view, job, () if _is_admitted(unit) else _hold(view, job))
     if state.stopped and _is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
     return look_in_time(view, unit, _follow_unit(view, job, unit, state))

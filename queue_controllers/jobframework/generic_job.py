@@ -214,6 +214,43 @@ class LabelsPods(Protocol):
         ...
 
 
+@runtime_checkable
+class LearnsDemand(Protocol):
+    """A kind of whose jobs it may not be known yet which pods they make."""
+
+    def why_unknown(self, job: Any) -> str:  # noqa: ANN401 - a capability is asked of any kind
+        """Say what is missing, "" where it is known. Until then the job is held, without a unit."""
+        ...
+
+
+class OtherObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object of another kind, in a job's namespace, that the job controls."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    name: str
+    object_type: type[Any]
+    """The struct that it is decoded into; it has metadata."""
+
+
+@runtime_checkable
+class NeedsOther(LearnsDemand, Protocol):
+    """A kind of whose jobs another object says which pods they make.
+
+    As long as a job's own object is all there is, `why_unknown` says so.
+    """
+
+    def other_of(self, job: Any) -> OtherObject:  # noqa: ANN401 - a capability is asked of any kind
+        """Return which object says it."""
+        ...
+
+    def with_other(self, job: Any, other: Any) -> Any:  # noqa: ANN401 - a capability is asked of any kind
+        """Return the job together with that object."""
+        ...
+
+
 class PodOwner(msgspec.Struct, frozen=True, kw_only=True):
     """What tells the pods of a set from all others before there are any."""
 
@@ -295,6 +332,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     foreign_manager: str = ""
     takes_updates: bool = False
     """Its templates may be changed as it is released."""
+    unknown_demand: str = ""
+    """Why it is not known which pods it makes: then it has no pod sets, and is not released."""
 
     @property
     def uid(self) -> Uid:
@@ -326,6 +365,7 @@ def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool
     # the rest of this function.
     foreign_manager = getattr(adapter, "foreign_manager", None)
     manager = "" if foreign_manager is None else foreign_manager(job)
+    why_unknown = getattr(adapter, "why_unknown", None)
     return JobFacts(
         kind=kind,
         metadata=job.metadata,
@@ -336,6 +376,7 @@ def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool
         why_not_hold=adapter.why_not_hold(job),
         foreign_manager=manager,
         takes_updates=hasattr(adapter, "update_patch"),
+        unknown_demand="" if why_unknown is None else why_unknown(job),
     )
 
 

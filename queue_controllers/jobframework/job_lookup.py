@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.jobframework.generic_job import JobKind, OtherObject
 from queue_controllers.jobframework.managed import Surroundings
 from queue_controllers.jobframework.queue_unit_builder import is_our_make
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
@@ -40,6 +40,17 @@ class OwnerLookup(Protocol):
 
     def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
         """Return the controller owner of an owner; may ask the API server, raises ApiFailure."""
+        ...
+
+
+class OtherLookup(Protocol):
+    """What other objects say about a job."""
+
+    def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return the object, None where it is not there; may ask the API server.
+
+        Raises ApiFailure.
+        """
         ...
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, Protocol
+from typing import Final, Generic, Protocol, cast
 
 import msgspec
 import structlog
@@ -34,10 +34,12 @@ from queue_controllers.jobframework.execute import Executor, NotLeadingError
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
+    NeedsOther,
     pod_set_of_pod,
     read_facts,
 )
 from queue_controllers.jobframework.job_lookup import (
+    OtherLookup,
     OwnerLookup,
     PodLookup,
     SurroundingsLookup,
@@ -141,6 +143,7 @@ class JobReconciler(Generic[JobT]):
         units: all units, with `job_lookup.unit_indexes`.
         pods: the pods of a job.
         owners: what stands above the owner of a job.
+        others: what other objects say about a job.
         around: what is known outside.
         settings: of this extension.
         queue: keys of jobs (`namespace/name`).
@@ -159,6 +162,7 @@ class JobReconciler(Generic[JobT]):
         units: IndexedStore[QueueUnit],
         pods: PodLookup,
         owners: OwnerLookup,
+        others: OtherLookup,
         around: SurroundingsLookup,
         settings: JobSettings,
         queue: WorkQueue[str],
@@ -173,6 +177,8 @@ class JobReconciler(Generic[JobT]):
         self._units = units
         self._pods = pods
         self._owners = owners
+        self._others = others
+        self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
         self._around = around
         self._settings = settings
         self._queue = queue
@@ -292,6 +298,8 @@ class JobReconciler(Generic[JobT]):
     def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
         view = self._view_of(job, own)
+        if (whole := self._with_other(job, view)) is not None:
+            job, view = whole, self._view_of(whole, own)
         decision = decide(view)
         if own is None and job.metadata.uid in self._bereft:
             there = self._executor.read_job(job.metadata.namespace, job.metadata.name)
@@ -318,6 +326,16 @@ class JobReconciler(Generic[JobT]):
         there = self._jobs.get(job.key)
         if there is None or there.metadata.uid != job.uid:
             self._memories.pop(job.uid, None)
+
+    def _with_other(self, job: JobT, view: JobView) -> JobT | None:
+        """Return the job with what another object says about it; None where nothing is added."""
+        adapter, facts = self._needs_other, view.job
+        if adapter is None or facts is None or facts.status.outcome is not None:
+            return None
+        if not (facts.unknown_demand and view.ownership.managed):
+            return None
+        other = self._others(job.metadata, adapter.other_of(job))
+        return None if other is None else cast("JobT", adapter.with_other(job, other))
 
     def _view_of(self, job: JobT, unit: QueueUnit | None) -> JobView:
         adapter, meta = self._adapter, job.metadata

@@ -10,14 +10,22 @@ from typing import Final
 import msgspec
 
 from queue_controllers.jobframework.actions import Action, EventType, PatchUnitStatus, TellJob
+from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.unit_status import OPERATOR_SILENT, set_condition
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.timestamps import read_time
 
 SILENT_SECONDS: Final = 60.0
 """How long an operator may take to confirm a suspension once no pod lives."""
+
+UNKNOWN_SECONDS: Final = 5.0
+"""How old a job is that is told that nobody knows which pods it makes."""
+
+UNKNOWN_LOOK_SECONDS: Final = 30.0
+"""How often it is looked for what says so, when nothing about the job itself changes."""
 
 OLD_PODS_SECONDS: Final = 60.0
 """How long pods of an earlier run may keep an admitted job from its release before that is told:
@@ -33,6 +41,23 @@ def with_event_once(
         actions = (*actions, TellJob(reason=reason, message=message, type=EventType.WARNING))
         memory = msgspec.structs.replace(memory, told=memory.told | {reason})
     return Decision(actions=actions, memory=memory)
+
+
+def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = ()) -> Decision:
+    """Return the actions, and wait until it is known which pods a job makes.
+
+    What says so mostly comes a moment after the job; that it does not is told.
+    """
+    created_at = read_time(job.metadata.creation_timestamp)
+    age = UNKNOWN_SECONDS
+    if created_at is not None:
+        age = (view.moment.wall - created_at).total_seconds()
+    if age < UNKNOWN_SECONDS:
+        rest = UNKNOWN_SECONDS - age
+        return Decision(actions=actions, memory=view.memory, look_again_seconds=rest)
+    message = f"It is held until it is known which pods it makes: {job.unknown_demand}"
+    decision = with_event_once(view, "DemandUnknown", message, actions)
+    return msgspec.structs.replace(decision, look_again_seconds=UNKNOWN_LOOK_SECONDS)
 
 
 def wait_until_stopped(view: JobView, state: JobState) -> Decision:
