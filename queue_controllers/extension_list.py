@@ -11,6 +11,7 @@ from typing import Any, Final
 from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
+from queue_controllers.extensions.train_job import TrainJobAdapter
 from queue_controllers.jobframework.generic_job import GenericJob
 from shared_api.program_flags import FlagError
 
@@ -18,6 +19,7 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     BatchJobAdapter(),
     JobSetAdapter(),
     WorkflowAdapter(),
+    TrainJobAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 

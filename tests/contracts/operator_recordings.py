@@ -32,6 +32,7 @@ from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
     JobPodSet,
+    NeedsOther,
     pod_set_of_pod,
     read_facts,
 )
@@ -125,6 +126,7 @@ class Replay:
         self._jobs: dict[str, RecordedJob] = {}
         self._owners: dict[str, str] = {}  # uid of a child or pod -> uid of its owner
         self._pods: dict[str, Json] = {}
+        self._children: dict[tuple[str, str], Json] = {}  # by kind and name
         self._started = _start_of(self._entries)
         self._admitted_ahead = False  # by a create, whose object is still to come
         self.broken: list[str] = []
@@ -186,6 +188,12 @@ class Replay:
 
     def _on_child(self, entry: Json) -> None:
         self._note_owner(entry["metadata"].get("uid", ""), entry["metadata"])
+        key = (entry["kind"], entry["name"])
+        if entry["ev"] == "DELETED":
+            self._children.pop(key, None)
+            return
+        spec = entry.get("spec") or self._children.get(key, {}).get("spec") or {}
+        self._children[key] = {"metadata": entry["metadata"], "spec": spec}
 
     def _on_pod(self, entry: Json) -> None:
         uid = entry["uid"]
@@ -245,7 +253,14 @@ class Replay:
         return read_facts(self._adapter, self._decode(job), held_by_annotation=False)
 
     def _decode(self, job: RecordedJob) -> Any:
-        return msgspec.convert(job.body, self._adapter.object_type)
+        decoded = msgspec.convert(job.body, self._adapter.object_type)
+        if not isinstance(self._adapter, NeedsOther):
+            return decoded
+        other = self._adapter.other_of(decoded)
+        body = self._children.get((other.kind, other.name))
+        if body is None:
+            return decoded
+        return self._adapter.with_other(decoded, msgspec.convert(body, other.object_type))
 
     def _pods_of(self, job: RecordedJob) -> list[Pod]:
         return [

@@ -1,0 +1,196 @@
+"""Facts about TrainJob (trainer.kubeflow.org/v1alpha1), of Kubeflow Trainer.
+
+Held by `spec.suspend`, which Trainer hands on to the JobSet that it makes of the job, of the same
+name. That JobSet and its Jobs are there, suspended, from the beginning; `jobsStatus` counts Jobs.
+
+What a TrainJob needs is read of that JobSet. The runtime that the job names would do for many jobs
+at once, but is only where Trainer begins: numNodes and resourcesPerNode, patches, the policies of
+its ML plugins (an MPI launcher that is a node), and JobSet's own defaults are applied to it, by
+code that changes with every release. The JobSet is what comes out. Where the runtime is missing
+there is no JobSet: such a job is held, and told so.
+
+Templates change by `spec.runtimePatches`, an entry per manager, while the job is suspended and in
+the patch that resumes it; `spec.trainer` never does.
+
+Source: Trainer's CRDs and documentation; what the real one (v2.3) did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    OtherObject,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.replicated_jobs import (
+    JobCounts,
+    PodsByRole,
+    ReplicatedJob,
+    patch_for_updates,
+    patch_templates,
+    pod_sets_of,
+    priority_of_sets,
+    read_status,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+from shared_api.well_known_labels import PREFIX
+
+KIND: Final = JobKind(
+    key="trainjob",
+    group="trainer.kubeflow.org",
+    version="v1alpha1",
+    kind="TrainJob",
+    plural="trainjobs",
+    name_suffix="train-qu",
+)
+
+TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
+"""What `spec.managedBy` says when the usual controller owns the job."""
+
+MANAGER: Final = PREFIX + "manager"
+"""Whose the queue's entry in `spec.runtimePatches` is."""
+
+
+class RuntimeReference(WireStruct, frozen=True):
+    """`spec.runtimeRef`."""
+
+    kind: str = "ClusterTrainingRuntime"
+    name: str = ""
+
+
+class TrainJobSpec(WireStruct, frozen=True):
+    """`spec`."""
+
+    suspend: bool | None = None
+    managed_by: str | None = None
+    runtime_ref: RuntimeReference = RuntimeReference()
+
+
+class TrainJobStatus(WireStruct, frozen=True):
+    """`status`."""
+
+    conditions: tuple[Condition, ...] = ()
+    jobs_status: tuple[JobCounts, ...] = ()
+
+
+class ChildSpec(WireStruct, frozen=True):
+    """`spec` of a JobSet."""
+
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+
+
+class ChildJobSet(WireStruct, frozen=True):
+    """The JobSet of a TrainJob."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ChildSpec = ChildSpec()
+
+
+class TrainJob(WireStruct, frozen=True):
+    """A TrainJob; its JobSet is no field of it, and is put in when it has been read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TrainJobSpec = TrainJobSpec()
+    status: TrainJobStatus = TrainJobStatus()
+    child: ChildJobSet | None = None
+
+    @property
+    def replicated_jobs(self) -> tuple[ReplicatedJob, ...]:
+        """Those of the JobSet; none where it is not known."""
+        return () if self.child is None else self.child.spec.replicated_jobs
+
+
+class TrainJobAdapter(PodsByRole):
+    """The `GenericJob` of TrainJob."""
+
+    kind = KIND
+    object_type = TrainJob
+    list_keys: Mapping[str, str] = {
+        "spec.runtimePatches": "manager",
+        "spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs": "name",
+    }
+
+    def is_suspended(self, job: TrainJob) -> bool:
+        """Say whether `spec.suspend` is on."""
+        return job.spec.suspend is True
+
+    def why_not_hold(self, job: TrainJob) -> str:
+        """Every TrainJob survives being suspended."""
+        return ""
+
+    def foreign_manager(self, job: TrainJob) -> str:
+        """Return `spec.managedBy` unless it is Trainer."""
+        manager = job.spec.managed_by or ""
+        return "" if manager == TRAINER else manager
+
+    def other_of(self, job: TrainJob) -> OtherObject:
+        """Return the JobSet that Trainer makes."""
+        return OtherObject(
+            group="jobset.x-k8s.io",
+            version="v1alpha2",
+            plural="jobsets",
+            kind="JobSet",
+            name=job.metadata.name,
+            object_type=ChildJobSet,
+        )
+
+    def with_other(self, job: TrainJob, other: ChildJobSet) -> TrainJob:
+        """Return the job together with its JobSet."""
+        return msgspec.structs.replace(job, child=other)
+
+    def why_unknown(self, job: TrainJob) -> str:
+        """Name the JobSet, until it is known."""
+        if job.child is not None:
+            return ""
+        runtime = job.spec.runtime_ref
+        return (
+            f"JobSet {job.metadata.name} can not be read, which Trainer makes of it"
+            f" from {runtime.kind} {runtime.name}"
+        )
+
+    def status_of(self, job: TrainJob) -> StatusFacts:
+        """Read conditions and counts of Jobs."""
+        status = job.status
+        return read_status(status.conditions, status.jobs_status, job.replicated_jobs, "Complete")
+
+    def pod_sets(self, job: TrainJob) -> tuple[JobPodSet, ...]:
+        """One set per replicated job of its JobSet: initializers, launcher, nodes."""
+        return pod_sets_of(job.replicated_jobs, job.status.jobs_status)
+
+    def priority_of(self, job: TrainJob) -> PrioritySource:
+        """Those of the first template, in the order of the JobSet, that has any."""
+        return priority_of_sets(self.pod_sets(job))
+
+    def suspend_patch(self, job: TrainJob) -> dict[str, Any]:
+        """Turn `spec.suspend` on."""
+        return {"spec": {"suspend": True}}
+
+    def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn `spec.suspend` off and stamp the templates."""
+        changes = patch_templates(_names_of(job), stamps)
+        return {"spec": {"suspend": False, **_runtime_patch(changes)}}
+
+    def update_patch(self, job: TrainJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change templates, which Trainer accepts while the job is suspended."""
+        changes = patch_for_updates(_names_of(job), updates)
+        return {"spec": _runtime_patch(changes)} if changes else {}
+
+
+def _names_of(job: TrainJob) -> tuple[str, ...]:
+    return tuple(each.name for each in job.replicated_jobs)
+
+
+def _runtime_patch(replicated_jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    if not replicated_jobs:
+        return {}
+    spec = {"template": {"spec": {"replicatedJobs": replicated_jobs}}}
+    return {"runtimePatches": [{"manager": MANAGER, "trainingRuntimeSpec": spec}]}
