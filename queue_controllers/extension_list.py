@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from queue_controllers.extensions.app_wrapper import AppWrapperAdapter
 from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
@@ -20,6 +21,7 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     JobSetAdapter(),
     WorkflowAdapter(),
     TrainJobAdapter(),
+    AppWrapperAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 
