@@ -13,6 +13,7 @@ from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
 from queue_controllers.extensions.train_job import TrainJobAdapter
+from queue_controllers.extensions.training_job import TRAINING_JOBS
 from queue_controllers.jobframework.generic_job import GenericJob
 from shared_api.program_flags import FlagError
 
@@ -22,6 +23,7 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     WorkflowAdapter(),
     TrainJobAdapter(),
     AppWrapperAdapter(),
+    *TRAINING_JOBS,
 )
 """The adapters that come along; others by the entry point group."""
 

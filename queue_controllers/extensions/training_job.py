@@ -1,0 +1,276 @@
+"""Facts about the kinds of Kubeflow's training-operator (kubeflow.org/v1): one row for each.
+
+Held by `spec.runPolicy.suspend` (since training-operator 1.7): the operator deletes all pods and
+says `Suspended` before they are gone. Whoever resumes such a job while one of them is still there
+loses it: the operator takes a pod that is being deleted for a failed one. Templates may change at
+any time, and reach new pods only.
+
+Every pod is made by the operator itself, the launcher of an MPIJob too. Before some it puts init
+containers, which count: `init-pytorch` waits in workers for their master, `kubectl-delivery`
+brings the launcher what it starts workers with.
+
+A PyTorchJob with `elasticPolicy.minReplicas` can do with so many workers. A PaddleJob has that
+field as well, but its operator tells each pod the number of all pods as that was when the pod was
+made: pods that come later would not fit in.
+
+Source: the CRDs of training-operator 1.9; what it really did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.fewer_pods import read_parallelism
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    PodOwner,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import ScheduledContainer
+from queue_controllers.jobframework.replica_roles import (
+    REPLICA_TYPE_LABEL,
+    AddedContainer,
+    ReplicaSpecs,
+    RoleStatus,
+    RoleTable,
+    RunPolicy,
+    count_finished,
+    foreign_manager_of,
+    read_status,
+    switch_patch,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta, OwnerReference, WireStruct
+from shared_api.objects.pod import Pod, ResourceRequirements
+
+OPERATOR: Final = "kubeflow.org/training-operator"
+"""What `managedBy` says when the usual operator owns the job."""
+
+ELASTIC_SET: Final = "worker"
+"""The pod set whose size an elastic policy is about."""
+
+INIT_PYTORCH: Final = ScheduledContainer(
+    name="init-pytorch",
+    image="alpine:3.10",
+    resources=ResourceRequirements(requests={"cpu": "50m", "memory": "10Mi"}),
+)
+"""As the operator makes it, if its own configuration does not say otherwise."""
+
+KUBECTL_DELIVERY: Final = ScheduledContainer(
+    name="kubectl-delivery",
+    image="kubeflow/kubectl-delivery:latest",
+    resources=ResourceRequirements(
+        requests={"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    ),
+)
+
+
+class ElasticPolicy(WireStruct, frozen=True):
+    """`spec.elasticPolicy`: how few workers are enough; how many there are, `replicas` says."""
+
+    min_replicas: int | None = None
+
+
+class TrainingJobSpec(WireStruct, frozen=True):
+    """`spec` of all kinds: each has one of the maps."""
+
+    run_policy: RunPolicy = RunPolicy()
+    elastic_policy: ElasticPolicy | None = None
+    tf_replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+    pytorch_replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+    xgb_replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+    paddle_replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+    jax_replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+    mpi_replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+
+
+class TrainingJob(WireStruct, frozen=True):
+    """A job of any of these kinds."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TrainingJobSpec = TrainingJobSpec()
+    status: RoleStatus = RoleStatus()
+
+
+class TrainingJobAdapter:
+    """The `GenericJob` of one kind."""
+
+    object_type = TrainingJob
+    pod_labels = (REPLICA_TYPE_LABEL,)
+
+    def __init__(
+        self,
+        kind: JobKind,
+        table: RoleTable,
+        specs_of: Callable[[TrainingJobSpec], ReplicaSpecs],
+        *,
+        is_elastic: bool = False,
+    ) -> None:
+        self.kind = kind
+        self._table = table
+        self._specs_of = specs_of
+        self._is_elastic = is_elastic
+
+    def is_suspended(self, job: TrainingJob) -> bool:
+        """Say whether `spec.runPolicy.suspend` is on."""
+        return job.spec.run_policy.suspend is True
+
+    def why_not_hold(self, job: TrainingJob) -> str:
+        """Every such job survives being suspended."""
+        return ""
+
+    def foreign_manager(self, job: TrainingJob) -> str:
+        """Return `spec.runPolicy.managedBy` unless it is the training-operator."""
+        return foreign_manager_of(job.spec.run_policy, OPERATOR)
+
+    def status_of(self, job: TrainingJob) -> StatusFacts:
+        """Read conditions, and counts of pods that run."""
+        return read_status(job.status)
+
+    def pod_sets(self, job: TrainingJob) -> tuple[JobPodSet, ...]:
+        """One set for each role, in the order of the kind's row."""
+        finished = count_finished(job.spec.run_policy, job.status)
+        pod_sets = self._table.pod_sets(self._specs(job), finished)
+        if not self._is_elastic:
+            return pod_sets
+        return tuple(
+            self._with_least(job, each, finished) if each.name == ELASTIC_SET else each
+            for each in pod_sets
+        )
+
+    def priority_of(self, job: TrainingJob) -> PrioritySource:
+        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
+        return self._table.priority_of(job.spec.run_policy, self._specs(job))
+
+    def suspend_patch(self, job: TrainingJob) -> dict[str, Any]:
+        """Turn `spec.runPolicy.suspend` on."""
+        return switch_patch(suspend=True)
+
+    def release_patch(self, job: TrainingJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn it off and stamp the templates, which may change at any time."""
+        stamped = self._table.stamps_patch(self._specs(job), stamps)
+        return {"spec": {**switch_patch(suspend=False)["spec"], **stamped.get("spec", {})}}
+
+    def update_patch(
+        self, job: TrainingJob, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Change the templates."""
+        return self._table.updates_patch(self._specs(job), updates)
+
+    def resize_patch(self, job: TrainingJob, counts: Mapping[str, int]) -> dict[str, Any]:
+        """Set `replicas` of the roles."""
+        return self._table.replicas_patch(self._specs(job), counts)
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the roles' templates, with the init containers that the operator adds."""
+        return self._table.full_templates(job["spec"])
+
+    def pod_owner(self, job: TrainingJob, pod_set: str) -> PodOwner:
+        """Return the job, and the label that tells its roles apart."""
+        controller = OwnerReference(
+            api_version=self.kind.api_version,
+            kind=self.kind.kind,
+            name=job.metadata.name,
+            uid=job.metadata.uid,
+            controller=True,
+        )
+        return PodOwner(controller=controller, labels={REPLICA_TYPE_LABEL: pod_set})
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the role by its label; `job-role` says only who leads."""
+        return pod.metadata.labels.get(REPLICA_TYPE_LABEL, "")
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """No label has to say whose a pod is: its controller is the job."""
+        return ""
+
+    def _specs(self, job: TrainingJob) -> ReplicaSpecs:
+        return self._specs_of(job.spec)
+
+    def _with_least(
+        self, job: TrainingJob, pod_set: JobPodSet, finished: Mapping[str, int]
+    ) -> JobPodSet:
+        """Return the set with what its job can do with, and what a release has let run of it."""
+        specs = self._specs(job)
+        said = specs[self._table.roles_of(specs)[pod_set.name]].count
+        wanted, lowered_to = read_parallelism(job.metadata.annotations, said)
+        done = finished.get(pod_set.name, 0)
+        count = max(wanted - done, 0)
+        policy = job.spec.elastic_policy
+        least = policy.min_replicas if policy is not None else None
+        if least is not None and not 1 <= least <= wanted:
+            least = None
+        # What a release has lowered is given back also where the policy has gone since.
+        may_be_fewer = least is not None or lowered_to is not None
+        return msgspec.structs.replace(
+            pod_set,
+            count=count,
+            min_count=min(least, count) if least is not None and count else None,
+            most=wanted if may_be_fewer else None,
+            lowered_to=lowered_to,
+            is_done=0 < wanted <= done,
+        )
+
+
+def _kind(key: str, kind: str, plural: str, name_suffix: str) -> JobKind:
+    return JobKind(
+        key=key,
+        group="kubeflow.org",
+        version="v1",
+        kind=kind,
+        plural=plural,
+        name_suffix=name_suffix,
+        owns_pods=True,
+    )
+
+
+_LED: Final = ("Master", "Worker")
+
+TRAINING_JOBS: Final = (
+    TrainingJobAdapter(
+        _kind("tfjob", "TFJob", "tfjobs", "tf-qu"),
+        RoleTable(field="tfReplicaSpecs", order=("Chief", "Master", "PS", "Worker", "Evaluator")),
+        attrgetter("tf_replica_specs"),
+    ),
+    TrainingJobAdapter(
+        _kind("pytorchjob", "PyTorchJob", "pytorchjobs", "py-qu"),
+        RoleTable(
+            field="pytorchReplicaSpecs",
+            order=_LED,
+            added=(AddedContainer(role="Worker", beside="Master", container=INIT_PYTORCH),),
+        ),
+        attrgetter("pytorch_replica_specs"),
+        is_elastic=True,
+    ),
+    TrainingJobAdapter(
+        _kind("xgboostjob", "XGBoostJob", "xgboostjobs", "xgb-qu"),
+        RoleTable(field="xgbReplicaSpecs", order=_LED),
+        attrgetter("xgb_replica_specs"),
+    ),
+    TrainingJobAdapter(
+        _kind("paddlejob", "PaddleJob", "paddlejobs", "paddle-qu"),
+        RoleTable(field="paddleReplicaSpecs", order=_LED),
+        attrgetter("paddle_replica_specs"),
+    ),
+    TrainingJobAdapter(
+        _kind("jaxjob", "JAXJob", "jaxjobs", "jax-qu"),
+        RoleTable(field="jaxReplicaSpecs", order=("Worker",)),
+        attrgetter("jax_replica_specs"),
+    ),
+    TrainingJobAdapter(
+        _kind("mpijobv1", "MPIJob", "mpijobs", "mpi-qu"),
+        RoleTable(
+            field="mpiReplicaSpecs",
+            order=("Launcher", "Worker"),
+            added=(AddedContainer(role="Launcher", container=KUBECTL_DELIVERY),),
+        ),
+        attrgetter("mpi_replica_specs"),
+    ),
+)

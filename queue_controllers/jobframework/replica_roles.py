@@ -1,0 +1,279 @@
+"""Jobs that list their pods by role, as all kinds of the group kubeflow.org do. Pure.
+
+Two operators share this shape: `spec.<kind>ReplicaSpecs` has a count and a pod template for each
+role, `spec.runPolicy` the switch, and `status.conditions` says where the job stands. What differs
+from kind to kind is data (`RoleTable`).
+
+Pod sets are named after their roles in lower case, as the operators label pods. They stand in the
+order of the kind's table: who leads the job first (chief, master, launcher), then parameter
+servers, workers and evaluators; a role that the table does not know comes last, by name.
+
+What a pod has done counts while its run goes on: a suspension throws it away, since operators
+delete finished pods too and make all of them anew.
+
+Source: the CRDs' own words; what real operators did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import (
+    JobPodSet,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
+from queue_controllers.jobframework.queue_unit_builder import pod_set_name
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import (
+    Condition,
+    Timestamp,
+    WireStruct,
+    find_condition,
+    is_condition_true,
+)
+
+JOB_NAME_LABEL: Final = "training.kubeflow.org/job-name"
+OPERATOR_LABEL: Final = "training.kubeflow.org/operator-name"
+REPLICA_TYPE_LABEL: Final = "training.kubeflow.org/replica-type"
+JOB_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
+
+
+class ReplicaSpec(WireStruct, frozen=True):
+    """The pods of one role; absent `replicas` are 1."""
+
+    replicas: int | None = None
+    template: ScheduledPodTemplate = ScheduledPodTemplate()
+
+    @property
+    def count(self) -> int:
+        """How many pods the role has."""
+        return 1 if self.replicas is None else self.replicas
+
+
+ReplicaSpecs = dict[str, ReplicaSpec]
+"""By role, as the object has it."""
+
+
+class SchedulingPolicy(WireStruct, frozen=True):
+    """`spec.runPolicy.schedulingPolicy`."""
+
+    priority_class: str = ""
+
+
+class RunPolicy(WireStruct, frozen=True):
+    """`spec.runPolicy`."""
+
+    suspend: bool | None = None
+    managed_by: str | None = None
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+
+
+class ReplicaStatus(WireStruct, frozen=True):
+    """The pods of one role, counted by the operator: `active` are those that run."""
+
+    active: int = 0
+    succeeded: int = 0
+
+
+class RoleStatus(WireStruct, frozen=True):
+    """`status` of such a job."""
+
+    conditions: tuple[Condition, ...] = ()
+    start_time: Timestamp | None = None
+    replica_statuses: dict[str, ReplicaStatus] = msgspec.field(default_factory=dict)
+
+
+class AddedContainer(msgspec.Struct, frozen=True, kw_only=True):
+    """An init container that the operator puts before the pods of a role."""
+
+    role: str
+    beside: str = ""
+    """Only where the job has this role as well; "" for always."""
+    container: ScheduledContainer
+
+
+_NO_STATUS: Final = RoleStatus()
+
+
+def read_status(status: RoleStatus) -> StatusFacts:
+    """Return what the conditions say.
+
+    While `Restarting` is true there is no `Running`: the pods that are left wait for the others.
+    `Suspended` comes up to two seconds before the pods are gone.
+    """
+    suspended = find_condition(status.conditions, "Suspended")
+    return StatusFacts(
+        is_empty=status == _NO_STATUS,
+        suspended=suspended is not None and suspended.status == "True",
+        suspended_since=suspended.last_transition_time if suspended is not None else None,
+        running=is_condition_true(status.conditions, "Running"),
+        outcome=_outcome_of(status),
+        pods=sum(each.active for each in status.replica_statuses.values()),
+    )
+
+
+def _outcome_of(status: RoleStatus) -> Outcome | None:
+    if is_condition_true(status.conditions, "Succeeded"):
+        return Outcome(succeeded=True)
+    failed = find_condition(status.conditions, "Failed")
+    if failed is not None and failed.status == "True":
+        return Outcome(succeeded=False, message=failed.message or failed.reason)
+    return None
+
+
+def count_finished(policy: RunPolicy, status: RoleStatus) -> dict[str, int]:
+    """Return by pod set how many pods have done their work in the run that goes on.
+
+    The counts of an earlier run stand in the status until the operator has seen the resume; then
+    `Suspended` is no longer true.
+    """
+    if policy.suspend or is_condition_true(status.conditions, "Suspended"):
+        return {}
+    return {
+        pod_set_name(role): each.succeeded
+        for role, each in status.replica_statuses.items()
+        if each.succeeded
+    }
+
+
+def switch_patch(*, suspend: bool) -> dict[str, Any]:
+    """Return the merge patch that turns the switch on or off."""
+    return {"spec": {"runPolicy": {"suspend": suspend}}}
+
+
+def foreign_manager_of(policy: RunPolicy, operator: str) -> str:
+    """Return `spec.runPolicy.managedBy`, "" where it is absent or this operator."""
+    manager = policy.managed_by or ""
+    return "" if manager == operator else manager
+
+
+class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a kind lists its roles, and what its operator makes of them."""
+
+    field: str
+    """In `spec`."""
+    order: tuple[str, ...]
+    added: tuple[AddedContainer, ...] = ()
+
+    def roles_of(self, specs: Mapping[str, Any]) -> dict[str, str]:
+        """Return the roles as the object spells them, by pod set, in order.
+
+        Operators take a role in any case. Of two spellings of one they take either; here it is the
+        one that sorts last.
+        """
+        ranks = {role.lower(): rank for rank, role in enumerate(self.order)}
+        roles = sorted(specs, key=lambda each: (ranks.get(each.lower(), len(ranks)), each))
+        return {pod_set_name(role): role for role in roles}
+
+    def pod_sets(self, specs: ReplicaSpecs, finished: Mapping[str, int]) -> tuple[JobPodSet, ...]:
+        """Return the pod sets, less the pods that have finished, by pod set."""
+        names = self.roles_of(specs)
+        sets = []
+        for name, role in names.items():
+            wanted, done = specs[role].count, finished.get(name, 0)
+            sets.append(
+                JobPodSet(
+                    name=name,
+                    count=max(wanted - done, 0),
+                    template=_begun_by(specs[role].template, self._containers_for(name, names)),
+                    is_done=0 < wanted <= done,
+                )
+            )
+        return tuple(sets)
+
+    def priority_of(self, policy: RunPolicy, specs: ReplicaSpecs) -> PrioritySource:
+        """The scheduling policy's class, else what the first template that says anything says."""
+        if policy.scheduling_policy.priority_class:
+            return PrioritySource(policy.scheduling_policy.priority_class)
+        for role in self.roles_of(specs).values():
+            spec = specs[role].template.spec
+            if spec.priority_class_name or spec.priority is not None:
+                return PrioritySource(spec.priority_class_name, spec.priority)
+        return PrioritySource()
+
+    def stamps_patch(self, specs: ReplicaSpecs, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Return the merge patch that puts stamps on the templates, by pod set."""
+        bodies = {
+            name: {"metadata": _given(labels=stamp.labels, annotations=stamp.annotations)}
+            for name, stamp in stamps.items()
+        }
+        return self._templates_patch(specs, bodies)
+
+    def updates_patch(
+        self, specs: ReplicaSpecs, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Return the merge patch that changes the templates, by pod set."""
+        bodies = {name: _update_body(update) for name, update in updates.items()}
+        return self._templates_patch(specs, bodies)
+
+    def replicas_patch(self, specs: ReplicaSpecs, counts: Mapping[str, int]) -> dict[str, Any]:
+        """Return the merge patch that sets the counts, by pod set."""
+        return self._roles_patch(specs, {name: {"replicas": n} for name, n in counts.items()})
+
+    def full_templates(self, spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the whole pod templates in a `spec` as it came from the server, by pod set."""
+        specs: Mapping[str, Any] = spec.get(self.field) or {}
+        names = self.roles_of(specs)
+        templates = {name: dict(specs[role].get("template") or {}) for name, role in names.items()}
+        for name, template in templates.items():
+            if added := self._containers_for(name, names):
+                pod = dict(template.get("spec") or {})
+                before = pod.get("initContainers") or []
+                pod["initContainers"] = [*before, *map(msgspec.to_builtins, added)]
+                template["spec"] = pod
+        return templates
+
+    def _containers_for(
+        self, name: str, names: Mapping[str, str]
+    ) -> tuple[ScheduledContainer, ...]:
+        """Return what the operator adds to a pod set of a job with these."""
+        return tuple(
+            each.container
+            for each in self.added
+            if pod_set_name(each.role) == name
+            and (not each.beside or pod_set_name(each.beside) in names)
+        )
+
+    def _templates_patch(
+        self, specs: ReplicaSpecs, bodies: Mapping[str, dict[str, Any]]
+    ) -> dict[str, Any]:
+        return self._roles_patch(specs, {name: {"template": body} for name, body in bodies.items()})
+
+    def _roles_patch(
+        self, specs: ReplicaSpecs, bodies: Mapping[str, dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the patch of roles, spelled as in the object; pod sets it has not are left out."""
+        patch = {
+            role: bodies[name] for name, role in self.roles_of(specs).items() if name in bodies
+        }
+        return {"spec": {self.field: patch}} if patch else {}
+
+
+def _begun_by(
+    template: ScheduledPodTemplate, containers: tuple[ScheduledContainer, ...]
+) -> ScheduledPodTemplate:
+    """Return a template with further init containers, after its own."""
+    if not containers:
+        return template
+    own = template.spec.init_containers
+    spec = msgspec.structs.replace(template.spec, init_containers=(*own, *containers))
+    return msgspec.structs.replace(template, spec=spec)
+
+
+def _update_body(update: TemplateUpdate) -> dict[str, Any]:
+    spec: dict[str, Any] = _given(nodeSelector=update.node_selector)
+    if update.tolerations is not None:
+        spec["tolerations"] = list(update.tolerations)
+    metadata = _given(labels=update.labels, annotations=update.annotations)
+    return {"metadata": metadata, "spec": spec}
+
+
+def _given(**parts: Mapping[str, str | None]) -> dict[str, Any]:
+    return {field: values for field, values in parts.items() if values}

@@ -1,0 +1,94 @@
+"""Jobs that list their pods by role."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pytest
+
+from queue_controllers.jobframework.pod_template import ScheduledContainer
+from queue_controllers.jobframework.replica_roles import (
+    AddedContainer,
+    ReplicaSpec,
+    RoleStatus,
+    RoleTable,
+    RunPolicy,
+    count_finished,
+    foreign_manager_of,
+    switch_patch,
+)
+
+TABLE: Final = RoleTable(field="replicaSpecs", order=("Launcher", "Worker"))
+
+
+def specs(**roles: int | None) -> dict[str, ReplicaSpec]:
+    return {name: ReplicaSpec(replicas=count) for name, count in roles.items()}
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(specs(), [], id="none"),
+        pytest.param(specs(Worker=2, Launcher=1), [("launcher", 1), ("worker", 2)], id="in order"),
+        pytest.param(
+            specs(worker=2, LAUNCHER=1), [("launcher", 1), ("worker", 2)], id="in any case"
+        ),
+        pytest.param(
+            specs(Watcher=1, Worker=2, AIMaster=3),
+            [("worker", 2), ("aimaster", 3), ("watcher", 1)],
+            id="unknown ones last, by name",
+        ),
+        pytest.param(specs(Worker=2, worker=5), [("worker", 5)], id="one spelt twice is one"),
+        pytest.param(specs(Worker=None), [("worker", 1)], id="absent replicas"),
+        pytest.param(specs(Worker=-3), [("worker", 0)], id="fewer than none"),
+    ],
+)
+def test_roles_become_pod_sets(of: dict[str, ReplicaSpec], want: list[tuple[str, int]]) -> None:
+    found = [(each.name, each.count) for each in TABLE.pod_sets(of, {})]
+    assert found == want
+
+
+def test_a_role_scaled_to_nothing_is_not_done() -> None:
+    launcher, worker = TABLE.pod_sets(specs(Launcher=1, Worker=0), {"launcher": 2})
+    assert (launcher.count, launcher.is_done) == (0, True)
+    assert (worker.count, worker.is_done) == (0, False)
+
+
+def test_patches_spell_roles_as_the_object_does() -> None:
+    of = specs(worker=2, Launcher=1)
+    assert TABLE.replicas_patch(of, {"worker": 3, "another": 4}) == {
+        "spec": {"replicaSpecs": {"worker": {"replicas": 3}}}
+    }
+    assert TABLE.replicas_patch(of, {"another": 4}) == {}
+    assert switch_patch(suspend=True) == {"spec": {"runPolicy": {"suspend": True}}}
+
+
+def test_whole_templates_are_found_by_pod_set() -> None:
+    added = ScheduledContainer(name="first", image="x")
+    table = msgspec.structs.replace(
+        TABLE, added=(AddedContainer(role="Launcher", beside="Worker", container=added),)
+    )
+    assert table.full_templates({}) == {}
+    of = {"Launcher": {"template": {"spec": {"initContainers": [{"name": "own"}]}}}}
+    assert table.full_templates({"replicaSpecs": of}) == {"launcher": of["Launcher"]["template"]}
+    both = {**of, "worker": {}}
+    assert table.full_templates({"replicaSpecs": both}) == {
+        "launcher": {
+            "spec": {"initContainers": [{"name": "own"}, {"name": "first", "image": "x"}]}
+        },
+        "worker": {},
+    }
+
+
+def test_finished_pods_are_counted_by_pod_set() -> None:
+    body = {"replicaStatuses": {"PS": {"active": 2}, "Worker": {"succeeded": 3}}}
+    status = msgspec.convert(body, RoleStatus)
+    assert count_finished(RunPolicy(), status) == {"worker": 3}
+    assert count_finished(RunPolicy(suspend=True), status) == {}
+
+
+def test_only_the_usual_operator_is_no_foreign_manager() -> None:
+    assert foreign_manager_of(RunPolicy(managed_by="x/y"), "x/z") == "x/y"
+    assert foreign_manager_of(RunPolicy(managed_by="x/y"), "x/y") == ""
+    assert foreign_manager_of(RunPolicy(), "x/y") == ""
