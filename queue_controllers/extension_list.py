@@ -12,6 +12,7 @@ from queue_controllers.extensions.app_wrapper import AppWrapperAdapter
 from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
+from queue_controllers.extensions.mpi_job import MpiJobAdapter
 from queue_controllers.extensions.train_job import TrainJobAdapter
 from queue_controllers.extensions.training_job import TRAINING_JOBS
 from queue_controllers.jobframework.generic_job import GenericJob
@@ -24,6 +25,7 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     TrainJobAdapter(),
     AppWrapperAdapter(),
     *TRAINING_JOBS,
+    MpiJobAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 
