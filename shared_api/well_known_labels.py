@@ -70,6 +70,8 @@ DEACTIVATION_MARKS: Final = (LIMIT_REACHED, TIME_EXCEEDED, UPDATES_CONFLICT)
 # --- jobs and pod templates -------------------------------------------------------------------
 RELEASED_AT: Final = PREFIX + "released-at"
 """Annotation on jobs: time of the last release. W: controllers, in the release patch."""
+TOUCHED_AT: Final = PREFIX + "touched-at"
+"""Annotation on jobs: when their operator was last woken, since no pod came. W, R: controllers."""
 POD_SET_UPDATES: Final = PREFIX + "pod-set-updates"
 """Annotation on jobs: what the last release has added to the pod templates because admission checks
 want it, so that the next takes it off. JSON. W, R: controllers."""

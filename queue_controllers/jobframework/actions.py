@@ -52,6 +52,12 @@ class ResizeJob(Action, frozen=True):
     resize: Resize
 
 
+class TouchJob(Action, frozen=True):
+    """Change nothing but an annotation, so that the job's operator looks; guarded by its uid."""
+
+    touched_at: Timestamp
+
+
 class CreateUnit(Action, frozen=True):
     """Create the job's unit."""
 

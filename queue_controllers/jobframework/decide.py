@@ -412,8 +412,8 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
         actions = (*actions, event)
-    # With a time to run in, a look at what is released says when that is over.
-    settled = not running_timeout(unit, view.settings)
+    # With a time to run in, or to bring pods in, a look at what is released says when that is over.
+    settled = not running_timeout(unit, view.settings) and job.kind.nudge_seconds is None
     memory = msgspec.structs.replace(
         view.memory,
         running_since=None,

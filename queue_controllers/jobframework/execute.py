@@ -25,6 +25,7 @@ from queue_controllers.jobframework.actions import (
     SuspendJob,
     TellJob,
     TellUnit,
+    TouchJob,
 )
 from queue_controllers.jobframework.fewer_pods import Resize
 from queue_controllers.jobframework.generic_job import (
@@ -54,6 +55,7 @@ from shared_api.well_known_labels import (
     RELEASED_AT,
     RELEASED_PARALLELISM,
     SUSPEND,
+    TOUCHED_AT,
 )
 
 _ObjectT_contra = TypeVar("_ObjectT_contra", contravariant=True)
@@ -144,6 +146,8 @@ class Executor(Generic[JobT]):
                 return self._release(action, job)
             case ResizeJob():
                 return self._resize(action, job)
+            case TouchJob():
+                return self._touch(action, job)
             case CreateUnit():
                 return self._create(action, job)
             case PatchUnit():
@@ -212,6 +216,11 @@ class Executor(Generic[JobT]):
         body = self._resized(action.resize, job, annotations)
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         return self._patch_job(job, {**body, "metadata": {**guard, "annotations": annotations}})
+
+    def _touch(self, action: TouchJob, job: JobT) -> ObjectMeta:
+        annotations = {TOUCHED_AT: action.touched_at}
+        body = {"metadata": {"uid": job.metadata.uid, "annotations": annotations}}
+        return self._patch_job(job, body)
 
     def _resized(
         self, resize: Resize, job: JobT, annotations: dict[str, str | None]

@@ -32,6 +32,7 @@ from shared_api.well_known_labels import (
     RELATED_POD_SET,
     RELEASED_AT,
     SUSPEND,
+    TOUCHED_AT,
     read_annotation,
 )
 
@@ -54,6 +55,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
     owns_pods: bool = False
     """All of its pods have the job itself as controller: nothing in between."""
+    nudge_seconds: float | None = None
+    """Released and without a pod object for so long, a job of it is touched, in case its operator
+    has forgotten it; None: its operator does not forget."""
 
     @property
     def api_version(self) -> str:
@@ -344,6 +348,11 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     def released_at(self) -> datetime | None:
         """When the controllers last released the job; None if they never did."""
         return read_time(read_annotation(self.metadata.annotations, RELEASED_AT))
+
+    @property
+    def touched_at(self) -> datetime | None:
+        """When its operator was last woken; None if it never was."""
+        return read_time(read_annotation(self.metadata.annotations, TOUCHED_AT))
 
     @property
     def suspend_annotation(self) -> str:

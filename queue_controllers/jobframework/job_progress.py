@@ -22,6 +22,7 @@ from queue_controllers.jobframework.actions import (
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.nudge import plan_nudge
 from queue_controllers.jobframework.partial_running import missing_pods, partial_since
 from queue_controllers.jobframework.queue_unit_builder import (
     build_growth,
@@ -88,6 +89,11 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             status["requeueState"] = None
         return _follow_counts(view, unit, status, look_again)
     if state.state is not State.RUNNING:
+        wake, wake_in = plan_nudge(view, job, state)
+        if wake:
+            return Decision(actions=wake, memory=view.memory)
+        rests = [rest for rest in (look_again, wake_in) if rest is not None]
+        look_again = min(rests, default=None)
         # Since when one ran stays: of a job of short pods no look need find two that run.
         return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)

@@ -82,6 +82,7 @@ _OUR_PREFIXES: Final = (
 _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
+        "touched-at",
         *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
         *("pod-set-updates", "released-parallelism"),
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),

@@ -33,7 +33,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import ResourceRequirements, TemplateMeta
 from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
-from shared_api.well_known_labels import ADOPTED, RELEASED_AT, SUSPEND
+from shared_api.well_known_labels import ADOPTED, RELEASED_AT, SUSPEND, TOUCHED_AT
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 PRIORITY = "scheduling.x-k8s.io/priority"
@@ -93,6 +93,7 @@ def test_a_unit_says_all_that_the_queue_needs() -> None:
             PRIORITY: "5",
             SUSPEND: "true",
             RELEASED_AT: "x",
+            TOUCHED_AT: "x",
             ADOPTED: "true",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
         },
