@@ -182,7 +182,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    adopted = _is_to_adopt(view, state)
+    adopted = _is_to_adopt(view, job, state)
     actions: list[Action] = [] if adopted else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
@@ -195,16 +195,26 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     return Decision(actions=tuple(actions), memory=view.memory, settled=settled)
 
 
-def _is_to_adopt(view: JobView, state: JobState) -> bool:
-    """Say whether the job ran before the queue knew of it, and goes on."""
-    if view.settings.adopt is not Adopt.RUNNING or view.memory.arrived:
+def _is_to_adopt(view: JobView, job: JobFacts, state: JobState) -> bool:
+    """Say whether the job ran before the queue knew of it, and goes on.
+
+    One that can be held at its creation only goes on, too, whenever it comes: to suspend it now
+    would not stop what its operator has begun.
+    """
+    if view.settings.adopt is not Adopt.RUNNING:
         return False
-    return state.state in {State.STARTING, State.RUNNING} and view.pods.living > 0
+    if state.state not in {State.STARTING, State.RUNNING}:
+        return False
+    is_too_late = job.kind.holds_at_birth and job.released_at is None
+    return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
 
 
 def _tell_adoption(view: JobView, job: JobFacts) -> TellJob:
     quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
-    message = f"It already ran when it was first seen: it goes on, charged to quota {quota}"
+    why = "It already ran when it was first seen"
+    if job.kind.holds_at_birth:
+        why = f"It was not created suspended, and no {job.kind.kind} is held later"
+    message = f"{why}: it goes on, charged to quota {quota}"
     return TellJob(reason="Adopted", message=message)
 
 
@@ -212,7 +222,7 @@ def _take_over(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     """Make a unit ours that somebody else made for this very job: by hand, by another version."""
     body = build_sync(job, unit, view.around, waiting=False)
     actions: tuple[Action, ...] = (PatchUnit(unit=unit, body=body),)
-    if phase_of(unit) is Phase.ENQUEUED and not is_adopted(unit) and _is_to_adopt(view, state):
+    if phase_of(unit) is Phase.ENQUEUED and not is_adopted(unit) and _is_to_adopt(view, job, state):
         body["metadata"]["annotations"][ADOPTED] = "true"
         actions = (*actions, _tell_adoption(view, job))
     return Decision(actions=actions, memory=view.memory)

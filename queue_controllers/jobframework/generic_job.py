@@ -58,6 +58,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     nudge_seconds: float | None = None
     """Released and without a pod object for so long, a job of it is touched, in case its operator
     has forgotten it; None: its operator does not forget."""
+    holds_at_birth: bool = False
+    """Only objects that are created suspended are held: one that arrives running is adopted."""
 
     @property
     def api_version(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from queue_controllers.jobframework.actions import (
     PatchUnit,
@@ -27,6 +28,7 @@ from tests.job_situations import (
     ADMITTED,
     EVICTED,
     FAILED,
+    JOB,
     NOW,
     RELEASED,
     RUNS,
@@ -43,6 +45,7 @@ from tests.job_situations import (
 )
 
 FRESH = JobMemory(arrived=True)
+AT_BIRTH = replace(JOB, holds_at_birth=True)
 NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
 
 
@@ -71,6 +74,25 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
         ),
         pytest.param(
             facts(suspended=False), {}, ["suspend", "create"], id="first seen without a living pod"
+        ),
+        pytest.param(
+            replace(NEW, kind=AT_BIRTH),
+            {"memory": FRESH},
+            ["create adopted", "tell Adopted"],
+            id="it arrives unsuspended, and is held at birth or never",
+        ),
+        pytest.param(
+            replace(NEW, kind=AT_BIRTH),
+            {"memory": FRESH, "settings": JobSettings(adopt=Adopt.NEVER)},
+            ["suspend", "create"],
+            id="the same, and nothing is adopted",
+        ),
+        pytest.param(facts(kind=AT_BIRTH), {}, ["create"], id="born suspended"),
+        pytest.param(
+            facts(kind=AT_BIRTH, suspended=False, annotations=RELEASED),
+            {},
+            ["suspend", "create"],
+            id="born suspended, released, and its unit is gone",
         ),
         pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
         pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
