@@ -30,7 +30,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.job import JobStatus
 from shared_api.objects.meta import (
     ObjectMeta,
@@ -146,14 +146,7 @@ class BatchJobAdapter:
         update = updates.get(pod_set_name(job.metadata.name))
         if update is None:
             return {}
-        metadata = {"labels": update.labels, "annotations": update.annotations}
-        spec: dict[str, Any] = {}
-        if update.node_selector:
-            spec["nodeSelector"] = update.node_selector
-        if update.tolerations is not None:
-            spec["tolerations"] = list(update.tolerations)
-        given = {key: value for key, value in metadata.items() if value}
-        return {"spec": {"template": {"metadata": given, "spec": spec}}}
+        return {"spec": {"template": update_body(update)}}
 
     def resize_patch(self, job: BatchJob, counts: Mapping[str, int]) -> dict[str, Any]:
         """Set `spec.parallelism`; what the job has to complete stays."""

@@ -177,7 +177,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if job.why_not_hold:
         return _leave_alone(view, job)
     if job.unknown_demand:
-        runs = _is_to_adopt(view, state)
+        runs = _is_to_adopt(view, job, state)
         return wait_for_demand(view, job, () if runs else _hold(view, job))
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"

@@ -34,12 +34,14 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobT,
     ListsTemplates,
+    PodStamp,
     RunsWithFewerPods,
     TakesTemplateUpdates,
 )
 from queue_controllers.jobframework.list_patches import fill_all, merge_patches
 from queue_controllers.jobframework.template_updates import (
     NOTHING_ADDED,
+    TemplateUpdate,
     read_added,
     take_off_body,
 )
@@ -184,10 +186,7 @@ class Executor(Generic[JobT]):
             "resourceVersion": meta.resource_version,
             "annotations": annotations,
         }
-        patches = [self._adapter.release_patch(job, action.stamps)]
-        if action.updates:
-            assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
-            patches.append(self._adapter.update_patch(job, action.updates))
+        patches = self._released(action, job)
         if action.resize is not None:
             patches.append(self._resized(action.resize, job, annotations))
         if (action.stamps or action.updates) and isinstance(self._adapter, ListsTemplates):
@@ -209,6 +208,19 @@ class Executor(Generic[JobT]):
             raise NotLeadingError
         whole: dict[str, Any] = msgspec.json.decode(raw)
         return whole
+
+    def _released(self, action: ReleaseJob, job: JobT) -> list[dict[str, Any]]:
+        """Return the patches of switch and templates.
+
+        With updates, the stamps go with them: where templates stand in a list, each patch holds
+        the whole of it, and the second would undo the first.
+        """
+        if not action.updates:
+            return [self._adapter.release_patch(job, action.stamps)]
+        assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
+        updates = add_stamps(action.updates, action.stamps)
+        released = self._adapter.release_patch(job, {})
+        return [released, self._adapter.update_patch(job, updates)]
 
     def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
         meta = job.metadata
@@ -343,6 +355,21 @@ def tell(
             note=action.message,
         )
     )
+
+
+def add_stamps(
+    updates: Mapping[str, TemplateUpdate], stamps: Mapping[str, PodStamp]
+) -> dict[str, TemplateUpdate]:
+    """Return the updates with the stamps; of what both say the update counts."""
+    both: dict[str, TemplateUpdate] = dict(updates)
+    for name, stamp in stamps.items():
+        update = both.get(name, TemplateUpdate())
+        both[name] = msgspec.structs.replace(
+            update,
+            labels={**stamp.labels, **update.labels},
+            annotations={**stamp.annotations, **update.annotations},
+        )
+    return both
 
 
 def _guard(unit: QueueUnit) -> dict[str, str]:

@@ -114,6 +114,35 @@ def take_off_body(template: dict[str, Any], added: AddedParts) -> dict[str, Any]
     return template
 
 
+def update_body(update: TemplateUpdate) -> dict[str, Any]:
+    """Return the merge patch of a pod template that makes the change."""
+    metadata = {"labels": update.labels, "annotations": update.annotations}
+    spec: dict[str, Any] = {}
+    if update.node_selector:
+        spec["nodeSelector"] = update.node_selector
+    if update.tolerations is not None:
+        spec["tolerations"] = list(update.tolerations)
+    given = {key: value for key, value in metadata.items() if value}
+    return {key: value for key, value in (("metadata", given), ("spec", spec)) if value}
+
+
+def put_on_body(template: Mapping[str, Any], update: TemplateUpdate) -> dict[str, Any]:
+    """Return a whole template as JSON with the change made: what a list holds is not merged."""
+    return _merged(template, update_body(update))
+
+
+def _merged(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(body)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            merged[key] = _merged(merged.get(key) or {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
 def _still_there(values: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
     return {
         key: digest
