@@ -33,6 +33,21 @@ def test_what_comes_along_has_keys_and_kinds_of_its_own() -> None:
     assert find_extensions() == {each.kind.key: each for each in EXTENSIONS}
 
 
+@pytest.mark.parametrize(
+    ("key", "api_version", "plural", "suffix"),
+    [
+        ("job", "batch/v1", "jobs", ""),
+        ("jobset", "jobset.x-k8s.io/v1alpha2", "jobsets", "jobset-qu"),
+        ("trainjob", "trainer.kubeflow.org/v1alpha1", "trainjobs", "train-qu"),
+        ("workflow", "argoproj.io/v1alpha1", "workflows", ""),
+        ("appwrapper", "workload.codeflare.dev/v1beta2", "appwrappers", "aw-qu"),
+    ],
+)
+def test_names_of_kinds(key: str, api_version: str, plural: str, suffix: str) -> None:
+    kind = find_extensions()[key].kind
+    assert (kind.api_version, kind.plural, kind.name_suffix) == (api_version, plural, suffix)
+
+
 def test_an_installed_adapter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, "ThingAdapter")
     assert isinstance(find_extensions()["thing"], ThingAdapter)
