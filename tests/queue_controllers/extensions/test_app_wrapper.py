@@ -247,6 +247,12 @@ def test_a_failure_says_why(conditions: list[dict[str, str]], want: str) -> None
     assert (outcome.succeeded, outcome.message) == (False, want)
 
 
+def test_a_success_is_one() -> None:
+    outcome = ADAPTER.status_of(job(status={"phase": "Succeeded", "conditions": DEPLOYED})).outcome
+    assert outcome is not None
+    assert outcome.succeeded
+
+
 # --- patches ------------------------------------------------------------------------------------
 
 
