@@ -13,6 +13,9 @@ from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
 from queue_controllers.extensions.mpi_job import MpiJobAdapter
+from queue_controllers.extensions.ray_cluster import RayClusterAdapter
+from queue_controllers.extensions.ray_job import RayJobAdapter
+from queue_controllers.extensions.ray_service import RayServiceAdapter
 from queue_controllers.extensions.train_job import TrainJobAdapter
 from queue_controllers.extensions.training_job import TRAINING_JOBS
 from queue_controllers.jobframework.generic_job import GenericJob
@@ -26,6 +29,9 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     AppWrapperAdapter(),
     *TRAINING_JOBS,
     MpiJobAdapter(),
+    RayJobAdapter(),
+    RayClusterAdapter(),
+    RayServiceAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 

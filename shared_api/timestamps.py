@@ -46,3 +46,12 @@ def read_time(text: str | None) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):  # no time, or one outside of the years 1 to 9999
         return None
+
+
+def end_of_second(text: str | None) -> Timestamp | None:
+    """Return the last moment that a `metav1.Time` may stand for, which is cut to whole seconds.
+
+    None for none, "" and what is no time.
+    """
+    moment = read_time(text)
+    return None if moment is None else rfc3339_micro(moment.replace(microsecond=999_999))

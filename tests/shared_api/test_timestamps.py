@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from shared_api.timestamps import parse_time, read_time, rfc3339, rfc3339_micro
+from shared_api.timestamps import end_of_second, parse_time, read_time, rfc3339, rfc3339_micro
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -51,3 +51,9 @@ def test_a_text_that_is_no_moment_is_refused(text: str) -> None:
 )
 def test_what_people_write_is_read_or_is_nothing(text: str | None, want: datetime | None) -> None:
     assert read_time(text) == want
+
+
+def test_a_time_in_whole_seconds_may_stand_for_any_moment_of_its_second() -> None:
+    assert end_of_second("2026-11-01T12:00:00Z") == "2026-11-01T12:00:00.999999Z"
+    assert end_of_second("2026-11-01T12:00:00.25Z") == "2026-11-01T12:00:00.999999Z"
+    assert [end_of_second(text) for text in (None, "", "soon")] == [None, None, None]

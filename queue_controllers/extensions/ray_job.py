@@ -1,0 +1,237 @@
+"""Facts about ray.io/v1 RayJob.
+
+Held by `spec.suspend`, only with `shutdownAfterJobFinishes` and without `clusterSelector`: the
+operator deletes the RayCluster and the submitter's Job and says `Suspended` at once; the pods go
+when they go. Each resume makes a new RayCluster from the spec, so the templates may have changed.
+The operator drops `suspend: false`.
+
+A missing `jobDeploymentStatus` means that it initializes. `Complete` and `Failed` are final, and
+nothing else: `jobStatus` FAILED may be tried again.
+
+Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import (
+    ScheduledContainer,
+    ScheduledPodSpec,
+    ScheduledPodTemplate,
+)
+from queue_controllers.jobframework.ray_pods import (
+    CLUSTER,
+    GROUP,
+    NODE_TYPE,
+    OPERATOR,
+    OWNER_KIND,
+    OWNER_NAME,
+    SUBMITTER,
+    RayClusterSpec,
+    RayClusterStatus,
+    cluster_patch,
+    cluster_pod_sets,
+    cluster_priority,
+    image_of,
+    owner_of_cluster,
+    ray_pod_set_of,
+    updates_of_stamps,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
+from shared_api.objects.pod import Pod, ResourceRequirements
+from shared_api.timestamps import end_of_second
+
+KIND: Final = JobKind(
+    key="rayjob",
+    group="ray.io",
+    version="v1",
+    kind="RayJob",
+    plural="rayjobs",
+    name_suffix="ray-qu",
+)
+
+K8S_JOB_MODE: Final = "K8sJobMode"
+SIDECAR_MODE: Final = "SidecarMode"
+"""Of `spec.submissionMode`, the first if absent; in all others nothing submits in the cluster."""
+
+SUBMITTER_CONTAINER: Final = ScheduledContainer(
+    name="ray-job-submitter",
+    resources=ResourceRequirements(
+        requests={"cpu": "500m", "memory": "200Mi"}, limits={"cpu": "1", "memory": "1Gi"}
+    ),
+)
+"""What submits, unless `submitterPodTemplate` says otherwise."""
+
+_LOST: Final = frozenset({"FAILED", "STOPPED"})
+
+
+class RayJobSpec(WireStruct, frozen=True):
+    """`spec`."""
+
+    suspend: bool | None = None
+    managed_by: str | None = None
+    shutdown_after_job_finishes: bool | None = None
+    cluster_selector: dict[str, str] | None = None
+    submission_mode: str | None = None
+    submitter_pod_template: ScheduledPodTemplate | None = None
+    ray_cluster_spec: RayClusterSpec | None = None
+
+
+class RayJobStatus(WireStruct, frozen=True):
+    """`status`."""
+
+    job_status: str = ""
+    job_deployment_status: str = ""
+    message: str = ""
+    start_time: Timestamp | None = None
+    ray_cluster_status: RayClusterStatus = RayClusterStatus()
+
+
+class RayJob(WireStruct, frozen=True):
+    """A RayJob."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RayJobSpec = RayJobSpec()
+    status: RayJobStatus = RayJobStatus()
+
+
+_EMPTY: Final = RayJobStatus()
+
+
+class RayJobAdapter:
+    """The `GenericJob` of RayJob."""
+
+    kind = KIND
+    object_type = RayJob
+    pod_labels = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
+
+    def is_suspended(self, job: RayJob) -> bool:
+        """Say whether `spec.suspend` is on."""
+        return job.spec.suspend is True
+
+    def why_not_hold(self, job: RayJob) -> str:
+        """Name what the operator does not allow beside `suspend`: it calls that invalid."""
+        if job.spec.cluster_selector:
+            return "spec.clusterSelector: it runs on a RayCluster that is not its own"
+        if not job.spec.shutdown_after_job_finishes:
+            return "spec.shutdownAfterJobFinishes is not true: the operator refuses to suspend it"
+        return ""
+
+    def foreign_manager(self, job: RayJob) -> str:
+        """Return `spec.managedBy` unless it is the operator."""
+        manager = job.spec.managed_by or ""
+        return "" if manager == OPERATOR else manager
+
+    def status_of(self, job: RayJob) -> StatusFacts:
+        """Read `jobDeploymentStatus` and the state of the RayCluster."""
+        status = job.status
+        stage, cluster = status.job_deployment_status, status.ray_cluster_status
+        return StatusFacts(
+            is_empty=status == _EMPTY,
+            suspended=stage == "Suspended",
+            suspended_since=_suspended_since(job) if stage == "Suspended" else None,
+            running=stage == "Running" and cluster.state == "ready",
+            outcome=_outcome_of(status),
+            pods=cluster.pods,
+        )
+
+    def pod_sets(self, job: RayJob) -> tuple[JobPodSet, ...]:
+        """The head, the worker groups, then the pod that submits."""
+        spec = job.spec
+        cluster = spec.ray_cluster_spec
+        if cluster is None:
+            return ()
+        mode = spec.submission_mode or K8S_JOB_MODE
+        beside_head = (SUBMITTER_CONTAINER,) if mode == SIDECAR_MODE else ()
+        sets = cluster_pod_sets(cluster, beside_head=beside_head)
+        if mode != K8S_JOB_MODE:
+            return sets
+        template = spec.submitter_pod_template or _default_submitter(cluster)
+        return (*sets, JobPodSet(name=SUBMITTER, count=1, template=template))
+
+    def priority_of(self, job: RayJob) -> PrioritySource:
+        """The head's template, else the first group's that has one."""
+        cluster = job.spec.ray_cluster_spec
+        return PrioritySource() if cluster is None else cluster_priority(cluster)
+
+    def suspend_patch(self, job: RayJob) -> dict[str, Any]:
+        """Turn `spec.suspend` on."""
+        return {"spec": {"suspend": True}}
+
+    def release_patch(self, job: RayJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn `spec.suspend` off and stamp the templates, which the API accepts at any time.
+
+        A submitter without a template of its own takes no stamp: it is known by its labels.
+        """
+        return {"spec": {"suspend": False, **_templates_patch(job, updates_of_stamps(stamps))}}
+
+    def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change the templates; of the submitter only its own."""
+        patch = _templates_patch(job, updates)
+        return {"spec": patch} if patch else {}
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Go by role and group; the submitter has neither."""
+        if pod.metadata.labels.get(OWNER_KIND) == KIND.kind and CLUSTER not in pod.metadata.labels:
+            return SUBMITTER
+        return ray_pod_set_of(pod)
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return what the submitter says, and what the name of the RayCluster was made of."""
+        return owner_of_cluster(labels, KIND.kind)
+
+
+def _suspended_since(job: RayJob) -> Timestamp | None:
+    """Return a time after the start of the run that the suspension has ended.
+
+    The status does not say when it was suspended, but each run sets `startTime`, cut to seconds.
+    A run lasts into the next second, if only because its pods have to go. A RayJob that was
+    created suspended has the time of its creation there, and that says nothing.
+    """
+    started = job.status.start_time
+    if started is None or started <= job.metadata.creation_timestamp:
+        return started
+    return end_of_second(started)
+
+
+def _outcome_of(status: RayJobStatus) -> Outcome | None:
+    match status.job_deployment_status:
+        case "Complete":
+            succeeded = status.job_status not in _LOST
+        case "Failed":
+            succeeded = False
+        case _:
+            return None
+    return Outcome(succeeded=succeeded, message="" if succeeded else status.message)
+
+
+def _default_submitter(cluster: RayClusterSpec) -> ScheduledPodTemplate:
+    head = cluster.head_group_spec.template
+    container = ScheduledContainer(
+        name=SUBMITTER_CONTAINER.name,
+        image=image_of(head),
+        resources=SUBMITTER_CONTAINER.resources,
+    )
+    spec = ScheduledPodSpec(containers=(container,), restart_policy="Never")
+    return ScheduledPodTemplate(spec=spec)
+
+
+def _templates_patch(job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    cluster = job.spec.ray_cluster_spec
+    if cluster is not None and (of_cluster := cluster_patch(cluster, updates)):
+        patch["rayClusterSpec"] = of_cluster
+    if job.spec.submitter_pod_template is not None and SUBMITTER in updates:
+        patch["submitterPodTemplate"] = update_body(updates[SUBMITTER])
+    return patch

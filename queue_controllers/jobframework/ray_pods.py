@@ -1,0 +1,318 @@
+"""The pods that a RayCluster's spec asks for, wherever it stands, and what its status says. Pure.
+
+RayJob and RayService hold the same spec as RayCluster: one head, and groups of workers. The
+operator adds what no template says: an autoscaler and a collector beside the containers, and an
+init container in each worker that waits for the head.
+
+Worker groups are a list, and a merge patch replaces lists. So they are kept as they came, and read
+when they are looked at: what a release changes in one is then written back with all that is not
+read here.
+
+Source: KubeRay v1.7.0, ray-operator/controllers/ray: common/pod.go, common/job.go, utils/util.go.
+What the real operator did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import JobPodSet, PodStamp, PrioritySource
+from queue_controllers.jobframework.pod_template import (
+    ScheduledContainer,
+    ScheduledPodTemplate,
+)
+from queue_controllers.jobframework.queue_unit_builder import (
+    MAX_COUNT,
+    MAX_POD_SET_NAME_CHARS,
+    pod_set_name,
+)
+from queue_controllers.jobframework.template_updates import (
+    TemplateUpdate,
+    put_on_body,
+    update_body,
+)
+from shared_api.objects.meta import Condition, Timestamp, WireStruct, is_condition_true
+from shared_api.objects.pod import Pod, ResourceRequirements
+
+OPERATOR: Final = "ray.io/kuberay-operator"
+"""What `spec.managedBy` says when the usual operator owns the object's life."""
+
+HEAD: Final = "head"
+SUBMITTER: Final = "submitter"
+"""Pod sets that are no worker group."""
+
+CLUSTER: Final = "ray.io/cluster"
+GROUP: Final = "ray.io/group"
+NODE_TYPE: Final = "ray.io/node-type"
+OWNER_NAME: Final = "ray.io/originated-from-cr-name"
+OWNER_KIND: Final = "ray.io/originated-from-crd"
+"""Labels. Pods of a cluster have the first three; RayClusters and submitter pods the other two."""
+
+_GENERATED_NAME: Final = re.compile(r"(.+)-[a-z0-9]{5}")
+"""Of the RayClusters that RayJob and RayService make: the owner's name, and five by chance."""
+
+AUTOSCALER: Final = ScheduledContainer(
+    name="autoscaler",
+    resources=ResourceRequirements(
+        requests={"cpu": "500m", "memory": "512Mi"}, limits={"cpu": "500m", "memory": "512Mi"}
+    ),
+)
+COLLECTOR: Final = ScheduledContainer(
+    name="collector",
+    resources=ResourceRequirements(
+        requests={"cpu": "100m", "memory": "128Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
+    ),
+)
+WAIT_FOR_HEAD: Final = ScheduledContainer(
+    name="wait-gcs-ready",
+    resources=ResourceRequirements(
+        requests={"cpu": "200m", "memory": "256Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
+    ),
+)
+"""What the operator adds, as it comes unless the spec says otherwise."""
+
+
+class SidecarOptions(WireStruct, frozen=True):
+    """`autoscalerOptions`, `historyServerOptions.collectorOptions`: resources replace all."""
+
+    resources: ResourceRequirements | None = None
+
+
+class HistoryServerOptions(WireStruct, frozen=True):
+    """`historyServerOptions`."""
+
+    collector_options: SidecarOptions | None = None
+
+
+class HeadGroup(WireStruct, frozen=True):
+    """`headGroupSpec`."""
+
+    template: ScheduledPodTemplate = ScheduledPodTemplate()
+
+
+class WorkerGroup(WireStruct, frozen=True):
+    """One of `workerGroupSpecs`, as far as it is read."""
+
+    group_name: str = ""
+    replicas: int | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    num_of_hosts: int | None = None
+    suspend: bool | None = None
+    template: ScheduledPodTemplate = ScheduledPodTemplate()
+
+    @property
+    def count(self) -> int:
+        """How many pods the operator makes: replicas within their bounds, on so many hosts each."""
+        if self.suspend:
+            return 0
+        least = self.min_replicas or 0
+        replicas = least if self.replicas is None or self.replicas < least else self.replicas
+        if self.max_replicas is not None and replicas > max(self.max_replicas, least):
+            replicas = self.max_replicas
+        hosts = 1 if self.num_of_hosts is None else max(self.num_of_hosts, 1)
+        return min(max(replicas, 0) * hosts, MAX_COUNT)
+
+
+class RayClusterSpec(WireStruct, frozen=True):
+    """The spec of a RayCluster, on its own or inside of a RayJob or RayService."""
+
+    suspend: bool | None = None
+    managed_by: str | None = None
+    enable_in_tree_autoscaling: bool | None = None
+    autoscaler_options: SidecarOptions | None = None
+    history_server_options: HistoryServerOptions | None = None
+    head_group_spec: HeadGroup = HeadGroup()
+    worker_group_specs: tuple[dict[str, Any], ...] = ()
+    """As they came; `worker_groups` reads them."""
+
+    def __post_init__(self) -> None:
+        """Refuse what can not be read at the border, with all the rest."""
+        self.worker_groups()
+
+    def worker_groups(self) -> tuple[WorkerGroup, ...]:
+        """Return the groups as they are read."""
+        return msgspec.convert(self.worker_group_specs, tuple[WorkerGroup, ...])
+
+
+class RayClusterStatus(WireStruct, frozen=True):
+    """The status of a RayCluster, its own or repeated in that of a RayJob."""
+
+    state: str = ""
+    conditions: tuple[Condition, ...] = ()
+    available_worker_replicas: int = 0
+    ready_worker_replicas: int = 0
+
+    @property
+    def pods(self) -> int:
+        """How many unfinished pods it speaks of."""
+        has_head = is_condition_true(self.conditions, "HeadPodReady")
+        return max(self.available_worker_replicas, self.ready_worker_replicas) + has_head
+
+
+# --- pod sets -----------------------------------------------------------------------------------
+
+
+def cluster_pod_sets(
+    spec: RayClusterSpec, *, beside_head: tuple[ScheduledContainer, ...] = ()
+) -> tuple[JobPodSet, ...]:
+    """Return the head and the worker groups, in the order of the spec.
+
+    `beside_head`: containers that the operator adds to the head for a RayJob.
+    """
+    collectors = _collectors(spec)
+    autoscalers = _autoscalers(spec)
+    head = _with_containers(
+        spec.head_group_spec.template, (*autoscalers, *collectors, *beside_head)
+    )
+    sets = [JobPodSet(name=HEAD, count=1, template=head)]
+    for name, group in zip(worker_set_names(spec), spec.worker_groups(), strict=True):
+        template = _with_containers(group.template, collectors)
+        init = (*template.spec.init_containers, WAIT_FOR_HEAD)
+        pod = msgspec.structs.replace(template.spec, init_containers=_with_images(init, template))
+        template = msgspec.structs.replace(template, spec=pod)
+        sets.append(JobPodSet(name=name, count=group.count, template=template))
+    return tuple(sets)
+
+
+def worker_set_names(spec: RayClusterSpec) -> tuple[str, ...]:
+    """Return the pod sets' names of the worker groups: lower case, each once."""
+    names: list[str] = []
+    for group in spec.worker_groups():
+        base = name = _worker_set_name(group.group_name)
+        number = 1
+        while name in names:
+            number += 1
+            mark = f"-{number}"
+            name = base[: MAX_POD_SET_NAME_CHARS - len(mark)].rstrip("-") + mark
+        names.append(name)
+    return tuple(names)
+
+
+def _worker_set_name(group: str) -> str:
+    name = pod_set_name(group) if group else "worker"
+    return f"{name}-group" if name in {HEAD, SUBMITTER} else name
+
+
+def _autoscalers(spec: RayClusterSpec) -> tuple[ScheduledContainer, ...]:
+    if not spec.enable_in_tree_autoscaling:
+        return ()
+    return (_with_resources(AUTOSCALER, spec.autoscaler_options or SidecarOptions()),)
+
+
+def _collectors(spec: RayClusterSpec) -> tuple[ScheduledContainer, ...]:
+    history = spec.history_server_options
+    if history is None or history.collector_options is None:
+        return ()
+    return (_with_resources(COLLECTOR, history.collector_options),)
+
+
+def _with_resources(added: ScheduledContainer, options: SidecarOptions) -> ScheduledContainer:
+    if options.resources is None:
+        return added
+    return msgspec.structs.replace(added, resources=options.resources)
+
+
+def _with_containers(
+    template: ScheduledPodTemplate, added: tuple[ScheduledContainer, ...]
+) -> ScheduledPodTemplate:
+    if not added:
+        return template
+    containers = (*template.spec.containers, *_with_images(added, template))
+    return msgspec.structs.replace(
+        template, spec=msgspec.structs.replace(template.spec, containers=containers)
+    )
+
+
+def _with_images(
+    containers: tuple[ScheduledContainer, ...], template: ScheduledPodTemplate
+) -> tuple[ScheduledContainer, ...]:
+    """Return them with the image of the Ray container where they have none, as the operator does.
+
+    A pod template whose containers name no image is refused.
+    """
+    image = image_of(template)
+    return tuple(
+        each if each.image else msgspec.structs.replace(each, image=image) for each in containers
+    )
+
+
+def image_of(template: ScheduledPodTemplate) -> str:
+    """Return the image of the Ray container, which is the first."""
+    containers = template.spec.containers
+    return containers[0].image if containers else ""
+
+
+def cluster_priority(spec: RayClusterSpec) -> PrioritySource:
+    """Return the priority of the head's template, else of the first worker group that has one."""
+    templates = (spec.head_group_spec.template, *(each.template for each in spec.worker_groups()))
+    for template in templates:
+        if template.spec.priority_class_name or template.spec.priority is not None:
+            return PrioritySource(template.spec.priority_class_name, template.spec.priority)
+    return PrioritySource()
+
+
+# --- whose pods ---------------------------------------------------------------------------------
+
+
+def ray_pod_set_of(pod: Pod) -> str:
+    """Return the pod set that a pod's labels name, "" for none.
+
+    Of groups whose names differ in case alone it names the first.
+    """
+    labels = pod.metadata.labels
+    if labels.get(NODE_TYPE) == "head":
+        return HEAD
+    group = labels.get(GROUP, "")
+    return _worker_set_name(group) if group else ""
+
+
+def owner_of_cluster(labels: Mapping[str, str], kind: str) -> str:
+    """Return the name of the RayJob or RayService whose pod has these labels, "" for none.
+
+    Pods of a cluster name that alone: what made it is its name without the part by chance.
+    """
+    said = labels.get(OWNER_KIND)
+    if said is not None:
+        return labels.get(OWNER_NAME, "") if said == kind else ""
+    match = _GENERATED_NAME.fullmatch(labels.get(CLUSTER, ""))
+    return match.group(1) if match else ""
+
+
+# --- patches ------------------------------------------------------------------------------------
+
+
+def cluster_patch(spec: RayClusterSpec, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+    """Return the merge patch of the spec that changes the templates of pod sets."""
+    patch: dict[str, Any] = {}
+    if HEAD in updates:
+        patch["headGroupSpec"] = {"template": update_body(updates[HEAD])}
+    names = worker_set_names(spec)
+    if not updates.keys().isdisjoint(names):
+        patch["workerGroupSpecs"] = [
+            {**group, "template": put_on_body(group.get("template") or {}, updates[name])}
+            if name in updates
+            else group
+            for name, group in zip(names, spec.worker_group_specs, strict=True)
+        ]
+    return patch
+
+
+def updates_of_stamps(stamps: Mapping[str, PodStamp]) -> dict[str, TemplateUpdate]:
+    """Return stamps as changes of templates."""
+    return {
+        name: TemplateUpdate(labels=dict(stamp.labels), annotations=dict(stamp.annotations))
+        for name, stamp in stamps.items()
+    }
+
+
+def time_of(conditions: tuple[Condition, ...], names: tuple[str, ...]) -> Timestamp | None:
+    """Return since when one of the conditions is True; None if none is."""
+    for each in conditions:
+        if each.type in names and each.status == "True":
+            return each.last_transition_time or Timestamp("")
+    return None

@@ -1,0 +1,139 @@
+"""Facts about RayCluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.extensions.ray_cluster import RayCluster, RayClusterAdapter
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta, Timestamp
+from shared_api.objects.pod import Pod
+from tests.queue_controllers.extensions.job_kit import life, sample, sample_sets
+
+ADAPTER: GenericJob[RayCluster] = RayClusterAdapter()
+AT = Timestamp("2026-11-01T10:00:00Z")
+
+
+def cluster(status: dict[str, Any] | None = None, **spec: Any) -> RayCluster:
+    body = sample("raycluster")
+    body["spec"] |= spec
+    return msgspec.convert({**body, "status": status or {}}, RayCluster)
+
+
+def says(*true: str, **more: Any) -> dict[str, Any]:
+    conditions = [{"type": each, "status": "True", "lastTransitionTime": AT} for each in true]
+    return {"conditions": conditions, **more}
+
+
+def test_the_sample_is_decoded() -> None:
+    assert sample_sets(ADAPTER, "raycluster") == [("head", 1), ("gpu", 2)]
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param(
+            says("RayClusterSuspended", state="suspended"),
+            StatusFacts(suspended=True, suspended_since=AT),
+            id="suspended",
+        ),
+        pytest.param({"state": "suspended"}, StatusFacts(), id="its state says nothing"),
+        pytest.param({"state": "ready"}, StatusFacts(), id="nor that it is ready"),
+        pytest.param(
+            says("HeadPodReady", readyWorkerReplicas=2),
+            StatusFacts(running=True, pods=3),
+            id="runs",
+        ),
+        pytest.param(
+            says("HeadPodReady", readyWorkerReplicas=1),
+            StatusFacts(pods=2),
+            id="one is missing",
+        ),
+        pytest.param(says(readyWorkerReplicas=2), StatusFacts(pods=2), id="the head is missing"),
+        pytest.param(
+            says("HeadPodReady", "RayClusterSuspending", readyWorkerReplicas=2),
+            StatusFacts(pods=3),
+            id="it is being suspended",
+        ),
+        pytest.param(says("RayClusterProvisioned"), StatusFacts(), id="was ready once"),
+    ],
+)
+def test_status(status: dict[str, Any], want: StatusFacts) -> None:
+    assert ADAPTER.status_of(cluster(status)) == want
+
+
+def test_a_head_alone_runs() -> None:
+    of = cluster(says("HeadPodReady"), workerGroupSpecs=[])
+    assert ADAPTER.status_of(of).running
+
+
+def test_the_switch() -> None:
+    assert ADAPTER.is_suspended(cluster())
+    assert not ADAPTER.is_suspended(cluster(suspend=None))
+    assert ADAPTER.suspend_patch(cluster()) == {"spec": {"suspend": True}}
+    assert ADAPTER.release_patch(cluster(), {}) == {"spec": {"suspend": False}}
+
+
+def test_a_release_stamps_all_templates() -> None:
+    of = cluster()
+    stamp = PodStamp(labels={"a": "b"}, annotations={"c": "d"})
+    spec = ADAPTER.release_patch(of, {"head": stamp, "gpu": stamp})["spec"]
+    metadata = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
+    (workers,) = of.spec.worker_group_specs
+    assert spec == {
+        "suspend": False,
+        "headGroupSpec": {"template": {"metadata": metadata}},
+        "workerGroupSpecs": [
+            {**workers, "template": {**workers["template"], "metadata": metadata}}
+        ],
+    }
+
+
+def test_updates_reach_the_templates() -> None:
+    update = TemplateUpdate(node_selector={"zone": "z"})
+    assert RayClusterAdapter().update_patch(cluster(), {"head": update}) == {
+        "spec": {"headGroupSpec": {"template": {"spec": {"nodeSelector": {"zone": "z"}}}}}
+    }
+    assert RayClusterAdapter().update_patch(cluster(), {}) == {}
+
+
+def test_whose_it_is() -> None:
+    adapter = RayClusterAdapter()
+    assert adapter.foreign_manager(cluster(managedBy="kueue.x-k8s.io/multikueue")) != ""
+    assert adapter.foreign_manager(cluster(managedBy="ray.io/kuberay-operator")) == ""
+    assert adapter.foreign_manager(cluster()) == ""
+    labels = {"ray.io/cluster": "main", "ray.io/node-type": "head"}
+    assert adapter.job_name_of(labels) == "main"
+    assert adapter.job_name_of({}) == ""
+    assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=labels))) == "head"
+    assert set(adapter.pod_labels) == {"ray.io/cluster", "ray.io/group", "ray.io/node-type"}
+
+
+def test_priority_comes_from_the_templates() -> None:
+    head = {"template": {"spec": {"priorityClassName": "high"}}}
+    assert ADAPTER.priority_of(cluster(headGroupSpec=head)) == PrioritySource("high")
+
+
+def test_a_recorded_life() -> None:
+    states, demand = life("raycluster-abcde")
+    assert states == (
+        "held stopping held released starting running stopping"
+        " held released starting running starting running deleting gone"
+    )
+    assert demand == {"cpu": "3", "memory": "3Gi"}
+
+
+def test_a_resume_that_brings_no_pods() -> None:
+    """It runs only after it was touched 35 s later."""
+    states, _ = life("raycluster-s-nudge")
+    assert states == "starting held stopping held released starting running deleting gone"

@@ -1,0 +1,218 @@
+"""Facts about RayJob."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.extensions.ray_job import RayJob, RayJobAdapter
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.queue_unit_builder import demand_of
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from shared_api.pod_requests import pod_requests
+from tests.queue_controllers.extensions.job_kit import life, sample, sample_sets
+
+ADAPTER: GenericJob[RayJob] = RayJobAdapter()
+BORN, LATER = "2026-11-01T10:00:00Z", "2026-11-01T10:00:07Z"
+MIB = 2**20
+
+
+def job(status: dict[str, Any] | None = None, **spec: Any) -> RayJob:
+    body = sample("rayjob")
+    body["spec"] |= spec
+    body["metadata"]["creationTimestamp"] = BORN
+    return msgspec.convert({**body, "status": status or {}}, RayJob)
+
+
+def test_the_sample_is_decoded() -> None:
+    assert sample_sets(ADAPTER, "rayjob") == [("head", 1), ("gpu", 4), ("submitter", 1)]
+
+
+def test_demand_with_the_submitter() -> None:
+    """Four workers of 4 cores and 8Gi, a head of 1 and 2Gi, and 500m and 200Mi to submit."""
+    assert demand_of(ADAPTER.pod_sets(job())) == {
+        "cpu": 17_500,
+        "memory": (34 * 1024 + 200) * MIB,
+        "nvidia.com/gpu": 4,
+    }
+
+
+SUBMITS = {"spec": {"containers": [{"name": "s", "resources": {"requests": {"cpu": "2"}}}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"submissionMode": None}, (1000, 500), id="nothing said: a Job"),
+        pytest.param({"submissionMode": "K8sJobMode"}, (1000, 500), id="a Job"),
+        pytest.param({"submitterPodTemplate": SUBMITS}, (1000, 2000), id="of its own size"),
+        pytest.param({"submissionMode": "SidecarMode"}, (1500, None), id="beside the head"),
+        pytest.param({"submissionMode": "HTTPMode"}, (1000, None), id="the operator itself"),
+        pytest.param({"submissionMode": "InteractiveMode"}, (1000, None), id="somebody else"),
+    ],
+)
+def test_who_submits(spec: dict[str, Any], want: tuple[int, int | None]) -> None:
+    sets = {each.name: each for each in ADAPTER.pod_sets(job(**spec))}
+    cpu = {name: pod_requests(each.template.spec)["cpu"] for name, each in sets.items()}
+    assert (cpu["head"], cpu.get("submitter")) == want
+
+
+@pytest.mark.parametrize(
+    ("spec", "names"),
+    [
+        pytest.param({}, "", id="survives"),
+        pytest.param({"shutdownAfterJobFinishes": False}, "shutdownAfterJobFinishes", id="stays"),
+        pytest.param({"shutdownAfterJobFinishes": None}, "shutdownAfterJobFinishes", id="absent"),
+        pytest.param(
+            {"clusterSelector": {"ray.io/cluster": "x"}, "rayClusterSpec": None},
+            "clusterSelector",
+            id="runs elsewhere",
+        ),
+    ],
+)
+def test_what_can_not_be_held(spec: dict[str, Any], names: str) -> None:
+    said = ADAPTER.why_not_hold(job(**spec))
+    assert names in said
+    assert bool(said) is bool(names)
+
+
+def test_without_a_cluster_of_its_own_it_asks_for_nothing() -> None:
+    elsewhere = job(rayClusterSpec=None)
+    assert ADAPTER.pod_sets(elsewhere) == ()
+    assert ADAPTER.priority_of(elsewhere) == PrioritySource()
+
+
+@pytest.mark.parametrize(
+    ("stage", "more", "want"),
+    [
+        pytest.param("Initializing", {"startTime": LATER}, StatusFacts(), id="initializing"),
+        pytest.param("", {"startTime": LATER}, StatusFacts(), id="between suspended and that"),
+        pytest.param(
+            "Running",
+            {"rayClusterStatus": {"state": "ready", "availableWorkerReplicas": 2}},
+            StatusFacts(running=True, pods=2),
+            id="runs",
+        ),
+        pytest.param("Running", {}, StatusFacts(), id="its cluster is not ready yet"),
+        pytest.param("ValidationFailed", {}, StatusFacts(), id="invalid is no end"),
+        pytest.param("Retrying", {"jobStatus": "FAILED"}, StatusFacts(), id="tried again"),
+        pytest.param("Running", {"jobStatus": "FAILED"}, StatusFacts(), id="may be tried again"),
+        pytest.param(
+            "Complete",
+            {"jobStatus": "SUCCEEDED"},
+            StatusFacts(outcome=Outcome(succeeded=True)),
+            id="succeeded",
+        ),
+        pytest.param(
+            "Complete",
+            {"jobStatus": "STOPPED", "message": "by hand"},
+            StatusFacts(outcome=Outcome(succeeded=False, message="by hand")),
+            id="stopped",
+        ),
+        pytest.param(
+            "Failed",
+            {"message": "too late"},
+            StatusFacts(outcome=Outcome(succeeded=False, message="too late")),
+            id="failed",
+        ),
+    ],
+)
+def test_status(stage: str, more: dict[str, Any], want: StatusFacts) -> None:
+    assert ADAPTER.status_of(job({"jobDeploymentStatus": stage, **more})) == want
+
+
+def test_nothing_said_yet() -> None:
+    assert ADAPTER.status_of(job()) == StatusFacts(is_empty=True)
+
+
+@pytest.mark.parametrize(
+    ("started", "want"),
+    [
+        pytest.param(LATER, "2026-11-01T10:00:07.999999Z", id="a run has been"),
+        pytest.param(BORN, BORN, id="created suspended: that was no run"),
+        pytest.param(None, None, id="no word"),
+    ],
+)
+def test_suspended_after_the_start_of_its_run(started: str | None, want: str | None) -> None:
+    said = ADAPTER.status_of(job({"jobDeploymentStatus": "Suspended", "startTime": started}))
+    assert (said.suspended, said.suspended_since) == (True, want)
+
+
+def test_the_switch() -> None:
+    assert ADAPTER.is_suspended(job())
+    assert not ADAPTER.is_suspended(job(suspend=None)), "the operator drops a false"
+    assert ADAPTER.suspend_patch(job()) == {"spec": {"suspend": True}}
+    assert ADAPTER.release_patch(job(), {}) == {"spec": {"suspend": False}}
+
+
+def test_a_release_stamps_the_templates_that_are_there() -> None:
+    stamp = PodStamp(labels={"a": "b"})
+    stamps = dict.fromkeys(("head", "gpu", "submitter"), stamp)
+    spec = ADAPTER.release_patch(job(), stamps)["spec"]
+    assert spec.keys() == {"suspend", "rayClusterSpec"}
+    (workers,) = spec["rayClusterSpec"]["workerGroupSpecs"]
+    assert workers["template"]["metadata"] == {"labels": {"a": "b"}}
+    assert workers["numOfHosts"] == 2
+    own = ADAPTER.release_patch(job(submitterPodTemplate=SUBMITS), stamps)["spec"]
+    assert own["submitterPodTemplate"] == {"metadata": {"labels": {"a": "b"}}}
+
+
+def test_updates_reach_the_templates() -> None:
+    adapter, update = RayJobAdapter(), TemplateUpdate(labels={"a": None})
+    head = {"headGroupSpec": {"template": {"metadata": {"labels": {"a": None}}}}}
+    assert adapter.update_patch(job(), {"head": update}) == {"spec": {"rayClusterSpec": head}}
+    assert adapter.update_patch(job(), {"submitter": update}) == {}
+
+
+RAY_POD = {"ray.io/cluster": "train-x2k4z", "ray.io/group": "gpu", "ray.io/node-type": "worker"}
+SUBMITTER = {
+    "job-name": "train",
+    "ray.io/originated-from-cr-name": "train",
+    "ray.io/originated-from-crd": "RayJob",
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "pod_set"),
+    [
+        pytest.param(RAY_POD, "gpu", id="worker"),
+        pytest.param({**RAY_POD, "ray.io/node-type": "head"}, "head", id="head"),
+        pytest.param(SUBMITTER, "submitter", id="submitter"),
+    ],
+)
+def test_whose_pods(labels: dict[str, str], pod_set: str) -> None:
+    adapter = RayJobAdapter()
+    kept = {key: value for key, value in labels.items() if key in adapter.pod_labels}
+    assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=kept))) == pod_set
+    assert adapter.job_name_of(kept) == "train"
+
+
+def test_whose_it_is() -> None:
+    adapter = RayJobAdapter()
+    assert adapter.foreign_manager(job(managedBy="kueue.x-k8s.io/multikueue")) != ""
+    assert adapter.foreign_manager(job(managedBy="ray.io/kuberay-operator")) == ""
+    assert adapter.foreign_manager(job()) == ""
+
+
+def test_priority_comes_from_the_templates() -> None:
+    cluster = {"headGroupSpec": {"template": {"spec": {"priority": 5}}}}
+    assert ADAPTER.priority_of(job(rayClusterSpec=cluster)) == PrioritySource("", 5)
+
+
+def test_a_recorded_life() -> None:
+    states, demand = life("rayjob-abcde")
+    assert states == (
+        "held stopping held released starting running stopping"
+        " held released starting running finished gone"
+    )
+    assert demand == {"cpu": "3500m", "memory": "3272Mi"}

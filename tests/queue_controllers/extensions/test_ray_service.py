@@ -1,0 +1,99 @@
+"""Facts about RayService."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.extensions.ray_service import RayService, RayServiceAdapter
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from tests.queue_controllers.extensions.job_kit import sample, sample_sets
+
+ADAPTER: GenericJob[RayService] = RayServiceAdapter()
+AT = "2026-11-01T10:00:00Z"
+
+
+def service(status: dict[str, Any] | None = None, **spec: Any) -> RayService:
+    body = sample("rayservice")
+    body["spec"] |= spec
+    return msgspec.convert({**body, "status": status or {}}, RayService)
+
+
+def says(name: str, status: str = "True") -> dict[str, Any]:
+    return {"conditions": [{"type": name, "status": status, "lastTransitionTime": AT}]}
+
+
+def one(pods: int) -> dict[str, Any]:
+    return {"rayClusterStatus": {"availableWorkerReplicas": pods}}
+
+
+def test_the_sample_is_decoded() -> None:
+    assert sample_sets(ADAPTER, "rayservice") == [("head", 1), ("small", 1)]
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param(says("Ready"), StatusFacts(running=True), id="serves"),
+        pytest.param(says("Ready", "False"), StatusFacts(), id="does not serve"),
+        pytest.param(says("Suspended", "False"), StatusFacts(), id="not suspended"),
+        pytest.param(
+            {"activeServiceStatus": one(2), "pendingServiceStatus": one(3)},
+            StatusFacts(pods=5),
+            id="two clusters while it changes over",
+        ),
+    ],
+)
+def test_status(status: dict[str, Any], want: StatusFacts) -> None:
+    assert ADAPTER.status_of(service(status)) == want
+
+
+@pytest.mark.parametrize("name", ["Suspended", "RayServiceSuspended"])
+def test_suspended_says_since_when(name: str) -> None:
+    said = ADAPTER.status_of(service(says(name)))
+    assert (said.suspended, said.suspended_since) == (True, AT)
+
+
+def test_the_switch() -> None:
+    assert ADAPTER.is_suspended(service())
+    assert not ADAPTER.is_suspended(service(suspend=False))
+    assert ADAPTER.why_not_hold(service()) == ""
+    assert ADAPTER.suspend_patch(service()) == {"spec": {"suspend": True}}
+    assert ADAPTER.release_patch(service(), {}) == {"spec": {"suspend": False}}
+
+
+def test_stamps_and_updates_reach_the_cluster_that_is_to_be_made() -> None:
+    head = {"headGroupSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    spec = ADAPTER.release_patch(service(), {"head": PodStamp(labels={"a": "b"})})["spec"]
+    assert spec == {"suspend": False, "rayClusterConfig": head}
+    update = TemplateUpdate(labels={"a": "b"})
+    assert RayServiceAdapter().update_patch(service(), {"head": update}) == {
+        "spec": {"rayClusterConfig": head}
+    }
+    assert RayServiceAdapter().update_patch(service(), {}) == {}
+
+
+def test_whose_it_is() -> None:
+    adapter = RayServiceAdapter()
+    assert adapter.foreign_manager(service(managedBy="kueue.x-k8s.io/multikueue")) != ""
+    assert adapter.foreign_manager(service(managedBy="ray.io/kuberay-operator")) == ""
+    labels = {"ray.io/cluster": "fruit-x2k4z", "ray.io/group": "small"}
+    assert adapter.job_name_of(labels) == "fruit"
+    assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=labels))) == "small"
+    assert "ray.io/cluster" in adapter.pod_labels
+
+
+def test_priority_comes_from_the_templates() -> None:
+    config = {"headGroupSpec": {"template": {"spec": {"priorityClassName": "high"}}}}
+    assert ADAPTER.priority_of(service(rayClusterConfig=config)) == PrioritySource("high")
