@@ -16,6 +16,7 @@ from queue_controllers.extensions.mpi_job import MpiJobAdapter
 from queue_controllers.extensions.ray_cluster import RayClusterAdapter
 from queue_controllers.extensions.ray_job import RayJobAdapter
 from queue_controllers.extensions.ray_service import RayServiceAdapter
+from queue_controllers.extensions.spark_application import SparkApplicationAdapter
 from queue_controllers.extensions.train_job import TrainJobAdapter
 from queue_controllers.extensions.training_job import TRAINING_JOBS
 from queue_controllers.jobframework.generic_job import GenericJob
@@ -32,6 +33,7 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     RayJobAdapter(),
     RayClusterAdapter(),
     RayServiceAdapter(),
+    SparkApplicationAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 

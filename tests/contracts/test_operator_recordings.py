@@ -20,7 +20,6 @@ from tests.job_situations import unit
 
 FOLDER = Path(__file__).parents[1] / "data" / "recordings"
 FILES = sorted(FOLDER.glob("*.json*"))
-LIVES_OF_JOBS = [path for path in FILES if path.name.startswith("job-")]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -1,0 +1,205 @@
+"""Facts about sparkoperator.k8s.io/v1beta2 SparkApplication.
+
+Held by `spec.suspend` (spark-operator 2.4): suspended, the operator deletes the driver and says
+SUSPENDED at once; the executors are collected after it. A suspend just after the creation does not
+stop the submission, so an application must be created suspended.
+
+Each resume uses up one of the application's retries after failures, and each change of anything but
+`suspend` has it submitted anew: running it is restarted. Suspended it runs nothing, so a release
+may stamp it in the same patch: it passes INVALIDATING and PENDING_RERUN on its way to SUBMITTED,
+and has all of its retries again.
+
+COMPLETED and FAILED are final, and nothing else.
+
+Source: spark-operator v2.5.2; what the real operator did is in tests/data/recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.spark_pods import (
+    DRIVER,
+    EXECUTOR,
+    SparkSpec,
+    SparkValueError,
+    has_template,
+    least_executors,
+    spark_pod_sets,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
+from shared_api.objects.pod import Pod
+from shared_api.timestamps import end_of_second
+
+KIND: Final = JobKind(
+    key="sparkapp",
+    group="sparkoperator.k8s.io",
+    version="v1beta2",
+    kind="SparkApplication",
+    plural="sparkapplications",
+    name_suffix="spark-qu",
+    holds_at_birth=True,
+)
+
+APP_NAME: Final = "sparkoperator.k8s.io/app-name"
+ROLE: Final = "spark-role"
+"""Labels on driver and executors: the operator's, and Spark's."""
+
+_UNFINISHED: Final = frozenset({"PENDING", "RUNNING"})
+_STARTED: Final = frozenset({"RUNNING", "COMPLETED"})
+"""States of executors."""
+
+
+class ApplicationState(WireStruct, frozen=True):
+    """`applicationState`."""
+
+    state: str = ""
+    error_message: str = ""
+
+
+class DriverInfo(WireStruct, frozen=True):
+    """`driverInfo`."""
+
+    pod_name: str = ""
+
+
+class SparkStatus(WireStruct, frozen=True):
+    """`status`."""
+
+    application_state: ApplicationState = ApplicationState()
+    driver_info: DriverInfo = DriverInfo()
+    executor_state: dict[str, str] = msgspec.field(default_factory=dict)
+    last_submission_attempt_time: Timestamp | None = None
+
+
+class SparkApplication(WireStruct, frozen=True):
+    """A SparkApplication."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SparkSpec = SparkSpec()
+    status: SparkStatus = SparkStatus()
+
+
+class SparkApplicationAdapter:
+    """The `GenericJob` of SparkApplication."""
+
+    kind = KIND
+    object_type = SparkApplication
+    pod_labels = (APP_NAME, ROLE)
+
+    def is_suspended(self, job: SparkApplication) -> bool:
+        """Say whether `spec.suspend` is on."""
+        return job.spec.suspend is True
+
+    def why_not_hold(self, job: SparkApplication) -> str:
+        """Name a value because of which nobody can say what it asks for; Spark refuses it, too."""
+        try:
+            spark_pod_sets(job.spec)
+        except SparkValueError as error:
+            return str(error)
+        return ""
+
+    def status_of(self, job: SparkApplication) -> StatusFacts:
+        """Read the state and the executors'.
+
+        `lastSubmissionAttemptTime` is the only time: not there before a run. Suspended, a run has
+        lasted into the second after it, if only because its pods have to go.
+        """
+        status = job.status
+        state = status.application_state.state
+        submitted_at = status.last_submission_attempt_time
+        executors = status.executor_state.values()
+        return StatusFacts(
+            is_empty=not state,
+            suspended=state == "SUSPENDED",
+            suspended_since=end_of_second(submitted_at) if state == "SUSPENDED" else None,
+            running=state == "RUNNING"
+            and sum(each in _STARTED for each in executors) >= _least(job.spec),
+            outcome=_outcome_of(status.application_state),
+            pods=sum(each in _UNFINISHED for each in executors) + bool(status.driver_info.pod_name),
+        )
+
+    def pod_sets(self, job: SparkApplication) -> tuple[JobPodSet, ...]:
+        """The driver and the executors that it begins with; none where that can not be read."""
+        try:
+            return spark_pod_sets(job.spec)
+        except SparkValueError:
+            return ()
+
+    def priority_of(self, job: SparkApplication) -> PrioritySource:
+        """The batch scheduler's options, else the driver's class, else the executors'."""
+        spec = job.spec
+        name = spec.batch_scheduler_options.priority_class_name
+        return PrioritySource(
+            name or spec.driver.priority_class_name or spec.executor.priority_class_name
+        )
+
+    def suspend_patch(self, job: SparkApplication) -> dict[str, Any]:
+        """Turn `spec.suspend` on."""
+        return {"spec": {"suspend": True}}
+
+    def release_patch(
+        self, job: SparkApplication, stamps: Mapping[str, PodStamp]
+    ) -> dict[str, Any]:
+        """Turn `spec.suspend` off and stamp driver and executors, in one patch."""
+        spec: dict[str, Any] = {"suspend": False}
+        for role in (DRIVER, EXECUTOR):
+            if role in stamps:
+                stamp = stamps[role]
+                metadata = {"labels": stamp.labels, "annotations": stamp.annotations}
+                spec[role] = {key: value for key, value in metadata.items() if value}
+        return {"spec": spec}
+
+    def update_patch(
+        self, job: SparkApplication, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Change driver and executors; where a pod goes stands in its template if it has one."""
+        spec: dict[str, Any] = {}
+        for role in (DRIVER, EXECUTOR):
+            if role not in updates:
+                continue
+            body = update_body(updates[role])
+            where = body.get("spec", {})
+            if where and has_template(job.spec, role):
+                where = {"template": {"spec": where}}
+            spec[role] = {**body.get("metadata", {}), **where}
+        return {"spec": spec} if spec else {}
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Go by Spark's role."""
+        role = pod.metadata.labels.get(ROLE, "")
+        return role if role in {DRIVER, EXECUTOR} else ""
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return what the operator writes on each pod."""
+        return labels.get(APP_NAME, "")
+
+
+def _least(spec: SparkSpec) -> int:
+    """Return with how many executors it runs; what can not be read is never submitted."""
+    try:
+        return least_executors(spec)
+    except SparkValueError:
+        return 0
+
+
+def _outcome_of(state: ApplicationState) -> Outcome | None:
+    match state.state:
+        case "COMPLETED":
+            return Outcome(succeeded=True)
+        case "FAILED":
+            return Outcome(succeeded=False, message=state.error_message)
+        case _:
+            return None

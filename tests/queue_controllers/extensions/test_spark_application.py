@@ -1,0 +1,199 @@
+"""Facts about SparkApplication."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from queue_controllers.extensions.spark_application import (
+    SparkApplication,
+    SparkApplicationAdapter,
+)
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.queue_unit_builder import demand_of
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from shared_api.testing.schema_validation import compile_schema
+from tests.queue_controllers.extensions.job_kit import DATA, life, sample, sample_sets
+
+ADAPTER: GenericJob[SparkApplication] = SparkApplicationAdapter()
+AT = "2026-11-01T10:00:00Z"
+
+
+def app(status: dict[str, Any] | None = None, **spec: Any) -> SparkApplication:
+    body = sample("sparkapp")
+    body["spec"] |= spec
+    return msgspec.convert({**body, "status": status or {}}, SparkApplication)
+
+
+def says(state: str, executors: str = "", **more: Any) -> dict[str, Any]:
+    """A status with executors in these states."""
+    states = {f"exec-{index}": each for index, each in enumerate(executors.split())}
+    return {"applicationState": {"state": state}, "executorState": states, **more}
+
+
+def test_the_sample_is_decoded() -> None:
+    """Python: 512m and 384 MiB for the driver, 4096 and 1638 MiB for each of three executors."""
+    assert sample_sets(ADAPTER, "sparkapp") == [("driver", 1), ("executor", 3)]
+    memory = (512 + 384 + 3 * (4096 + 1638)) * 2**20
+    assert demand_of(ADAPTER.pod_sets(app())) == {"cpu": 7000, "memory": memory}
+
+
+def test_the_sample_is_valid() -> None:
+    crd = yaml.load((DATA / "crds" / "sparkapplications.yaml").read_text("utf-8"), yaml.CSafeLoader)
+    (version,) = (each for each in crd["spec"]["versions"] if each["storage"])
+    schema = compile_schema(version["schema"]["openAPIV3Schema"])
+    body, unknown = sample("sparkapp"), list[str]()
+    assert schema.accepts(schema.normalise(body, None, "", unknown), None)
+    assert unknown == []
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, StatusFacts(is_empty=True), id="nothing said yet"),
+        pytest.param(says("SUSPENDING"), StatusFacts(), id="not suspended yet"),
+        pytest.param(says("SUBMITTED"), StatusFacts(), id="submitted"),
+        pytest.param(
+            says("RUNNING", "RUNNING RUNNING COMPLETED", driverInfo={"podName": "d"}),
+            StatusFacts(running=True, pods=3),
+            id="runs",
+        ),
+        pytest.param(
+            says("RUNNING", "RUNNING RUNNING PENDING"), StatusFacts(pods=3), id="one is missing"
+        ),
+        pytest.param(says("INVALIDATING"), StatusFacts(), id="changed"),
+        pytest.param(says("PENDING_RERUN"), StatusFacts(), id="tried again"),
+        pytest.param(says("SUBMISSION_FAILED"), StatusFacts(), id="may be tried again"),
+        pytest.param(says("SUCCEEDING"), StatusFacts(), id="about to succeed"),
+        pytest.param(says("FAILING"), StatusFacts(), id="about to fail"),
+        pytest.param(
+            says("COMPLETED"), StatusFacts(outcome=Outcome(succeeded=True)), id="succeeded"
+        ),
+        pytest.param(
+            {"applicationState": {"state": "FAILED", "errorMessage": "no image"}},
+            StatusFacts(outcome=Outcome(succeeded=False, message="no image")),
+            id="failed",
+        ),
+    ],
+)
+def test_status(status: dict[str, Any], want: StatusFacts) -> None:
+    assert ADAPTER.status_of(app(status)) == want
+
+
+def test_with_dynamic_allocation_the_least_number_runs() -> None:
+    dynamic = {"enabled": True, "initialExecutors": 5, "minExecutors": 1}
+    of = app(says("RUNNING", "RUNNING"), dynamicAllocation=dynamic)
+    assert ADAPTER.status_of(of).running
+    assert not ADAPTER.status_of(app(says("RUNNING"), dynamicAllocation=dynamic)).running
+
+
+@pytest.mark.parametrize(
+    ("submitted", "want"),
+    [
+        pytest.param(AT, "2026-11-01T10:00:00.999999Z", id="after a run"),
+        pytest.param(None, None, id="before any"),
+    ],
+)
+def test_suspended_after_its_submission(submitted: str | None, want: str | None) -> None:
+    said = ADAPTER.status_of(app(says("SUSPENDED", lastSubmissionAttemptTime=submitted)))
+    assert (said.suspended, said.suspended_since) == (True, want)
+
+
+def test_what_nobody_can_read_is_left_alone() -> None:
+    assert ADAPTER.why_not_hold(app()) == ""
+    odd = app(says("RUNNING"), driver={"memory": "1.5g"})
+    assert "spec.driver.memory" in ADAPTER.why_not_hold(odd)
+    assert ADAPTER.pod_sets(odd) == ()
+    no_number = app(says("RUNNING"), executor={}, sparkConf={"spark.executor.instances": "many"})
+    assert ADAPTER.status_of(no_number).running
+
+
+def test_the_switch() -> None:
+    assert ADAPTER.is_suspended(app())
+    assert not ADAPTER.is_suspended(app(suspend=None))
+    assert ADAPTER.suspend_patch(app()) == {"spec": {"suspend": True}}
+    assert ADAPTER.release_patch(app(), {}) == {"spec": {"suspend": False}}
+    assert ADAPTER.kind.holds_at_birth
+
+
+def test_a_release_stamps_driver_and_executors() -> None:
+    stamp = PodStamp(labels={"a": "b"}, annotations={"c": "d"})
+    of_one = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
+    assert ADAPTER.release_patch(app(), {"driver": stamp, "executor": stamp}) == {
+        "spec": {"suspend": False, "driver": of_one, "executor": of_one}
+    }
+
+
+def test_updates_go_where_the_pod_is_made_from() -> None:
+    adapter = SparkApplicationAdapter()
+    update = TemplateUpdate(labels={"a": "b"}, node_selector={"zone": "z"})
+    assert adapter.update_patch(app(), {"driver": update}) == {
+        "spec": {"driver": {"labels": {"a": "b"}, "nodeSelector": {"zone": "z"}}}
+    }
+    templated = app(executor={"template": {"spec": {"containers": []}}})
+    where = {"spec": {"nodeSelector": {"zone": "z"}}}
+    assert adapter.update_patch(templated, {"executor": update}) == {
+        "spec": {"executor": {"labels": {"a": "b"}, "template": where}}
+    }
+    assert adapter.update_patch(app(), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"executor": {"priorityClassName": "c"}}, "c", id="the executors'"),
+        pytest.param(
+            {"driver": {"priorityClassName": "b"}, "executor": {"priorityClassName": "c"}},
+            "b",
+            id="the driver's first",
+        ),
+        pytest.param(
+            {
+                "batchSchedulerOptions": {"priorityClassName": "a"},
+                "driver": {"priorityClassName": "b"},
+            },
+            "a",
+            id="the batch scheduler's before both",
+        ),
+    ],
+)
+def test_priority(spec: dict[str, Any], want: str) -> None:
+    assert ADAPTER.priority_of(app(**spec)) == PrioritySource(want)
+
+
+def test_whose_pods() -> None:
+    adapter = SparkApplicationAdapter()
+    labels = {"sparkoperator.k8s.io/app-name": "pi", "spark-role": "executor"}
+    assert set(adapter.pod_labels) == labels.keys()
+    assert adapter.job_name_of(labels) == "pi"
+    assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=labels))) == "executor"
+    assert adapter.pod_set_of(Pod()) == ""
+
+
+def test_a_recorded_life() -> None:
+    states, demand = life("sparkapplication-abcde")
+    assert states == (
+        "held stopping held released starting running stopping"
+        " held released starting running starting finished gone"
+    )
+    assert demand == {"cpu": "3", "memory": "4224Mi"}
+
+
+def test_a_change_restarts_it_or_has_it_say_anew_that_it_is_suspended() -> None:
+    states, _ = life("sparkapplication-i-mutate")
+    assert states == (
+        "held stopping held stopping held released starting running starting running stopping"
+        " held stopping held released starting running deleting gone"
+    )
