@@ -179,7 +179,8 @@ def test_whose_pods() -> None:
     assert set(adapter.pod_labels) == labels.keys()
     assert adapter.job_name_of(labels) == "pi"
     assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=labels))) == "executor"
-    assert adapter.pod_set_of(Pod()) == ""
+    other = {"spark-role": "shuffle"}
+    assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=other))) == ""
 
 
 def test_a_recorded_life() -> None:

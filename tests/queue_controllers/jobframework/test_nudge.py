@@ -11,7 +11,7 @@ import pytest
 from queue_controllers.jobframework.actions import TouchJob
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import PodFacts
-from queue_controllers.jobframework.job_view import Moment
+from queue_controllers.jobframework.job_view import JobMemory, Moment
 from queue_controllers.jobframework.managed import Ownership
 from shared_api.well_known_labels import RELEASED_AT, TOUCHED_AT
 from tests.job_situations import ADMITTED, JOB, RUNS, facts, look, told, unit
@@ -71,7 +71,12 @@ def test_a_touch_says_when() -> None:
             released(), "Dequeued", {"pods": PodFacts(total=1, terminating=1)}, id="a pod is there"
         ),
         pytest.param(released(), "Running", {}, id="its pods have been there"),
-        pytest.param(released(), "Dequeued", {"ownership": SHUT}, id="not the queue's"),
+        pytest.param(
+            released(),
+            "Dequeued",
+            {"ownership": SHUT, "memory": JobMemory(told=frozenset({"NotManaged"}))},
+            id="not the queue's",
+        ),
         pytest.param(released(annotations={}), "Dequeued", {}, id="resumed by somebody else"),
         pytest.param(
             released(status=RUNS), "Dequeued", {"pods": PodFacts(total=1, living=1)}, id="runs"

@@ -239,6 +239,7 @@ def test_the_webhook_adds_what_spark_has_no_setting_for() -> None:
     template = template_of(spec, "driver")
     want = {"cpu": 3000, "memory": 1408 * MIB, "nvidia.com/gpu": 2}
     assert pod_requests(template.spec) == want
+    assert [each.name for each in template.spec.containers] == ["spark-kubernetes-driver", "log"]
     assert template.spec.node_selector == {"arch": "arm64", "zone": "z"}
     assert [each.name for each in template.spec.volumes] == ["data"]
     assert template.spec.tolerations == ({"key": "gpu"},)
