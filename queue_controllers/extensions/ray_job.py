@@ -6,7 +6,8 @@ when they go. Each resume makes a new RayCluster from the spec, so the templates
 The operator drops `suspend: false`.
 
 A missing `jobDeploymentStatus` means that it initializes. `Complete` and `Failed` are final, and
-nothing else: `jobStatus` FAILED may be tried again.
+nothing else: `jobStatus` FAILED shows for some 30 s while submitting is tried again. Suspended in
+that time it forgets how it ended, and runs once more.
 
 Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 """
@@ -74,6 +75,8 @@ SUBMITTER_CONTAINER: Final = ScheduledContainer(
 """What submits, unless `submitterPodTemplate` says otherwise."""
 
 _LOST: Final = frozenset({"FAILED", "STOPPED"})
+_ENDED: Final = _LOST | {"SUCCEEDED"}
+"""Of `jobStatus`."""
 
 
 class RayJobSpec(WireStruct, frozen=True):
@@ -143,6 +146,7 @@ class RayJobAdapter:
             suspended_since=_suspended_since(job) if stage == "Suspended" else None,
             running=stage == "Running" and cluster.state == "ready",
             outcome=_outcome_of(status),
+            is_ending=stage == "Running" and status.job_status in _ENDED,
             pods=cluster.pods,
         )
 

@@ -90,6 +90,8 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
             return follow_contested(view, job, unit, state)
         if view.memory.evicting:
             return fight(view, job, unit)
+        if job.status.is_ending:
+            return Decision(memory=view.memory)  # the news of its end wakes us
         memory = msgspec.structs.replace(view.memory, evicting=True)
         return Decision(
             actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory

@@ -105,6 +105,9 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = False
     """It says that pods of the job run, or should be about to."""
     outcome: Outcome | None = None
+    is_ending: bool = False
+    """Its work has ended, and the operator is about to say how: suspended now, it would begin anew.
+    """
     pods: int = 0
     """How many unfinished pods it speaks of; they may not have reached the pod cache yet."""
 

@@ -106,7 +106,11 @@ def test_without_a_cluster_of_its_own_it_asks_for_nothing() -> None:
         pytest.param("Running", {}, StatusFacts(), id="its cluster is not ready yet"),
         pytest.param("ValidationFailed", {}, StatusFacts(), id="invalid is no end"),
         pytest.param("Retrying", {"jobStatus": "FAILED"}, StatusFacts(), id="tried again"),
-        pytest.param("Running", {"jobStatus": "FAILED"}, StatusFacts(), id="may be tried again"),
+        pytest.param("Running", {"jobStatus": "RUNNING"}, StatusFacts(), id="still at work"),
+        *(
+            pytest.param("Running", {"jobStatus": end}, StatusFacts(is_ending=True), id=end)
+            for end in ("SUCCEEDED", "FAILED", "STOPPED")
+        ),
         pytest.param(
             "Complete",
             {"jobStatus": "SUCCEEDED"},

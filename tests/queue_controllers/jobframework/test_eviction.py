@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queue_controllers.jobframework.actions import PatchUnitStatus, SuspendJob, TellJob
+from queue_controllers.jobframework.generic_job import StatusFacts
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import (
     Admission,
@@ -16,6 +17,7 @@ from shared_api.objects.queue_unit import (
 )
 from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
 from tests.job_situations import (
+    EVICTED,
     RELEASED,
     RUNS,
     TEN,
@@ -98,6 +100,14 @@ def test_reclaimed_replicas_alone_ask_for_nothing(replicas: int) -> None:
     of = unit(Phase.RUNNING, admissions=admissions)
     runs = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING)
     assert not [each for each in told(runs.actions) if each in {"suspend", "move Enqueued"}]
+
+
+def test_a_job_that_is_about_to_end_is_not_stopped_any_more() -> None:
+    """Suspended now, its operator would forget its end, and run it again."""
+    ending = facts(suspended=False, status=StatusFacts(running=True, is_ending=True))
+    assert told(look(ending, EVICTED, pods=TWO_RUNNING).actions) == []
+    again = facts(suspended=False, status=RUNS)
+    assert "suspend" in told(look(again, EVICTED, pods=TWO_RUNNING).actions)
 
 
 def test_an_eviction_that_is_taken_back_lets_the_job_run_on() -> None:
