@@ -72,6 +72,8 @@ RELEASED_AT: Final = PREFIX + "released-at"
 """Annotation on jobs: time of the last release. W: controllers, in the release patch."""
 TOUCHED_AT: Final = PREFIX + "touched-at"
 """Annotation on jobs: when their operator was last woken, since no pod came. W, R: controllers."""
+MIN_RESOURCES: Final = PREFIX + "min-resources"
+"""Annotation on Argo Workflows: what the whole workflow books, JSON or YAML. W: users."""
 POD_SET_UPDATES: Final = PREFIX + "pod-set-updates"
 """Annotation on jobs: what the last release has added to the pod templates because admission checks
 want it, so that the next takes it off. JSON. W, R: controllers."""

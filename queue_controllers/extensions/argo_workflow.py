@@ -52,7 +52,7 @@ from shared_api.objects.pod import (
 )
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import parse_demand
-from shared_api.well_known_labels import PREFIX, read_annotation
+from shared_api.well_known_labels import MIN_RESOURCES, read_annotation
 
 KIND: Final = JobKind(
     key="workflow",
@@ -62,9 +62,6 @@ KIND: Final = JobKind(
     plural="workflows",
     owns_pods=True,
 )
-
-MIN_RESOURCES: Final = PREFIX + "min-resources"
-"""Annotation: what the whole workflow books."""
 
 MAX_RESOURCES_CHARS: Final = 4096
 """Of that annotation: a hundred resources, and no work for a parser."""
