@@ -33,6 +33,7 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.list_patches import merge_patches
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
 from shared_api.field_path import FieldPath, FieldPathError, parse_path
@@ -222,7 +223,7 @@ class DeclaredAdapter:
             said = {"labels": stamp.labels, "annotations": stamp.annotations}
             given = {name: value for name, value in said.items() if value}
             patches.append(each.template.patch(value={"metadata": given}))
-        return reduce(_merge, patches, {})
+        return reduce(merge_patches, patches, {})
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return what the declared label says."""
@@ -313,12 +314,3 @@ def _read_template(pod_set: _PodSet, body: Mapping[str, Any]) -> ScheduledPodTem
 def _text_of(value: object) -> str:
     """Return a scalar as an object's text: YAML's `True` is often written for `"True"`."""
     return str(value)
-
-
-def _merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(one)
-    for key, value in other.items():
-        known = merged.get(key)
-        both = isinstance(known, dict) and isinstance(value, dict)
-        merged[key] = _merge(dict(known or {}), value) if both else value
-    return merged
