@@ -37,7 +37,8 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         assert record.standing is Standing.BOOKED, f"{victim.unit} is not booked"
         assert is_preemptible(unit), f"{victim.unit} must not be evicted"
         assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
-        if decision.reason == PREEMPTED:
+        # Who is under way where pods are waited for leaves for his queue, whatever the others for.
+        if decision.reason == PREEMPTED or unit.metadata.uid in line.in_flight:
             assert line.options.preempts, f"{line.name} does not preempt"
             assert record.info.queue == line.name, f"{victim.unit} is of another queue"
             lower = (unit.spec.priority or 0) < preemptor.info.priority

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from queue_scheduler.decision import Preempt, Reason, Refused, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.preemption_rounds import for_whom_mark
@@ -13,12 +15,15 @@ from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
     ENABLE_PREEMPTION,
     PREEMPT_RUNNING,
+    RECLAIM_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
 from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
+from tests.properties.preemption_checks import check_victims
 from tests.properties.real_quotas import new_engine
 
 MOST = {"cpu": 4}
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def add_quota(engine: Engine, name: str, parent: str = "") -> None:
@@ -74,6 +79,29 @@ def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted
     assert isinstance(decision, Refused), decision
     assert decision.refusal.reason is Reason.ROOM_FOR_PREEMPTOR
     assert decision.refusal.other == "ns/first"
+
+
+def test_who_is_under_way_and_who_borrows_leave_in_one_round_where_pods_are_waited_for() -> None:
+    """Alone neither would do: his own quota's unit holds up the queue, another's has the room."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", WAIT_FOR_PODS_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
+    engine.on_queue(build_queue("q", annotations=said))
+    engine.on_queue(build_queue("b"))
+    add_quota(engine, "top")
+    reclaims = {"annotations": {RECLAIM_POLICY: "Any"}}
+    for name, least, metadata in (("a", MOST, reclaims), ("b", {}, None)):
+        engine.on_quota(
+            elastic_quota(
+                name, namespace="kq", min=least, max=MOST, parent="top", metadata=metadata
+            )
+        )
+    engine.on_queue_unit(admitted(build_unit("under-way", "a", queue="q", cpu=1), 2))
+    engine.on_queue_unit(admitted(build_unit("borrows", "b", queue="b", cpu=3), 2, "Running"))
+    engine.on_queue_unit(build_unit("first", "a", queue="q", cpu=2, priority=9))
+    found = engine.decide_next("q", 0.0)
+    assert isinstance(found, Preempt), found
+    assert [victim.unit for victim in found.victims] == ["ns/under-way", "ns/borrows"]
+    check_victims(engine, found, NOW)
 
 
 def test_who_searched_in_vain_looks_again_when_others_have_left_too_little() -> None:

@@ -6,6 +6,7 @@ them excuses it, and nothing else does. The rules, each with the name under whic
 
 - *never over*: the admission of a unit takes no quota, and none above it, over what its mode
   allows, unless a fact (a quota edited, pods or bookings that no decision made) came meanwhile;
+  pods of a unit that is gone count as far as the writer can know their quota;
 - *legal moves*: a unit moves as the table of phases says, by whom it says;
 - *waits its time*: a unit in backoff is back in line when its time has come;
 - *one unit*: a job has one;
@@ -19,10 +20,10 @@ them excuses it, and nothing else does. The rules, each with the name under whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -34,29 +35,21 @@ from shared_api.timestamps import parse_time
 from shared_api.well_known_labels import (
     ATTEMPT,
     MANAGED_BY,
-    QUOTA_NAME,
     QUOTA_PARENT,
-    RELATED_QUEUE_UNIT,
     UNIT_UID,
 )
 from tests.demo.unit_charge import (
-    ADMITTED_PHASES,
     Amounts,
     chain_of,
-    charge_of,
     controller_uid,
     is_booked,
     is_living,
     phase_of,
     requests_of,
 )
-from tests.simulation.change_feed import Json, Told, is_true
+from tests.simulation.accounts import Account, annotations_of, job_uid, quota_of
+from tests.simulation.change_feed import Json, Told
 from tests.simulation.stepped_programs import Process
-
-T = TypeVar("T")
-
-KEPT_STATES: Final = 12
-"""Of a unit: more versions than a cache is ever behind by."""
 
 NEVER_OVER: Final = "never over"
 LEGAL_MOVES: Final = "legal moves"
@@ -80,70 +73,6 @@ class Broken:
     how: str
 
 
-@dataclass
-class Account:
-    """One job with all that is charged for it."""
-
-    quota: str = ""
-    quota_since: int = 0
-    """The version of the unit that first said so."""
-    job: Json | None = None
-    units: dict[str, Json] = field(default_factory=dict)
-    """By key."""
-    pods: dict[str, Json] = field(default_factory=dict)
-    strays: set[str] = field(default_factory=set)
-    """Pods that say of no unit while the job has none: they are nobody's until it has."""
-    pods_since: dict[str, int] = field(default_factory=dict)
-    """The version since which a pod is as it is, living or going."""
-    states: list[tuple[int, bool]] = field(default_factory=list)
-    """Since which version the job may run, or not; newest last."""
-    pod_counts: list[tuple[int, int]] = field(default_factory=list)
-    """Since which version the job asks for so many pods; newest last."""
-    charge: Amounts = field(default_factory=dict)
-
-    def own_unit(self) -> Json | None:
-        """Return the unit that counts: the booked one, else the oldest."""
-        return min(self.units.values(), key=_rank, default=None)
-
-    def put_unit(self, told: Told) -> None:
-        """Take in a unit as it is now; `units` has it no more."""
-        if not told.is_gone:
-            self.units[told.key] = told.body
-            self.strays.clear()
-        elif not self.units:
-            # Whoever starts from now on can not know whose they were.
-            pods = self.pods.items()
-            self.strays = {key for key, pod in pods if RELATED_QUEUE_UNIT not in _annotations(pod)}
-
-    def note_pods(self, told: Told) -> None:
-        """Take in how many pods the job asks for."""
-        spec, done = told.body["spec"], told.body.get("status", {}).get("succeeded", 0)
-        count = min(spec["parallelism"], (spec.get("completions") or 2**31) - done)
-        self.pod_counts.append((told.version, 0 if told.is_gone else count))
-        del self.pod_counts[:-KEPT_STATES]
-
-    def least_pods(self, since: int) -> int:
-        """Return the least number of pods that the job asked for from that version on."""
-        return min((count for _, count in _since(self.pod_counts, since)), default=0)
-
-    def was_admitted(self, since: int) -> bool:
-        """Say whether the job was allowed to run at any moment from that version on."""
-        return any(admitted for _, admitted in _since(self.states, since))
-
-    def was_held(self, since: int) -> bool:
-        """Say whether the job was not allowed to run at any moment from that version on."""
-        states = list(_since(self.states, since))
-        return not states or not all(admitted for _, admitted in states)
-
-
-def _since(states: Sequence[tuple[int, T]], since: int) -> Iterator[tuple[int, T]]:
-    """Iterate over the states that held at any moment from that version on."""
-    for place, (version, state) in enumerate(states):
-        until = states[place + 1][0] if place + 1 < len(states) else None
-        if until is None or until > since:
-            yield version, state
-
-
 @dataclass(frozen=True)
 class _Quota:
     parent: str
@@ -155,7 +84,7 @@ class AccountJudge:
     """Feed it with `take`; `broken` collects what should not have been.
 
     Args:
-        find_process: the process of an actor's name, where it is one.
+        processes: all that there were so far, by the names under which they act.
         now: the wall clock.
         strict: which queues ask for nodes first.
         is_min_the_limit: whether a quota's own limit is its min (mode `min`).
@@ -165,7 +94,7 @@ class AccountJudge:
 
     def __init__(
         self,
-        find_process: Callable[[str], Process | None],
+        processes: Mapping[str, Process],
         now: Callable[[], datetime],
         *,
         strict: StrictMode,
@@ -175,14 +104,16 @@ class AccountJudge:
         self.broken: list[Broken] = []
         self.accounts: dict[str, Account] = {}
         """By the uid of the job; of a unit without a job, by its own."""
-        self._find_process = find_process
+        self._processes = processes
         self._now = now
         self._strict = strict
         self._is_min_the_limit = is_min_the_limit
         self._may_be_twice = may_be_twice
         self._quotas: dict[str, _Quota] = {}
         self._facts: dict[str, dict[str, int]] = {}
-        """quota -> kind -> the newest version at which something was charged that nobody decided"""
+        """quota -> kind -> the newest version at which something was charged that nobody decided
+
+        Not to those above it, who may be others by the time of a decision."""
         self._quotas_changed = 0
         self._admitted_at: dict[str, int] = {}
         """process -> the version of its newest admission"""
@@ -231,19 +162,19 @@ class AccountJudge:
         quota = self._quotas.get(name)
         return quota.parent if quota is not None else ""
 
-    def used(self, level: str) -> Amounts:
-        """Return what is charged to a quota and those below it."""
-        total: Amounts = {}
+    def _charges(self, level: str, process: str) -> Iterator[tuple[Account, Amounts]]:
+        """Iterate over what a process can know is charged to a quota and those below it."""
         for account in self.accounts.values():
-            if account.charge and level in self.chain(account.quota):
-                for resource, charged in account.charge.items():
-                    total[resource] = total.get(resource, 0) + charged
-        return total
+            charge = account.charge_known_to(process)
+            if charge and level in self.chain(account.quota):
+                yield account, charge
 
-    def _charged_in(self, level: str) -> Iterator[str]:
-        for account in self.accounts.values():
-            if account.charge and level in self.chain(account.quota):
-                yield f"{sorted(account.units)} and {sorted(account.pods)} {account.charge}"
+    def _used(self, level: str, process: str) -> Amounts:
+        total: Amounts = {}
+        for _, charge in self._charges(level, process):
+            for resource, charged in charge.items():
+                total[resource] = total.get(resource, 0) + charged
+        return total
 
     def _limit(self, level: str, *, is_own: bool) -> Amounts:
         quota = self._quotas.get(level)
@@ -261,19 +192,22 @@ class AccountJudge:
         if before is not None and before["metadata"]["uid"] != told.uid:
             before = None
         account.put_unit(told)
+        if account.pods and not account.units:
+            account.leave_behind({each.name: each.seen() for each in self._processes.values()})
         if len(account.units) > 1 and before is None and not self._may_be_twice:
             self._break(ONE_UNIT, told, f"the job has {sorted(account.units)}")
         was_booked, books = before is not None and is_booked(before), False
         if not told.is_gone:
             books = is_booked(told.body)
-            if not (was_booked and books) and account.quota != _quota_of(told.body):
-                account.quota, account.quota_since = _quota_of(told.body), told.version
-        self._note_state(account, told)
+            if not (was_booked and books) and account.quota != quota_of(told.body):
+                account.quota, account.quota_since = quota_of(told.body), told.version
+                account.charge = {}  # all of it is new to this quota
+        account.note_state(told.version)
         if before is None and account.pods:
             # Until now these pods were nobody's, and whoever decides may not know them yet.
             self._note_fact(account, told)
             self._note(account, "pods", max(account.pods_since.values()))
-        process = self._find_process(told.actor)
+        process = self._processes.get(told.actor)
         is_decision = (
             process is not None and process.scheduler is not None and books and not was_booked
         )
@@ -286,12 +220,6 @@ class AccountJudge:
             self._judge_admission(told, account, process, grown)
         if was_booked:
             self._judge_booked(told, before, account, process)
-
-    def _note_state(self, account: Account, told: Told) -> None:
-        unit = account.own_unit()
-        may_run = unit is not None and _lets_run(unit)
-        account.states.append((told.version, may_run))
-        del account.states[:-KEPT_STATES]
 
     def _judge_move(self, told: Told, before: Json | None, process: Process) -> None:
         if before is None or phase_of(before) == phase_of(told.body):
@@ -341,15 +269,26 @@ class AccountJudge:
         if not process.elects and max(others, default=0) > knew.get("queueunits", 0):
             return  # its last write was still on its way when its successor began
         for place, level in enumerate(self.chain(account.quota)):
-            facts = self._facts.get(level, {})
-            if any(version > knew.get(plural, 0) for plural, version in facts.items()):
+            if self._has_news(level, knew):
                 continue
-            used, limit = self.used(level), self._limit(level, is_own=not place)
+            used, limit = self._used(level, process.name), self._limit(level, is_own=not place)
             over = {r: used[r] for r in asked if r in limit and used[r] > limit[r]}
             if over:
-                who = ", ".join(self._charged_in(level))
+                who = ", ".join(
+                    f"{sorted(each.units)} and {sorted(each.pods)} {charge}"
+                    for each, charge in self._charges(level, process.name)
+                )
                 how = f"quota {level} is at {over}, its limit {limit}: {who}"
                 self._break(NEVER_OVER, told, how)
+
+    def _has_news(self, level: str, knew: Mapping[str, int]) -> bool:
+        """Say whether a quota, or one below it, was charged what who knew so much can not know."""
+        return any(
+            version > knew.get(plural, 0)
+            for quota, facts in self._facts.items()
+            if level in self.chain(quota)
+            for plural, version in facts.items()
+        )
 
     def _judge_booked(
         self, told: Told, before: Json | None, account: Account, process: Process
@@ -377,7 +316,7 @@ class AccountJudge:
         account = self.accounts.setdefault(told.uid, Account())
         before, account.job = account.job, None if told.is_gone else told.body
         account.note_pods(told)
-        process = self._find_process(told.actor)
+        process = self._processes.get(told.actor)
         if told.is_gone or before is None or process is None:
             return
         was, now = bool(before["spec"].get("suspend")), bool(told.body["spec"].get("suspend"))
@@ -397,19 +336,13 @@ class AccountJudge:
             return
         account = self.accounts.setdefault(owner, Account())
         if told.is_gone or not controller_uid(told.body):
-            account.pods.pop(told.key, None)
-            account.pods_since.pop(told.key, None)
-            account.strays.discard(told.key)
+            account.drop_pod(told.key)
         else:
-            before = account.pods.get(told.key)
+            is_new = told.key not in account.pods
             if not (account.pods or account.units):
                 account.quota = ""  # of a unit long gone: theirs is what they say
-            account.pods[told.key] = told.body
-            if before is None:
-                if not account.units and RELATED_QUEUE_UNIT not in _annotations(told.body):
-                    account.strays.add(told.key)
-                account.pods_since[told.key] = told.version
-                account.quota = account.quota or _quota_of(told.body)
+            account.put_pod(told)
+            if is_new:
                 self._note_fact(account, told)
         self._recharge(account, told, is_decision=False)
 
@@ -433,8 +366,7 @@ class AccountJudge:
     def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> list[str]:
         """Charge a job anew; return the resources of which it takes more than before."""
         before = account.charge
-        pods = (pod for key, pod in account.pods.items() if key not in account.strays)
-        account.charge = charge_of(account.own_unit(), pods)
+        account.recharge()
         now = account.charge
         grown = [key for key in sorted(now) if now[key] > before.get(key, 0)]
         if grown and not is_decision:
@@ -446,22 +378,15 @@ class AccountJudge:
         self._note(account, "queueunits", account.quota_since)
 
     def _note(self, account: Account, plural: str, version: int) -> None:
-        for level in self.chain(account.quota):
-            facts = self._facts.setdefault(level, {})
-            facts[plural] = max(version, facts.get(plural, 0))
-
-
-def job_uid(unit: Json) -> str:
-    """Return the uid of a unit's job; of one without, its own."""
-    uid: str = (unit["spec"].get("consumerRef") or {}).get("uid") or unit["metadata"]["uid"]
-    return uid
+        facts = self._facts.setdefault(account.quota, {})
+        facts[plural] = max(version, facts.get(plural, 0))
 
 
 def is_given_back(unit: Json) -> bool:
     """Say whether the maker of a unit that nobody manages has given its whole place back."""
     admissions = unit.get("status", {}).get("admissions") or ()
     asks = any(each["count"] for each in unit["spec"].get("podSet") or ())
-    is_managed = MANAGED_BY in _annotations(unit)
+    is_managed = MANAGED_BY in annotations_of(unit)
     asked_back = any(each.get("reclaimState") for each in admissions)
     wants = asks and bool(admissions) and not asked_back and not is_managed
     return wants and is_booked(unit) and not _replicas(unit)
@@ -476,25 +401,5 @@ def _demand_of(unit: Json) -> Amounts:
     return total
 
 
-def _annotations(body: Json) -> Json:
-    return body["metadata"].get("annotations") or {}
-
-
 def _replicas(unit: Json) -> int:
     return sum(each["replicas"] for each in unit.get("status", {}).get("admissions") or ())
-
-
-def _quota_of(body: Json) -> str:
-    """Return the quota that an object names, else the one named like its namespace."""
-    metadata = body["metadata"]
-    named: str = (metadata.get("labels") or {}).get(QUOTA_NAME) or metadata["namespace"]
-    return named
-
-
-def _rank(unit: Json) -> tuple[bool, str, str]:
-    meta = unit["metadata"]
-    return (not is_booked(unit), meta["creationTimestamp"], meta["name"])
-
-
-def _lets_run(unit: Json) -> bool:
-    return phase_of(unit) in ADMITTED_PHASES and not is_true(unit, "Evicted")

@@ -40,7 +40,8 @@ from shared_api.well_known_labels import (
 from tests.demo.unit_charge import controller_uid, is_booked, is_living
 from tests.properties import engine_checks
 from tests.properties.real_quotas import RealQuotas, new_engine
-from tests.simulation.account_judge import Broken, job_uid
+from tests.simulation.account_judge import Broken
+from tests.simulation.accounts import job_uid
 from tests.simulation.change_feed import Json, is_true
 from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.job_actions import FOREIGN

@@ -131,7 +131,7 @@ class World:
         self.server.add_observer(self.feed.on_change)
         self._everybody: dict[str, Process] = {}
         self.judge = AccountJudge(
-            self._everybody.get,
+            self._everybody,
             self.clock.now,
             strict=self.plan.strict,
             is_min_the_limit=self.plan.mode == "min",

@@ -1,0 +1,171 @@
+"""What the judge of all writes knows of one job, read off its unit and pods (`account_judge`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from shared_api.well_known_labels import QUOTA_NAME, RELATED_QUEUE_UNIT
+from tests.demo.unit_charge import ADMITTED_PHASES, Amounts, charge_of, is_booked, phase_of
+from tests.simulation.change_feed import Json, Told, is_true
+
+T = TypeVar("T")
+
+KEPT_STATES: Final = 12
+"""Of a unit: more versions than a cache is ever behind by."""
+
+
+@dataclass
+class Account:
+    """One job with all that is charged for it."""
+
+    quota: str = ""
+    quota_since: int = 0
+    """The version of the unit that first said so."""
+    job: Json | None = None
+    units: dict[str, Json] = field(default_factory=dict)
+    """By key."""
+    pods: dict[str, Json] = field(default_factory=dict)
+    strays: set[str] = field(default_factory=set)
+    """Pods that say of no unit while the job has none: they are nobody's until it has."""
+    left_behind: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Pods whose unit is gone, and that do not name its quota -> the processes that know it all the
+    same: they saw both."""
+    pods_since: dict[str, int] = field(default_factory=dict)
+    """The version since which a pod is as it is, living or going."""
+    states: list[tuple[int, bool]] = field(default_factory=list)
+    """Since which version the job may run, or not; newest last."""
+    pod_counts: list[tuple[int, int]] = field(default_factory=list)
+    """Since which version the job asks for so many pods; newest last."""
+    charge: Amounts = field(default_factory=dict)
+
+    def own_unit(self) -> Json | None:
+        """Return the unit that counts: the booked one, else the oldest."""
+        return min(self.units.values(), key=_rank, default=None)
+
+    def put_unit(self, told: Told) -> None:
+        """Take in a unit as it is now; `units` has it no more."""
+        if not told.is_gone:
+            self.units[told.key] = told.body
+            self.strays.clear()
+            self.left_behind.clear()
+        elif not self.units:
+            # Whoever starts from now on can not know whose they were.
+            pods = self.pods.items()
+            self.strays = {
+                key for key, pod in pods if RELATED_QUEUE_UNIT not in annotations_of(pod)
+            }
+
+    def put_pod(self, told: Told) -> None:
+        """Take in a pod as it is now."""
+        is_new, self.pods[told.key] = told.key not in self.pods, told.body
+        if not is_new:
+            return
+        self.pods_since[told.key] = told.version
+        self.quota = self.quota or quota_of(told.body)
+        if self.units:
+            return
+        if RELATED_QUEUE_UNIT not in annotations_of(told.body):
+            self.strays.add(told.key)
+        elif quota_of(told.body) != self.quota:
+            self.left_behind[told.key] = frozenset()
+
+    def drop_pod(self, key: str) -> None:
+        """Forget a pod."""
+        self.pods.pop(key, None)
+        self.pods_since.pop(key, None)
+        self.strays.discard(key)
+        self.left_behind.pop(key, None)
+
+    def leave_behind(self, seen: Mapping[str, Mapping[str, int]]) -> None:
+        """Note who knows the quota of the pods; their unit is gone.
+
+        Args:
+            seen: what the caches of each process have seen, by plural.
+        """
+        for key, pod in self.pods.items():
+            if quota_of(pod) == self.quota:
+                continue
+            self.left_behind[key] = frozenset(
+                process
+                for process, versions in seen.items()
+                if versions.get("queueunits", 0) >= self.quota_since
+                and versions.get("pods", 0) >= self.pods_since[key]
+            )
+
+    def recharge(self) -> None:
+        """Add up anew what is charged."""
+        self.charge = self._charge_without(frozenset())
+
+    def charge_known_to(self, process: str) -> Amounts:
+        """Return what is charged as far as a process can know."""
+        unknown = {key for key, knowing in self.left_behind.items() if process not in knowing}
+        return self._charge_without(unknown) if unknown else self.charge
+
+    def _charge_without(self, unknown: AbstractSet[str]) -> Amounts:
+        left_out = self.strays | unknown
+        pods = (pod for key, pod in self.pods.items() if key not in left_out)
+        return charge_of(self.own_unit(), pods)
+
+    def note_state(self, version: int) -> None:
+        """Take in whether the job may run from that version on."""
+        unit = self.own_unit()
+        self.states.append((version, unit is not None and _lets_run(unit)))
+        del self.states[:-KEPT_STATES]
+
+    def note_pods(self, told: Told) -> None:
+        """Take in how many pods the job asks for."""
+        spec, done = told.body["spec"], told.body.get("status", {}).get("succeeded", 0)
+        count = min(spec["parallelism"], (spec.get("completions") or 2**31) - done)
+        self.pod_counts.append((told.version, 0 if told.is_gone else count))
+        del self.pod_counts[:-KEPT_STATES]
+
+    def least_pods(self, since: int) -> int:
+        """Return the least number of pods that the job asked for from that version on."""
+        return min((count for _, count in _since(self.pod_counts, since)), default=0)
+
+    def was_admitted(self, since: int) -> bool:
+        """Say whether the job was allowed to run at any moment from that version on."""
+        return any(admitted for _, admitted in _since(self.states, since))
+
+    def was_held(self, since: int) -> bool:
+        """Say whether the job was not allowed to run at any moment from that version on."""
+        states = list(_since(self.states, since))
+        return not states or not all(admitted for _, admitted in states)
+
+
+def job_uid(unit: Json) -> str:
+    """Return the uid of a unit's job; of one without, its own."""
+    uid: str = (unit["spec"].get("consumerRef") or {}).get("uid") or unit["metadata"]["uid"]
+    return uid
+
+
+def quota_of(body: Json) -> str:
+    """Return the quota that an object names, else the one named like its namespace."""
+    metadata = body["metadata"]
+    named: str = (metadata.get("labels") or {}).get(QUOTA_NAME) or metadata["namespace"]
+    return named
+
+
+def annotations_of(body: Json) -> Json:
+    """Return the annotations of an object."""
+    return body["metadata"].get("annotations") or {}
+
+
+def _rank(unit: Json) -> tuple[bool, str, str]:
+    meta = unit["metadata"]
+    return (not is_booked(unit), meta["creationTimestamp"], meta["name"])
+
+
+def _lets_run(unit: Json) -> bool:
+    return phase_of(unit) in ADMITTED_PHASES and not is_true(unit, "Evicted")
+
+
+def _since(states: Sequence[tuple[int, T]], since: int) -> Iterator[tuple[int, T]]:
+    """Iterate over the states that held at any moment from that version on."""
+    for place, (version, state) in enumerate(states):
+        until = states[place + 1][0] if place + 1 < len(states) else None
+        if until is None or until > since:
+            yield version, state
