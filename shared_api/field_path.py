@@ -18,7 +18,7 @@ import msgspec
 
 _STEP: Final = re.compile(
     r"""
-    \.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)
+    \.(?P<name>[A-Za-z0-9_][A-Za-z0-9_-]*)
     | \[(?P<index>[0-9]+)\]
     | \[(?P<quote>['"])(?P<quoted>[^'"]+)(?P=quote)\]
     | \[\?\(\s*@\.(?P<field>[A-Za-z_][A-Za-z0-9_]*)\s*==\s*

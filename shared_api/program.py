@@ -41,6 +41,7 @@ from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import Clock, SystemClock
 from shared_api.process.loop_thread import LoopThread, Step, check_threads
+from shared_api.process.malloc_arenas import limit_arenas
 from shared_api.process.probes import (
     AddressError,
     ProbeServer,
@@ -335,6 +336,7 @@ def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) 
     # has no handler for: told to end while it is built, it would start, and lead, and be killed.
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
+    limit_arenas()
     try:
         return main(arguments)
     except (FlagError, SettingsError, AddressError, LeaseSettingError) as error:

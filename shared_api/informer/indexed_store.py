@@ -47,6 +47,7 @@ Change = tuple[T | None, T | None]
 # Names for list types, because inside IndexedStore "list" is its method.
 Changes = list[Change[T]]
 Objects = list[T]
+Values = list[str]
 
 IndexFunction = Callable[[T], Iterable[str]]
 """The values under which an object is found in one index; none leaves it out."""
@@ -105,6 +106,16 @@ class IndexedStore(Generic[T]):
         with self._lock:
             keys = self._indexes[name].get(value, ())
             return [self._objects[key] for key in keys]
+
+    def index_values(self, name: str) -> Values:
+        """Return the values in an index under which there are objects."""
+        with self._lock:
+            return [*self._indexes[name]]
+
+    def has_index_value(self, name: str, value: str) -> bool:
+        """Say whether there is an object with this value in an index."""
+        with self._lock:
+            return value in self._indexes[name]
 
     def __len__(self) -> int:
         return len(self._objects)

@@ -27,8 +27,8 @@ class KindWatch(Generic[T]):
 
     Args:
         name: of the kind, for logs and probes.
-        find: asks the API server for the version of the kind to follow, None when it has none;
-            raises `ApiFailure`.
+        find: asks the API server for the version of the kind to follow, None when it has none; or
+            says why it shall not be followed ("waits for its turn"); raises `ApiFailure`.
         make_informer: makes a fresh informer of a version (one can not be started twice) with its
             handlers.
         clock: when to look again.
@@ -41,7 +41,7 @@ class KindWatch(Generic[T]):
         self,
         name: str,
         *,
-        find: Callable[[], ResourceType[T] | None],
+        find: Callable[[], ResourceType[T] | str | None],
         make_informer: Callable[[ResourceType[T]], SharedInformer[T]],
         clock: Clock,
         start: Callable[[SharedInformer[T]], None] | None = None,
@@ -62,6 +62,7 @@ class KindWatch(Generic[T]):
         self._was_asked = False
         self._missing = 0
         self._trouble = ""
+        self._why_not = ""
 
     def step(self) -> float:
         """Look whether the kind is served, when it is time; return when to look again."""
@@ -75,14 +76,12 @@ class KindWatch(Generic[T]):
         except ApiFailure as failure:
             self._trouble = str(failure)
             return LOOK_SECONDS
-        self._missing = 0 if found is not None else self._missing + 1
-        if found is not None and found != self.resource_type:
-            self._begin(found)
-        elif self.informer is not None and self._missing >= PENDING_LOOKS:
-            self._end(self.informer)
-        elif found is None and not self._was_asked:
-            tell = log.warning if self._is_expected else log.info
-            tell("kind is not served, waiting for its CRD", kind=self.name)
+        if isinstance(found, ResourceType):
+            self._missing, self._why_not = 0, ""
+            if found != self.resource_type:
+                self._begin(found)
+        else:
+            self._miss(found or "is not served, waiting for its CRD")
         self._was_asked = True
         return LOOK_SECONDS
 
@@ -101,7 +100,7 @@ class KindWatch(Generic[T]):
         if self.informer is not None:
             return self.informer.check_synced()
         if self._was_asked:
-            return True, f"{self.name} is not served, waiting for its CRD"
+            return True, f"{self.name} {self._why_not}"
         return False, f"{self.name}: {self._trouble or 'not looked for yet'}"
 
     def _begin(self, version: ResourceType[T]) -> None:
@@ -113,8 +112,19 @@ class KindWatch(Generic[T]):
         if self._start is not None:
             self._start(informer)
 
+    def _miss(self, why: str) -> None:
+        """Take in that there is nothing to follow now, and why; a new reason is told."""
+        self._missing += 1
+        is_news, self._why_not = why != self._why_not, why
+        if self.informer is not None:
+            if self._missing >= PENDING_LOOKS:
+                self._end(self.informer)
+        elif is_news:
+            tell = log.warning if self._is_expected else log.info
+            tell("kind is not followed", kind=self.name, why=why)
+
     def _end(self, informer: SharedInformer[T]) -> None:
-        log.warning("kind is not served any more", kind=self.name)
+        log.warning("kind is not followed any more", kind=self.name, why=self._why_not)
         self.resource_type, self.informer = None, None
         informer.stop()
         if self._on_gone is not None:

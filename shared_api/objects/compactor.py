@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Collection
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -22,7 +23,8 @@ from shared_api.objects.pod import PodTemplate
 from shared_api.objects.queue_unit import ConsumerReference
 
 MAX_TEMPLATES: Final = 4096
-"""Distinct pod templates that are remembered: some MB. Jobs of one user mostly share a shape."""
+"""Distinct pod templates, or parts of such, that are remembered: some MB. Jobs of one user mostly
+share a shape."""
 
 MAX_CONDITIONS: Final = 1024
 """Distinct conditions that are remembered: their times make old ones useless within seconds."""
@@ -46,10 +48,17 @@ _UNIQUE_TEXTS: Final[dict[type, frozenset[str]]] = {
 
 
 class Compactor:
-    """Lets equal parts of many decoded objects be one object in memory. Belongs to one thread."""
+    """Lets equal parts of many decoded objects be one object in memory.
 
-    def __init__(self) -> None:
-        self._templates: dict[bytes, PodTemplate] = {}
+    Any thread may call: where two are here at once, a part may stay that could have been shared.
+
+    Args:
+        whole: Types of which equal values become one, whatever they hold; compared by their text.
+    """
+
+    def __init__(self, whole: Collection[type[msgspec.Struct]] = (PodTemplate,)) -> None:
+        self._whole = frozenset(whole)
+        self._templates: dict[tuple[type, bytes], msgspec.Struct] = {}
         self._conditions: dict[Condition, Condition] = {}
         # Decoded maps are never written to (objects are frozen), so the empty ones can be one.
         self._empty: dict[str, Any] = {}
@@ -79,7 +88,7 @@ class Compactor:
                 force_setattr(struct, name, self._compacted(value))
             elif value == old:
                 force_setattr(struct, name, old)
-            elif isinstance(value, msgspec.Struct) and kind is not PodTemplate:
+            elif isinstance(value, msgspec.Struct) and kind not in self._whole:
                 self._compact_change(value, old)
             elif name not in unique:
                 force_setattr(struct, name, self._compacted(value))
@@ -104,7 +113,7 @@ class Compactor:
             return {sys.intern(k): self._compacted(v) for k, v in value.items()} or self._empty
         if kind is tuple:
             return tuple([self._compacted(one) for one in value])
-        if kind is PodTemplate:
+        if kind in self._whole:
             return self._shared_template(value)
         if kind is Condition:
             return self._shared_condition(value)
@@ -122,9 +131,9 @@ class Compactor:
             known = self._conditions[condition] = condition
         return known
 
-    def _shared_template(self, template: PodTemplate) -> PodTemplate:
+    def _shared_template(self, template: msgspec.Struct) -> msgspec.Struct:
         # By its bytes: a struct with maps has no hash.
-        key = msgspec.json.encode(template)
+        key = (type(template), msgspec.json.encode(template))
         known = self._templates.get(key)
         if known is None:
             self._compact_struct(template)

@@ -7,6 +7,7 @@ Read in this order:
    sleeps and catches ``Exception``.
 3. ``probes``: ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``.
 4. ``structured_logs``: one event with fields, as JSON or for a console.
+5. ``malloc_arenas``: how much memory threads keep aside.
 
 Not here: what the steps do, and which of them a program has (its ``wiring``).
 """

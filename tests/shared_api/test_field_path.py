@@ -9,7 +9,7 @@ import pytest
 from shared_api.field_path import FieldPathError, parse_path
 
 BODY: dict[str, Any] = {
-    "spec": {"replicas": 3, "groups": [{"name": "a"}, {"name": "b", "size": 2}]},
+    "spec": {"replicas": 3, "2nd": 4, "groups": [{"name": "a"}, {"name": "b", "size": 2}]},
     "metadata": {"annotations": {"example.com/size": "7"}},
     "status": {
         "conditions": [{"type": "Failed", "status": "False"}, {"type": "Done", "status": "True"}]
@@ -25,6 +25,7 @@ BODY: dict[str, Any] = {
         pytest.param("{.spec.replicas}", 3, id="as kubectl has it"),
         pytest.param("$.spec.replicas", 3, id="from the root"),
         pytest.param(".spec.groups[1].size", 2, id="by position"),
+        pytest.param(".spec.2nd", 4, id="a name that begins with a digit"),
         pytest.param(".spec.groups[2].size", None, id="beyond the end"),
         pytest.param(".metadata.annotations['example.com/size']", "7", id="a quoted name"),
         pytest.param('.status.conditions[?(@.type=="Done")].status', "True", id="by a field"),

@@ -42,12 +42,15 @@ def test_what_was_observed_can_be_read_by_key_and_by_index(store: IndexedStore[N
     assert store.by_index("team", "red") == [a, b]
     assert store.by_index("team", "blue") == [b]
     assert store.by_index("team", "green") == []
+    assert store.index_values("team") == ["red", "blue"]
+    assert [store.has_index_value("team", each) for each in ("blue", "green")] == [True, False]
 
 
 def test_an_index_follows_changes_and_deletions(store: IndexedStore[Namespace]) -> None:
     store.put_observed(thing("a", 1, team="red"))
     moved = thing("a", 2, team="blue")
     store.put_observed(moved)
+    assert store.index_values("team") == ["blue"]
     assert (store.by_index("team", "red"), store.by_index("team", "blue")) == ([], [moved])
     assert store.remove_observed("a", Uid("u1"), "3") == [(moved, None)]
     assert store.by_index("team", "blue") == []

@@ -23,6 +23,7 @@ class Kind:
         self.served: bool | None = False
         self.version = 0
         self.gone = 0
+        self.why_not = ""
         self.made: list[str] = []
         rng = random.Random(1)
         server = FakeApiServer(clock=self.clock, rng=rng)
@@ -39,9 +40,11 @@ class Kind:
             "Thing", find=self.find, make_informer=make, clock=self.clock, on_gone=self.on_gone
         )
 
-    def find(self) -> ResourceType[AdmissionCheck] | None:
+    def find(self) -> ResourceType[AdmissionCheck] | str | None:
         if self.served is None:
             raise ServerError(503)
+        if self.why_not:
+            return self.why_not
         return ADMISSION_CHECK_VERSIONS[self.version] if self.served else None
 
     def on_gone(self) -> None:
@@ -59,6 +62,29 @@ def test_a_missing_kind_is_waited_for_and_holds_nobody_up() -> None:
     assert not kind.watch.is_served()
     assert kind.watch.is_ready()
     assert kind.watch.check() == (True, "Thing is not served, waiting for its CRD")
+
+
+def test_who_has_to_wait_for_others_says_so() -> None:
+    kind = Kind()
+    kind.why_not = "waits for another"
+    kind.look()
+    assert kind.watch.is_ready()
+    assert kind.watch.check() == (True, "Thing waits for another")
+    kind.why_not = ""
+    kind.look()
+    assert kind.watch.check() == (True, "Thing is not served, waiting for its CRD")
+
+
+def test_a_kind_is_left_to_others_at_the_second_look() -> None:
+    kind = Kind()
+    kind.served = True
+    kind.look()
+    kind.why_not = "waits for another"
+    kind.look()
+    assert (kind.watch.is_served(), kind.gone) == (True, 0)
+    kind.look()
+    assert (kind.watch.is_served(), kind.gone) == (False, 1)
+    assert kind.watch.check() == (True, "Thing waits for another")
 
 
 def test_it_is_looked_for_often_enough_to_be_found_within_ten_seconds() -> None:

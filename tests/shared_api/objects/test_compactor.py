@@ -10,7 +10,7 @@ import msgspec
 from shared_api.objects import compactor
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
-from shared_api.objects.pod import Pod, PodTemplate
+from shared_api.objects.pod import Container, Pod, PodSchedulingGate, PodStatus, PodTemplate
 from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
 
 SPEC: dict[str, Any] = {
@@ -162,3 +162,21 @@ def test_what_has_changed_is_compacted_as_in_a_new_object() -> None:
     assert changed.spec.queue is before.spec.queue
     assert changed.spec.pod_set[0].template is other.spec.pod_set[0].template
     assert changed == decode("one", cpu="1")
+
+
+def test_which_types_are_shared_whole_is_for_the_cache_to_say() -> None:
+    shared = Compactor((Container,))
+    one, two = (decode(name) for name in ("one", "two"))
+    for each in (one, two):
+        shared.compact(each)
+    first, second = (each.spec.pod_set[0].template for each in (one, two))
+    assert first is not second
+    assert first.spec.containers[0] is second.spec.containers[0]
+
+
+def test_equal_texts_of_two_types_stay_two() -> None:
+    shared = Compactor((PodStatus, PodSchedulingGate))
+    bodies: tuple[Any, ...] = ({"spec": {"schedulingGates": [{}]}}, {"status": {"phase": ""}})
+    compacted = [shared.compact(msgspec.convert(body, Pod)) for body in bodies]
+    assert type(compacted[0].spec.scheduling_gates[0]) is PodSchedulingGate
+    assert type(compacted[1].status) is PodStatus
