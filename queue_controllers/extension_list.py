@@ -12,11 +12,15 @@ from queue_controllers.extensions.app_wrapper import AppWrapperAdapter
 from queue_controllers.extensions.argo_workflow import WorkflowAdapter
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.extensions.job_set import JobSetAdapter
+from queue_controllers.extensions.leader_worker_set import LeaderWorkerSetAdapter
 from queue_controllers.extensions.mpi_job import MpiJobAdapter
+from queue_controllers.extensions.pod import PodAdapter
+from queue_controllers.extensions.pod_group import PodGroupAdapter
 from queue_controllers.extensions.ray_cluster import RayClusterAdapter
 from queue_controllers.extensions.ray_job import RayJobAdapter
 from queue_controllers.extensions.ray_service import RayServiceAdapter
 from queue_controllers.extensions.spark_application import SparkApplicationAdapter
+from queue_controllers.extensions.stateful_set import StatefulSetAdapter
 from queue_controllers.extensions.train_job import TrainJobAdapter
 from queue_controllers.extensions.training_job import TRAINING_JOBS
 from queue_controllers.jobframework.generic_job import GenericJob
@@ -34,6 +38,10 @@ EXTENSIONS: Final[tuple[GenericJob[Any], ...]] = (
     RayClusterAdapter(),
     RayServiceAdapter(),
     SparkApplicationAdapter(),
+    PodAdapter(),
+    PodGroupAdapter(),
+    StatefulSetAdapter(),
+    LeaderWorkerSetAdapter(),
 )
 """The adapters that come along; others by the entry point group."""
 

@@ -12,15 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic
 
+import msgspec
 import structlog
 
 from queue_controllers.job_news import pause_of_job, pause_of_unit
+from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
-from queue_controllers.jobframework.job_lookup import consumer_group, key_of_consumer
+from queue_controllers.jobframework.job_lookup import (
+    JobCache,
+    consumer_group,
+    key_of_consumer,
+)
 from queue_controllers.jobframework.reconciler import JobReconciler
-from queue_controllers.pod_usage import is_news, owner_uid_of, pause_of, unit_key_of
+from queue_controllers.pod_groups import FollowedKind, PodGroupCache
+from queue_controllers.pod_usage import (
+    PAUSE_SECONDS,
+    is_news,
+    owner_uid_of,
+    pause_of,
+    unit_key_of,
+)
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.informer.kind_watch import KindWatch
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.work_queue import WorkQueue
@@ -31,13 +43,22 @@ OPENING_SECONDS: Final = 0.1
 log = structlog.get_logger("extension_server")
 
 
+class ServerParts(msgspec.Struct, Generic[JobT], frozen=True, kw_only=True):
+    """What of a server depends on whether its jobs are objects or made of pods."""
+
+    jobs: JobCache[JobT]
+    executor: Executor[JobT]
+    watch: FollowedKind
+    groups: PodGroupCache | None = None
+    """The same as `jobs`, where jobs are made of pods."""
+
+
 class ExtensionServer(Generic[JobT]):
     """Everything that one kind of job needs in this process.
 
     Args:
         adapter: the facts of the kind.
-        jobs: the cache of its objects; filled by the informer that `watch` makes.
-        watch: follows the kind.
+        parts: the cache of its jobs, and what fills it.
         units: the cache of all units.
         reconciler: looks at a key; its workers call `step`.
         queue: the keys.
@@ -47,24 +68,26 @@ class ExtensionServer(Generic[JobT]):
     def __init__(
         self,
         adapter: GenericJob[JobT],
+        parts: ServerParts[JobT],
         *,
-        jobs: IndexedStore[JobT],
-        watch: KindWatch[JobT],
         units: IndexedStore[QueueUnit],
         reconciler: JobReconciler[JobT],
         queue: WorkQueue[str],
         has_taken_over: Callable[[], bool],
     ) -> None:
         self.adapter = adapter
-        self.watch = watch
+        self.watch = parts.watch
         self.reconciler = reconciler
         self.queue = queue
-        self._jobs = jobs
+        self._jobs = parts.jobs
         self._units = units
         self._has_taken_over = has_taken_over
         self._open = False
+        self._groups = parts.groups
         # Once: asking a runtime protocol is too slow for every pod.
         self._labels_pods = adapter if isinstance(adapter, LabelsPods) else None
+        # The job whose pod changed last, and how many it has: its pods change one after the other.
+        self._counted: tuple[JobT | None, int] = (None, 0)
 
     def step(self) -> float:
         """Look whether the kind is served and this process decides; return how long to rest.
@@ -139,8 +162,22 @@ class ExtensionServer(Generic[JobT]):
         pod = new if new is not None else old
         if pod is None or not is_news(old, new):
             return
+        if self._groups is not None:
+            self._on_pod_of_group(self._groups, old, new)
+            return
         for key in self._keys_of_pod(pod):
             self.queue.add_after(key, pause_of(self._wanted_pods(key)))
+
+    def _on_pod_of_group(self, groups: PodGroupCache, old: Pod | None, new: Pod | None) -> None:
+        """Take in a change of a pod that is a job, or a part of one."""
+        keys = {groups.key_of(pod): pod for pod in (old, new) if pod is not None}
+        keys.pop("", None)
+        for key, pod in keys.items():
+            self.queue.add_after(key, PAUSE_SECONDS)
+            if not groups.has(key):
+                self.reconciler.on_gone(groups.last_of(key, pod))
+        if new is None and old is not None:
+            groups.forget(old)
 
     def look_at_all(self) -> None:
         """Queue every job and the job of every unit: a new leader, or new surroundings."""
@@ -182,4 +219,8 @@ class ExtensionServer(Generic[JobT]):
     def _wanted_pods(self, key: str) -> int:
         """Return about how many pods the job has: as many as its sets say."""
         job = self._jobs.get(key)
-        return 0 if job is None else sum(each.count for each in self.adapter.pod_sets(job))
+        if job is None:
+            return 0
+        if self._counted[0] is not job:
+            self._counted = (job, sum(each.count for each in self.adapter.pod_sets(job)))
+        return self._counted[1]

@@ -54,7 +54,7 @@ class OtherReader:
         self._answers: Remembered[Uid, _Answer] = Remembered()
 
     def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return an object that a job controls; None where none is known, or it is another's.
+        """Return what an object says; None where none is known, or it is another job's.
 
         One that was there once is believed until it can be read anew: its job may just have it made
         again.
@@ -93,5 +93,7 @@ class OtherReader:
         except Forbidden:
             log.warning("objects of this kind may not be read", kind=other.kind)
             return None
+        if not other.is_child:
+            return found
         owner = found.metadata.controller_owner
         return found if owner is not None and owner.uid == job.uid else None

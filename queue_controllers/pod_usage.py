@@ -17,7 +17,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from queue_controllers.jobframework.generic_job import GenericJob, JobKind, LabelsPods
+import msgspec
+
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    JobKind,
+    LabelsPods,
+    ReadsPodLabels,
+)
+from queue_controllers.jobframework.pod_group import GathersPods
+from queue_controllers.jobframework.pod_template import ScheduledPodSpec
+from queue_controllers.slim_jobs import JobSlimmer
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodSpec, PodStatus
@@ -44,10 +54,50 @@ PAUSE_PER_POD_SECONDS: Final = 20e-6
 _NO_SPEC: Final = PodSpec()
 
 
-def slimmer_for(adapters: Iterable[GenericJob[Any]]) -> Slimmer:
-    """Return what makes pods slim where these kinds of jobs are looked after."""
-    keys = (key for each in adapters if isinstance(each, LabelsPods) for key in each.pod_labels)
-    return partial(slim_pod, labels=tuple(dict.fromkeys(keys)))
+def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobSlimmer | None = None) -> Slimmer:
+    """Return what makes pods slim where these kinds of jobs are looked after.
+
+    Pods that are jobs, or parts of such, keep what says where they may go, and say besides to which
+    pod set they belong; `slimmer` lets them share what is equal.
+    """
+    slimmer = JobSlimmer() if slimmer is None else slimmer
+    adapters = tuple(adapters)
+    keys = (key for each in adapters if isinstance(each, ReadsPodLabels) for key in each.pod_labels)
+    slim = partial(slim_pod, labels=tuple(dict.fromkeys(keys)))
+    gatherers = tuple(each for each in adapters if isinstance(each, GathersPods))
+    if not gatherers:
+        return slim
+
+    def slim_unless_queued(pod: Pod, before: Pod | None = None) -> Pod:
+        for each in gatherers:
+            if each.group_of(pod):
+                return slimmer.slim(_with_pod_set(_without_volumes(pod), each), before)
+        return slim(pod, before)
+
+    return slim_unless_queued
+
+
+def _without_volumes(pod: Pod) -> Pod:
+    """Return a pod with none of its volumes but claims: only these bind it to a place."""
+    if not isinstance(pod.spec, ScheduledPodSpec):
+        return pod
+    bound = tuple(each for each in pod.spec.volumes if each.is_claim)
+    if len(bound) == len(pod.spec.volumes):
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=bound))
+
+
+def _with_pod_set(pod: Pod, adapter: GathersPods) -> Pod:
+    """Return a pod that says to which pod set it belongs, also before its release has stamped it.
+
+    To tell it of the pod anew at every look would take longer than the look.
+    """
+    annotations = pod.metadata.annotations
+    if RELATED_POD_SET in annotations:
+        return pod
+    marked = {**annotations, RELATED_POD_SET: sys.intern(adapter.pod_set_of(pod))}
+    meta = msgspec.structs.replace(pod.metadata, annotations=marked)
+    return msgspec.structs.replace(pod, metadata=meta)
 
 
 def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = ()) -> Pod:
@@ -86,6 +136,7 @@ def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = (
 
 def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexFunction[Pod]]:
     """Return the indexes of the pod cache, where these kinds of jobs are looked after."""
+    adapters = tuple(adapters)
     readers = tuple((each.kind.key, each) for each in adapters if isinstance(each, LabelsPods))
 
     def jobs_of(pod: Pod) -> tuple[str, ...]:
@@ -95,7 +146,22 @@ def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexF
         named = ((key, reader.job_name_of(labels)) for key, reader in readers)
         return tuple(_job_entry(key, namespace, name) for key, name in named if name)
 
-    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of}
+    groups = {
+        group_index(each): partial(_groups_of, each)
+        for each in adapters
+        if isinstance(each, GathersPods)
+    }
+    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of, **groups}
+
+
+def group_index(adapter: GathersPods) -> str:
+    """Return the name of the index by which a kind's jobs are found that are made of pods."""
+    return f"group:{adapter.kind.key}"
+
+
+def _groups_of(adapter: GathersPods, pod: Pod) -> tuple[str, ...]:
+    name = adapter.group_of(pod)
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
 
 
 def _job_entry(extension: str, namespace: str, name: str) -> str:
@@ -103,13 +169,15 @@ def _job_entry(extension: str, namespace: str, name: str) -> str:
 
 
 def is_news(old: Pod | None, new: Pod | None) -> bool:
-    """Say whether a change of a pod may change what is counted."""
+    """Say whether a change of a pod may change what is counted, or what it asks for."""
     if old is None or new is None:
         return True
     return (
         old.status.phase != new.status.phase
         or old.is_terminating != new.is_terminating
         or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.labels != new.metadata.labels
+        or old.spec != new.spec
     )
 
 

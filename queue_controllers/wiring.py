@@ -21,25 +21,31 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
-from queue_controllers.extension_server import ExtensionServer
+from queue_controllers.extension_server import ExtensionServer, ServerParts
+from queue_controllers.informer_making import InformerMaker
 from queue_controllers.job_events import tell_of_unreadable
 from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
+from queue_controllers.jobframework.gate_executor import HELD_PODS, GateExecutor
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
 from queue_controllers.jobframework.job_lookup import unit_indexes
+from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
 from queue_controllers.jobframework.reconciler import JobReconciler
+from queue_controllers.kind_turns import take_turns
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.other_objects import OtherReader
 from queue_controllers.owner_lookup import OwnerReader
+from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
 from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slimmer_for
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
     ReservationController,
     reservation_indexes,
 )
+from queue_controllers.slim_jobs import JobSlimmer
 from queue_controllers.surroundings import SurroundingsReader, WhileServed
 from shared_api.backoff import Backoff
-from shared_api.client.discovery import is_served
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
@@ -51,12 +57,14 @@ from shared_api.client.resource_types import (
     RESERVATIONS,
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
-from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
-from shared_api.informer.shared_informer import WAIT_SECONDS, InformerSettings, SharedInformer
+from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
+from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.program import Host
 from shared_api.program_flags import FlagError
@@ -67,14 +75,10 @@ from shared_api.work_queue import WorkQueue
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
 """Between looks at a job that could not be acted on."""
 
-GATHER_SECONDS: Final = 0.05
-"""How long caches gather changes: no job is quicker than this, and most changes make no work."""
-
 EVENT_WRITERS: Final = 1
 """Connections for events: they have a fifth of the budget, and nobody waits for them."""
 
 JobT = TypeVar("JobT", bound=ApiJob)
-ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 Check = Callable[[], tuple[bool, str]]
 
@@ -99,7 +103,7 @@ def build_controllers(
         informer_wait_seconds: 0 where `steps` are called on one thread.
 
     Raises:
-        FlagError: An extension is enabled that nobody knows.
+        FlagError: An extension is enabled that nobody knows, or two for one kind in one version.
     """
     unknown = [key for key in flags.enabled_extensions if key not in extensions]
     if unknown:
@@ -110,7 +114,8 @@ def build_controllers(
     enabled = {key: extensions[key] for key in flags.enabled_extensions}
     if flags.enable_job_extensions:
         enabled |= {each.kind.key: each for each in configuration.declared}
-    return Controllers(host, flags, configuration, enabled, informer_wait_seconds)
+    informers = InformerMaker(host, informer_wait_seconds)
+    return Controllers(host, flags, configuration, enabled, informers)
 
 
 class Controllers:
@@ -122,25 +127,31 @@ class Controllers:
         flags: Flags,
         configuration: Configuration,
         adapters: Mapping[str, GenericJob[Any]],
-        informer_wait_seconds: float,
+        informers: InformerMaker,
     ) -> None:
         self._host = host
         self._threads: list[LoopThread] = []
         self._steps: list[Step] = []
-        self._runs_threads = False
-        self._informer_wait_seconds = informer_wait_seconds
+        self._informers = informers
         self._metrics = ControllersMetrics(host.metrics.registry)
-        self._units = self._informer(QUEUE_UNITS, IndexedStore(indexes=unit_indexes()))
         kinds = tuple(adapters.values())
-        pods: IndexedStore[Pod] = IndexedStore(
-            indexes=pod_indexes(kinds), transform=slimmer_for(kinds)
+        self._turns = take_turns(each.kind for each in kinds)
+        units: IndexedStore[QueueUnit] = IndexedStore(
+            indexes=unit_indexes(), transform=Compactor().compact
         )
-        self._pods = self._informer(PODS, pods, gather_seconds=PAUSE_SECONDS)
-        self._namespaces = self._informer(NAMESPACES, IndexedStore())
-        self._classes = self._informer(PRIORITY_CLASSES, IndexedStore())
+        self._units = self._informers.make(QUEUE_UNITS, units)
+        self._slimmer = JobSlimmer()
+        self._pods = self._follow_pods(kinds)
+        self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
+        self._classes = self._informers.make(PRIORITY_CLASSES, IndexedStore())
         self._events = self._build_events()
         quotas: IndexedStore[ElasticQuota] = IndexedStore()
-        self._quotas = self._watch_kind(ELASTIC_QUOTAS, quotas, on_gone=self._on_quotas_gone)
+        self._quotas = self._informers.follow(
+            ELASTIC_QUOTAS,
+            quotas,
+            on_made=lambda informer: informer.add_handler(self._around.on_quota),
+            on_gone=lambda: self._around.on_quotas_gone(),  # noqa: PLW0108 - made below
+        )
         self._around = SurroundingsReader(
             quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
@@ -159,74 +170,24 @@ class Controllers:
         self._run("takeover", self._takeover.step)
         self._run("quota-kind", self._quotas.step)
         self.servers: tuple[ExtensionServer[Any], ...] = tuple(
-            self._build_server(adapter, flags, configuration) for adapter in adapters.values()
+            self._build_pod_server(adapter, flags, configuration)
+            if isinstance(adapter, GatedPods)
+            else self._build_server(adapter, flags, configuration)
+            for adapter in kinds
         )
         self.reservations = self._build_reservations(flags, configuration)
         self._subscribe()
 
     # --- parts --------------------------------------------------------------------------------
 
-    def _informer(
-        self,
-        resource_type: ResourceType[ObjectT],
-        store: IndexedStore[ObjectT],
-        *,
-        gather_seconds: float = GATHER_SECONDS,
-        label_selector: str = "",
-    ) -> SharedInformer[ObjectT]:
-        host = self._host
-        return SharedInformer(
-            host.client,
-            resource_type,
-            clock=host.clock,
-            rng=host.rng,
-            settings=InformerSettings(
-                wait_seconds=self._informer_wait_seconds,
-                gather_seconds=gather_seconds,
-                label_selector=label_selector,
-            ),
-            store=store,
-            observer=host.metrics.informers.of_resource(resource_type.plural),
+    def _follow_pods(self, kinds: Sequence[GenericJob[Any]]) -> SharedInformer[Pod]:
+        pods: IndexedStore[Pod] = IndexedStore(
+            indexes=pod_indexes(kinds), transform=slimmer_for(kinds, self._slimmer)
         )
-
-    def _watch_kind(
-        self,
-        resource_type: ResourceType[ObjectT],
-        store: IndexedStore[ObjectT],
-        *,
-        on_made: Callable[[SharedInformer[ObjectT]], None] | None = None,
-        on_gone: Callable[[], None] | None = None,
-        label_selector: str = "",
-    ) -> KindWatch[ObjectT]:
-        rt = resource_type
-
-        def find() -> ResourceType[ObjectT] | None:
-            served = is_served(self._host.client, rt.group, rt.version, rt.plural)
-            return rt if served else None
-
-        def make(version: ResourceType[ObjectT]) -> SharedInformer[ObjectT]:
-            informer = self._informer(version, store, label_selector=label_selector)
-            self._on_informer_made(rt.plural, informer)
-            if on_made is not None:
-                on_made(informer)
-            return informer
-
-        return KindWatch(
-            f"{rt.kind} ({rt.api_version})",
-            find=find,
-            make_informer=make,
-            clock=self._host.clock,
-            start=self._start_informer,
-            on_gone=on_gone,
-        )
-
-    def _on_informer_made(self, plural: str, informer: SharedInformer[Any]) -> None:
-        if plural == ELASTIC_QUOTAS.plural:
-            informer.add_handler(self._around.on_quota)
-
-    def _start_informer(self, informer: SharedInformer[Any]) -> None:
-        if self._runs_threads:
-            informer.start(self._host.metrics.process.on_loop_error)
+        # What says where a pod may go is read only where pods are queued.
+        queues_pods = any(kind.kind.held_by_gates for kind in kinds)
+        pod_type: ResourceType[Any] = HELD_PODS if queues_pods else PODS
+        return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
     def _build_events(self) -> EventRecorder:
         host = self._host
@@ -252,18 +213,54 @@ class Controllers:
     def _build_server(
         self, adapter: GenericJob[JobT], flags: Flags, configuration: Configuration
     ) -> ExtensionServer[JobT]:
-        host, kind = self._host, adapter.kind
-        settings = settings_of(kind.key, flags, configuration)
-        jobs: IndexedStore[JobT] = IndexedStore()
+        settings = settings_of(adapter.kind.key, flags, configuration)
+        jobs: IndexedStore[JobT] = IndexedStore(transform=self._slimmer.slim)
         executor = Executor(
             adapter,
-            host.client,
-            host.leadership,
+            self._host.client,
+            self._host.leadership,
             self._events,
             jobs=jobs,
             units=self._units,
             full_pod_templates=settings.full_pod_templates,
         )
+        kind = adapter.kind
+        watch = self._informers.follow(
+            executor.job_type,
+            jobs,
+            on_made=lambda informer: self._follow(server, informer),
+            turn=self._turns.get((kind.api_version, kind.kind)),
+        )
+        parts = ServerParts(jobs=jobs, executor=executor, watch=watch)
+        server = self._assemble(adapter, parts, settings, flags.workers)
+        return server
+
+    def _build_pod_server(
+        self, adapter: GatedPods, flags: Flags, configuration: Configuration
+    ) -> ExtensionServer[PodGroup]:
+        """Return the server of a kind whose jobs are made of pods."""
+        settings = settings_of(adapter.kind.key, flags, configuration)
+        groups = PodGroupCache(adapter, self._pods.store)
+        executor = GateExecutor(
+            adapter,
+            self._host.client,
+            self._host.leadership,
+            self._events,
+            groups=groups,
+            units=self._units,
+        )
+        watch = PodsFollowed(self._pods)
+        parts = ServerParts(jobs=groups, executor=executor, watch=watch, groups=groups)
+        return self._assemble(adapter, parts, settings, flags.workers)
+
+    def _assemble(
+        self,
+        adapter: GenericJob[JobT],
+        parts: ServerParts[JobT],
+        settings: JobSettings,
+        worker_count: int,
+    ) -> ExtensionServer[JobT]:
+        host, kind = self._host, adapter.kind
         workers: list[LoopThread] = []
         queue: WorkQueue[str] = WorkQueue(
             host.clock,
@@ -275,8 +272,8 @@ class Controllers:
         )
         reconciler = JobReconciler(
             adapter,
-            executor,
-            jobs=jobs,
+            parts.executor,
+            jobs=parts.jobs,
             units=self._units.store,
             pods=self._pods_of,
             owners=self._owners,
@@ -291,21 +288,16 @@ class Controllers:
         )
         server = ExtensionServer(
             adapter,
-            jobs=jobs,
-            watch=self._watch_kind(
-                executor.job_type, jobs, on_made=lambda informer: self._follow(server, informer)
-            ),
+            parts,
             units=self._units.store,
             reconciler=reconciler,
             queue=queue,
             has_taken_over=self._takeover.is_open,
         )
         keeper = self._run(f"extension-{kind.key}", server.step)
-        workers += [
-            self._run(f"{kind.key}-worker-{number}", reconciler.step)
-            for number in range(flags.workers)
-        ]
-        self._metrics.show(kind.key, served=server.watch.is_served, jobs=jobs.__len__)
+        names = [f"{kind.key}-worker-{number}" for number in range(worker_count)]
+        workers += [self._run(name, reconciler.step) for name in names]
+        self._metrics.show(kind.key, served=server.watch.is_served, jobs=parts.jobs.__len__)
         return server
 
     def _build_reservations(
@@ -328,13 +320,13 @@ class Controllers:
             ),
             units=self._units.store,
             reservations=store,
-            watch=self._watch_kind(
+            watch=self._informers.follow(
                 RESERVATIONS,
                 store,
                 on_made=lambda informer: informer.add_handler(controller.on_reservation),
                 label_selector=UNIT_UID,
             ),
-            kinds=lambda: self.servers,
+            kinds=lambda: [each for each in self.servers if each.watch.is_served()],
             queue=WorkQueue(
                 host.clock,
                 backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
@@ -385,7 +377,8 @@ class Controllers:
         return (self._namespaces, self._classes, self._units, self._pods)
 
     def _kind_watches(self) -> tuple[KindWatch[Any], ...]:
-        watches = (self._quotas, *(server.watch for server in self.servers))
+        served = (server.watch for server in self.servers)
+        watches = (self._quotas, *(each for each in served if isinstance(each, KindWatch)))
         return watches if self.reservations is None else (*watches, self.reservations.watch)
 
     def _running_informers(self) -> list[SharedInformer[Any]]:
@@ -410,9 +403,6 @@ class Controllers:
         for server in self.servers:
             server.look_at_namespace(namespace)
 
-    def _on_quotas_gone(self) -> None:
-        self._around.on_quotas_gone()
-
     def _wake_all(self) -> None:
         for thread in self._threads:
             thread.wake()
@@ -421,9 +411,9 @@ class Controllers:
 
     def start(self) -> None:
         """Fill the caches and start all threads; what is done about jobs waits for `Takeover`."""
-        self._runs_threads = True
+        self._informers.runs_threads = True
         for informer in self._shared_informers():
-            self._start_informer(informer)
+            self._informers.start(informer)
         for thread in self._threads:
             thread.start()
 

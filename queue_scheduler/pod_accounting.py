@@ -8,9 +8,10 @@ pod that names a unit which does not exist, and is nobody else's, is a *stray*: 
 quota it names, in every mode, until it is gone. All other pods are foreign.
 
 Units are told apart by uid. A unit made again under its old name does not inherit pods that
-are older than itself, unless they are of its own job, by the job's uid or since it was made for one
-that already ran (adopted): the clocks of API servers differ. A pod that once belonged to a unit
-stays with it when the unit is gone, until it is found to be another's.
+are older than itself and its job, unless they are of its own job, by the job's uid or since it was
+made for one that already ran (adopted): the clocks of API servers differ. A pod that once belonged
+to a unit stays with it when the unit is gone, until it is found to be another's. One that the queue
+holds by its gate is nobody's: its unit says what it will ask for.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import is_adopted
 from shared_api.resource_list import Amounts, add, subtract
-from shared_api.well_known_labels import RELATED_QUEUE_UNIT, read_annotation
+from shared_api.well_known_labels import (
+    ADMISSION_GATE,
+    JOB_CREATED_AT,
+    RELATED_QUEUE_UNIT,
+    read_annotation,
+)
 
 STRAY = "stray:"
 """Prefix of the group of pods that name a unit which does not exist; the unit's key follows."""
@@ -108,7 +114,8 @@ class PodAccounting:
     def on_pod(self, pod: Pod) -> str | None:
         """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
         key = pod.metadata.key
-        if not pod.is_living:
+        # One that the queue holds by its gate takes part in nothing: its unit speaks for it.
+        if not pod.is_living or pod.has_gate(ADMISSION_GATE):
             self.on_pod_gone(pod)
             return None
         problem = None
@@ -315,9 +322,18 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
 
 def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
     """Say whether a pod that names a unit is not of an earlier one of that name."""
-    if facts.created >= unit.metadata.creation_timestamp or is_adopted(unit):
+    if facts.created >= _own_since(unit) or is_adopted(unit):
         return True
     return facts.owner != NO_UID and facts.owner in _owners_of_pods(unit)
+
+
+def _own_since(unit: QueueUnit) -> str:
+    """Return since when pods that name the unit are its own: since there is a unit, or a job.
+
+    Pods that are queued themselves are older than their unit.
+    """
+    meta = unit.metadata
+    return min(meta.annotations.get(JOB_CREATED_AT) or "~", meta.creation_timestamp)
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
@@ -334,7 +350,7 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
         before.spec.consumer_ref == after.spec.consumer_ref
         and before.status.pod_owners == after.status.pod_owners
         and old.uid == new.uid
-        and old.creation_timestamp == new.creation_timestamp
+        and _own_since(before) == _own_since(after)
         and is_adopted(before) == is_adopted(after)
     )
 

@@ -93,6 +93,35 @@ MANAGED_NAMESPACE: Final = PREFIX + "managed"
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """Label of jobs that belong to Kueue: left alone."""
 
+# --- pods that are held by a scheduling gate --------------------------------------------------
+ADMISSION_GATE: Final = PREFIX + "admission"
+"""Scheduling gate of pods that wait for the queue. W: users, or the admission policy, as a pod is
+made; the controllers take it off. R: both."""
+KUEUE_POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+"""Label on pods: the group that starts as one."""
+KUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+"""Annotation on pods of such a group: how many it has."""
+KOORDINATOR_POD_GROUP: Final = (
+    "pod-group.scheduling.sigs.k8s.io",
+    "pod-group.scheduling.sigs.k8s.io/name",
+)
+"""Labels on pods: their PodGroup (`scheduling.sigs.k8s.io`), which says how many it needs."""
+KOORDINATOR_GANG: Final = "gang.scheduling.koordinator.sh/name"
+"""Annotation on pods: their gang, where no PodGroup stands for it."""
+KOORDINATOR_GANG_COUNT: Final = (
+    "gang.scheduling.koordinator.sh/total-number",
+    "gang.scheduling.koordinator.sh/min-available",
+)
+"""Annotations on pods of a gang: how many it has; the first that says anything counts."""
+PLUGINS_POD_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+"""Label on pods: their PodGroup of the scheduler-plugins (`scheduling.x-k8s.io`)."""
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+"""Labels on pods of a LeaderWorkerSet: whose, of which group, and which of it; 0 is the leader."""
+LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
+"""Annotation on such pods: how many a group has."""
+
 # --- provisioning requests and their pod templates --------------------------------------------
 CHECK_CONTROLLER: Final = PREFIX + "check-controller"
 """Label: which check controller made the object, its name with "." for "/". W, R: that one."""

@@ -19,7 +19,6 @@ Source: the CRD, documentation and sources of v1.2. There is no recording of the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -29,15 +28,14 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.replicated_jobs import priority_of_sets
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from queue_controllers.jobframework.suspend_switch import ManagedByField
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.field_path import FieldPathError, parse_path
 from shared_api.objects.meta import (
     Condition,
     ObjectMeta,
@@ -55,14 +53,11 @@ KIND: Final = JobKind(
     name_suffix="aw-qu",
 )
 
-APP_WRAPPER_CONTROLLER: Final = "workload.codeflare.dev/appwrapper-controller"
-"""What `spec.managedBy` says when the usual controller owns the job."""
-
 APP_WRAPPER_LABEL: Final = "workload.codeflare.dev/appwrapper"
 """On every pod: the wrapper it comes from."""
 
-_STEP: Final = re.compile(r"\.(?P<field>[^.\[\]]+)|\[(?P<position>\d+)\]")
-_PATH: Final = re.compile(r"template(\.[^.\[\]]+|\[\d+\])*")
+_ROOT: Final = "template"
+"""Where all paths begin."""
 
 Json = dict[str, Any]
 
@@ -125,29 +120,21 @@ class UnknownPodsError(ValueError):
     """It can not be said which pods a component makes; the text says why."""
 
 
-class AppWrapperAdapter:
+class AppWrapperAdapter(ManagedByField[AppWrapper]):
     """The `GenericJob` of AppWrapper."""
 
     kind = KIND
     object_type = AppWrapper
+    usual_manager = "workload.codeflare.dev/appwrapper-controller"
     pod_labels = (APP_WRAPPER_LABEL,)
     list_keys: Mapping[str, str] = {
         "spec.components": BY_POSITION,
         "spec.components.podSetInfos": BY_POSITION,
     }
 
-    def is_suspended(self, job: AppWrapper) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
-
-    def why_not_hold(self, job: AppWrapper) -> str:
-        """Every AppWrapper survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: AppWrapper) -> str:
-        """Return `spec.managedBy` unless it is CodeFlare's own controller."""
-        manager = job.spec.managed_by or ""
-        return "" if manager == APP_WRAPPER_CONTROLLER else manager
+    def __init__(self) -> None:
+        # What was read last, and of which object: each look asks for it three times.
+        self._read: tuple[AppWrapper | None, tuple[JobPodSet, ...], str] = (None, (), "")
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the wrapper's name."""
@@ -155,11 +142,7 @@ class AppWrapperAdapter:
 
     def why_unknown(self, job: AppWrapper) -> str:
         """Say of which component it is not known which pods it makes."""
-        try:
-            _read_sets(job)
-        except UnknownPodsError as error:
-            return str(error)
-        return ""
+        return self._sets_and_trouble(job)[1]
 
     def status_of(self, job: AppWrapper) -> StatusFacts:
         """Read the phase; the condition `QuotaReserved` says when it was suspended."""
@@ -179,45 +162,30 @@ class AppWrapperAdapter:
 
     def pod_sets(self, job: AppWrapper) -> tuple[JobPodSet, ...]:
         """One per pod set of a component, named after its kind; none while one is unknown."""
+        return self._sets_and_trouble(job)[0]
+
+    def _sets_and_trouble(self, job: AppWrapper) -> tuple[tuple[JobPodSet, ...], str]:
+        """Return the pod sets, and what keeps them from being known."""
+        known, sets, trouble = self._read  # as one: other threads replace it
+        if known is job:
+            return sets, trouble
         try:
-            return _read_sets(job)
-        except UnknownPodsError:
-            return ()
-
-    def priority_of(self, job: AppWrapper) -> PrioritySource:
-        """Those of the first template, in the order of the components, that has any."""
-        return priority_of_sets(self.pod_sets(job))
-
-    def suspend_patch(self, job: AppWrapper) -> Json:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: AppWrapper, stamps: Mapping[str, PodStamp]) -> Json:
-        """Turn `spec.suspend` off and have the templates stamped."""
-        infos = {
-            name: _given(labels=stamp.labels, annotations=stamp.annotations)
-            for name, stamp in stamps.items()
-        }
-        return {"spec": {"suspend": False, **_components_patch(job, infos)}}
+            sets, trouble = _read_sets(job), ""
+        except UnknownPodsError as error:
+            sets, trouble = (), str(error)
+        self._read = (job, sets, trouble)
+        return sets, trouble
 
     def update_patch(self, job: AppWrapper, updates: Mapping[str, TemplateUpdate]) -> Json:
-        """Have templates changed."""
-        infos = {}
-        for _, name, component, pod_set in _sets_of(job):
-            update = updates.get(name)
-            if update is None:
-                continue
-            info: Json = _given(
-                labels=update.labels,
-                annotations=update.annotations,
-                nodeSelector=update.node_selector,
-            )
-            if update.tolerations is not None:
-                own = _template_at(component, pod_set.path).spec.tolerations
-                info["tolerations"] = [each for each in update.tolerations if each not in own]
-            infos[name] = info
-        patch = _components_patch(job, infos)
-        return {"spec": patch} if patch else {}
+        """Have templates changed: with infos of all sets of each component that has any."""
+        sets = tuple(_sets_of(job)) if updates else ()
+        if not any(name in updates for _, name, _, _ in sets):
+            return {}
+        components: list[Json] = [{} for _ in job.spec.components]
+        for position, name, component, pod_set in sets:
+            info = _info_of(updates[name], component, pod_set) if name in updates else {}
+            components[position].setdefault("podSetInfos", []).append(info)
+        return {"spec": {"components": components}}
 
 
 def _outcome_of(status: AppWrapperStatus) -> Outcome | None:
@@ -275,24 +243,18 @@ def _template_at(component: Component, path: str) -> ScheduledPodTemplate:
     Raises:
         UnknownPodsError: There is none.
     """
-    if _PATH.fullmatch(path) is None:
-        raise UnknownPodsError(f"path {path!r} can not be read")
-    found: Any = component.template
-    for step in _STEP.finditer(path):
-        found = _step_into(found, step["field"], step["position"])
+    if not path.startswith(_ROOT):
+        raise UnknownPodsError(f"path {path!r} can not be read: it begins with no {_ROOT}")
+    try:
+        found = parse_path(path).read({_ROOT: component.template})
+    except FieldPathError as error:
+        raise UnknownPodsError(f"path {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
         raise UnknownPodsError(f"path {path!r} leads to no pod template")
     try:
         return msgspec.convert(found, ScheduledPodTemplate)
     except msgspec.ValidationError as error:
         raise UnknownPodsError(f"pod template at {path!r}: {error}") from error
-
-
-def _step_into(value: Any, field: str | None, position: str | None) -> Any:  # noqa: ANN401 - JSON
-    if field is not None:
-        return value.get(field) if isinstance(value, dict) else None
-    at = int(position or 0)
-    return value[at] if isinstance(value, list) and at < len(value) else None
 
 
 def _with_info(template: ScheduledPodTemplate, info: PodSetInfo) -> ScheduledPodTemplate:
@@ -311,15 +273,11 @@ def _with_info(template: ScheduledPodTemplate, info: PodSetInfo) -> ScheduledPod
     return msgspec.structs.replace(template, metadata=meta, spec=spec)
 
 
-def _components_patch(job: AppWrapper, infos: Mapping[str, Json]) -> Json:
-    """Return the patch of `podSetInfos`, all of them of each component that has pod sets."""
-    components: list[Json] = [{} for _ in job.spec.components]
-    if not infos:
-        return {}
-    for position, name, _, _ in _sets_of(job):
-        components[position].setdefault("podSetInfos", []).append(infos.get(name, {}))
-    return {"components": components}
-
-
-def _given(**values: Any) -> Json:  # noqa: ANN401 - any JSON value
-    return {key: value for key, value in values.items() if value}
+def _info_of(update: TemplateUpdate, component: Component, pod_set: WrappedPodSet) -> Json:
+    """Return an update as an info, whose tolerations come beside those of the template."""
+    body = update_body(update)
+    info = {**body.get("metadata", {}), **body.get("spec", {})}
+    if "tolerations" in info:
+        own = _template_at(component, pod_set.path).spec.tolerations
+        info["tolerations"] = [each for each in info["tolerations"] if each not in own]
+    return info

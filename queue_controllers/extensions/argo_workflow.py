@@ -33,7 +33,6 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
     PrioritySource,
     StatusFacts,
 )
@@ -42,7 +41,8 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledPodSpec,
     ScheduledPodTemplate,
 )
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from queue_controllers.jobframework.suspend_switch import HeldBySuspend
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import (
     QuantityText,
@@ -130,15 +130,11 @@ class Workflow(WireStruct, frozen=True):
     status: WorkflowStatus = WorkflowStatus()
 
 
-class WorkflowAdapter:
+class WorkflowAdapter(HeldBySuspend[Workflow]):
     """The `GenericJob` of Workflow."""
 
     kind = KIND
     object_type = Workflow
-
-    def is_suspended(self, job: Workflow) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
 
     def why_not_hold(self, job: Workflow) -> str:
         """Name the annotation that says what to book, where it does not."""
@@ -196,33 +192,13 @@ class WorkflowAdapter:
         of_entry = next(entry, WorkflowTemplate()).priority_class_name
         return PrioritySource(of_entry or spec.pod_priority_class_name)
 
-    def suspend_patch(self, job: Workflow) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: Workflow, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp what all pods of the workflow get."""
-        spec: dict[str, Any] = {"suspend": False}
-        stamp = stamps.get(POD_SET)
-        if stamp is not None:
-            metadata = {"labels": stamp.labels, "annotations": stamp.annotations}
-            spec["podMetadata"] = {key: value for key, value in metadata.items() if value}
-        return {"spec": spec}
-
     def update_patch(self, job: Workflow, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change what all pods get whose template does not say it itself."""
-        update = updates.get(POD_SET)
-        if update is None:
+        if POD_SET not in updates:
             return {}
-        metadata = {"labels": update.labels, "annotations": update.annotations}
-        spec: dict[str, Any] = {}
-        if given := {key: value for key, value in metadata.items() if value}:
-            spec["podMetadata"] = given
-        if update.node_selector:
-            spec["nodeSelector"] = update.node_selector
-        if update.tolerations is not None:
-            spec["tolerations"] = list(update.tolerations)
-        return {"spec": spec}
+        body = update_body(updates[POD_SET])
+        metadata = {"podMetadata": body["metadata"]} if "metadata" in body else {}
+        return {"spec": {**metadata, **body.get("spec", {})}}
 
 
 def _text_of(job: Workflow) -> str:

@@ -22,30 +22,24 @@ from queue_controllers.jobframework.fewer_pods import (
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
-    Outcome,
     PodOwner,
-    PodStamp,
     PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.job_conditions import read_outcome, read_suspended
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
+from queue_controllers.jobframework.suspend_switch import ManagedByField
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.job import JobStatus
 from shared_api.objects.meta import (
     ObjectMeta,
-    OwnerReference,
     WireStruct,
-    find_condition,
-    is_condition_true,
 )
 
 KIND: Final = JobKind(
     key="job", group="batch", version="v1", kind="Job", plural="jobs", owns_pods=True
 )
-
-JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
-"""What `spec.managedBy` says when the usual controller owns the job."""
 
 INDEXED: Final = "Indexed"
 
@@ -69,24 +63,12 @@ class BatchJob(WireStruct, frozen=True):
     status: JobStatus = JobStatus()
 
 
-class BatchJobAdapter:
+class BatchJobAdapter(ManagedByField[BatchJob]):
     """The `GenericJob` of batch/v1 Job."""
 
     kind = KIND
     object_type = BatchJob
-
-    def is_suspended(self, job: BatchJob) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
-
-    def why_not_hold(self, job: BatchJob) -> str:
-        """Every Job survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: BatchJob) -> str:
-        """Return `spec.managedBy` unless it is the job controller."""
-        manager = job.spec.managed_by or ""
-        return "" if manager == JOB_CONTROLLER else manager
+    usual_manager = "kubernetes.io/job-controller"
 
     def status_of(self, job: BatchJob) -> StatusFacts:
         """Read conditions and counts.
@@ -95,13 +77,13 @@ class BatchJobAdapter:
         `terminating` may lag behind, and errs towards waiting.
         """
         status = job.status
-        suspended = find_condition(status.conditions, "Suspended")
+        suspended, since = read_suspended(status.conditions)
         return StatusFacts(
             is_empty=status == _EMPTY,
-            suspended=suspended is not None and suspended.status == "True",
-            suspended_since=suspended.last_transition_time if suspended is not None else None,
+            suspended=suspended,
+            suspended_since=since,
             running=status.active > 0,
-            outcome=_outcome_of(status),
+            outcome=read_outcome(status.conditions, "Complete"),
             pods=status.active + status.terminating,
         )
 
@@ -127,20 +109,6 @@ class BatchJobAdapter:
         spec = job.spec.template.spec
         return PrioritySource(spec.priority_class_name, spec.priority)
 
-    def suspend_patch(self, job: BatchJob) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: BatchJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp the template, which the API accepts in one patch."""
-        spec: dict[str, Any] = {"suspend": False}
-        stamp = stamps.get(pod_set_name(job.metadata.name))
-        if stamp is not None:
-            metadata = {"labels": stamp.labels, "annotations": stamp.annotations}
-            given = {key: value for key, value in metadata.items() if value}
-            spec["template"] = {"metadata": given}
-        return {"spec": spec}
-
     def update_patch(self, job: BatchJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change the one template, which the API accepts while nothing of the job runs."""
         update = updates.get(pod_set_name(job.metadata.name))
@@ -155,15 +123,7 @@ class BatchJobAdapter:
 
     def pod_owner(self, job: BatchJob, pod_set: str) -> PodOwner:
         """Return the job: its pods have no other controller."""
-        return PodOwner(
-            controller=OwnerReference(
-                api_version=KIND.api_version,
-                kind=KIND.kind,
-                name=job.metadata.name,
-                uid=job.metadata.uid,
-                controller=True,
-            )
-        )
+        return PodOwner(controller=KIND.as_controller(job.metadata))
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the one template."""
@@ -171,15 +131,6 @@ class BatchJobAdapter:
 
 
 _EMPTY: Final = JobStatus()
-
-
-def _outcome_of(status: JobStatus) -> Outcome | None:
-    if is_condition_true(status.conditions, "Complete"):
-        return Outcome(succeeded=True)
-    failed = find_condition(status.conditions, "Failed")
-    if failed is not None and failed.status == "True":
-        return Outcome(succeeded=False, message=failed.message or failed.reason)
-    return None
 
 
 # --- counts -------------------------------------------------------------------------------------

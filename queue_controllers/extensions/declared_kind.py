@@ -32,10 +32,13 @@ from queue_controllers.jobframework.generic_job import (
     PodStamp,
     PrioritySource,
     StatusFacts,
+    priority_of_templates,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import merge_patches
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
+from queue_controllers.jobframework.template_updates import update_body
 from shared_api.field_path import FieldPath, FieldPathError, parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
@@ -204,10 +207,7 @@ class DeclaredAdapter:
             name = self._priority_class.read(_body(job))
             if isinstance(name, str) and name:
                 return PrioritySource(name)
-        for each in self.pod_sets(job)[:1]:
-            spec = each.template.spec
-            return PrioritySource(spec.priority_class_name, spec.priority)
-        return PrioritySource()
+        return priority_of_templates(each.template for each in self.pod_sets(job)[:1])
 
     def suspend_patch(self, job: DeclaredJob) -> dict[str, Any]:
         """Turn the declared field on."""
@@ -215,15 +215,14 @@ class DeclaredAdapter:
 
     def release_patch(self, job: DeclaredJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Turn the declared field off, and stamp the templates that stand in no list."""
-        patches = [] if self._suspend is None else [self._suspend.patch(value=False)]
-        for each in self._pod_sets:
-            stamp = stamps.get(each.name)
-            if stamp is None or each.template.names is None:
-                continue
-            said = {"labels": stamp.labels, "annotations": stamp.annotations}
-            given = {name: value for name, value in said.items() if value}
-            patches.append(each.template.patch(value={"metadata": given}))
-        return reduce(merge_patches, patches, {})
+        updates = updates_of_stamps(stamps)
+        switch = [] if self._suspend is None else [self._suspend.patch(value=False)]
+        templates = (
+            each.template.patch(value=update_body(updates[each.name]))
+            for each in self._pod_sets
+            if each.name in updates and each.template.names is not None
+        )
+        return reduce(merge_patches, (*switch, *templates), {})
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return what the declared label says."""

@@ -21,8 +21,6 @@ from typing import Any, Final
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
 )
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
@@ -31,11 +29,10 @@ from queue_controllers.jobframework.replicated_jobs import (
     PodsByRole,
     ReplicatedJob,
     patch_for_updates,
-    patch_templates,
     pod_sets_of,
-    priority_of_sets,
     read_status,
 )
+from queue_controllers.jobframework.suspend_switch import ManagedByField
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 
@@ -47,9 +44,6 @@ KIND: Final = JobKind(
     plural="jobsets",
     name_suffix="jobset-qu",
 )
-
-JOB_SET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
-"""What `spec.managedBy` says when the usual controller owns the job."""
 
 
 class JobSetSpec(WireStruct, frozen=True):
@@ -75,25 +69,13 @@ class JobSet(WireStruct, frozen=True):
     status: JobSetStatus = JobSetStatus()
 
 
-class JobSetAdapter(PodsByRole):
+class JobSetAdapter(PodsByRole, ManagedByField[JobSet]):
     """The `GenericJob` of JobSet."""
 
     kind = KIND
     object_type = JobSet
+    usual_manager = "jobset.sigs.k8s.io/jobset-controller"
     list_keys: Mapping[str, str] = {"spec.replicatedJobs": "name"}
-
-    def is_suspended(self, job: JobSet) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
-
-    def why_not_hold(self, job: JobSet) -> str:
-        """Every JobSet survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: JobSet) -> str:
-        """Return `spec.managedBy` unless it is JobSet's own controller."""
-        manager = job.spec.managed_by or ""
-        return "" if manager == JOB_SET_CONTROLLER else manager
 
     def status_of(self, job: JobSet) -> StatusFacts:
         """Read conditions and counts of Jobs."""
@@ -105,24 +87,10 @@ class JobSetAdapter(PodsByRole):
         """One set per replicated job, named like it."""
         return pod_sets_of(job.spec.replicated_jobs, job.status.replicated_jobs_status)
 
-    def priority_of(self, job: JobSet) -> PrioritySource:
-        """Those of the first template, in the order of the spec, that has any."""
-        return priority_of_sets(self.pod_sets(job))
-
-    def suspend_patch(self, job: JobSet) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp the templates."""
-        spec: dict[str, Any] = {"suspend": False}
-        if changes := patch_templates(_names_of(job), stamps):
-            spec["replicatedJobs"] = changes
-        return {"spec": spec}
-
     def update_patch(self, job: JobSet, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change templates, which the API accepts while the JobSet is suspended."""
-        changes = patch_for_updates(_names_of(job), updates)
+        names = (each.name for each in job.spec.replicated_jobs)
+        changes = patch_for_updates(names, updates)
         return {"spec": {"replicatedJobs": changes}} if changes else {}
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -131,7 +99,3 @@ class JobSetAdapter(PodsByRole):
             pod_set_name(each["name"]): each["template"]["spec"]["template"]
             for each in job["spec"]["replicatedJobs"]
         }
-
-
-def _names_of(job: JobSet) -> tuple[str, ...]:
-    return tuple(each.name for each in job.spec.replicated_jobs)

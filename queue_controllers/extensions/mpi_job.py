@@ -17,31 +17,21 @@ Source: the CRD of mpi-operator 0.8; what it really did is in tests/data/recordi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    PodStamp,
-    PrioritySource,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobKind
 from queue_controllers.jobframework.replica_roles import (
     JOB_NAME_LABEL,
     JOB_ROLE_LABEL,
     OPERATOR_LABEL,
     ReplicaSpecs,
+    RoleAdapter,
     RoleStatus,
     RoleTable,
     RunPolicy,
-    count_finished,
-    foreign_manager_of,
-    read_status,
-    switch_patch,
 )
-from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 
@@ -54,13 +44,8 @@ KIND: Final = JobKind(
     name_suffix="mpi-qu",
 )
 
-OPERATOR: Final = "kubeflow.org/mpi-operator"
-"""What `managedBy` says when the usual operator owns the job."""
-
 OPERATOR_NAME: Final = "mpi-operator"
 """Value of the operator's label on its pods: other operators name jobs by the same label."""
-
-ROLES: Final = RoleTable(field="mpiReplicaSpecs", order=("Launcher", "Worker"))
 
 
 class MpiJobSpec(WireStruct, frozen=True):
@@ -78,54 +63,21 @@ class MpiJob(WireStruct, frozen=True):
     status: RoleStatus = RoleStatus()
 
 
-class MpiJobAdapter:
-    """The `GenericJob` of this MPIJob."""
+class MpiJobAdapter(RoleAdapter[MpiJob]):
+    """The `GenericJob` of this MPIJob: launcher, then workers.
+
+    A launcher that works too (`runLauncherAsWorker`) is no more.
+    """
 
     kind = KIND
     object_type = MpiJob
+    usual_manager = "kubeflow.org/mpi-operator"
     pod_labels = (JOB_NAME_LABEL, JOB_ROLE_LABEL, OPERATOR_LABEL)
+    table = RoleTable(field="mpiReplicaSpecs", order=("Launcher", "Worker"))
 
-    def is_suspended(self, job: MpiJob) -> bool:
-        """Say whether `spec.runPolicy.suspend` is on."""
-        return job.spec.run_policy.suspend is True
-
-    def why_not_hold(self, job: MpiJob) -> str:
-        """Every MPIJob survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: MpiJob) -> str:
-        """Return `spec.runPolicy.managedBy` unless it is the mpi-operator."""
-        return foreign_manager_of(job.spec.run_policy, OPERATOR)
-
-    def status_of(self, job: MpiJob) -> StatusFacts:
-        """Read conditions, and counts of pods that run."""
-        return read_status(job.status)
-
-    def pod_sets(self, job: MpiJob) -> tuple[JobPodSet, ...]:
-        """Launcher, then workers; a launcher that works too (`runLauncherAsWorker`) is no more."""
-        finished = count_finished(job.spec.run_policy, job.status)
-        return ROLES.pod_sets(job.spec.mpi_replica_specs, finished)
-
-    def priority_of(self, job: MpiJob) -> PrioritySource:
-        """`schedulingPolicy.priorityClass`, else the launcher's template, else the workers'."""
-        return ROLES.priority_of(job.spec.run_policy, job.spec.mpi_replica_specs)
-
-    def suspend_patch(self, job: MpiJob) -> dict[str, Any]:
-        """Turn `spec.runPolicy.suspend` on."""
-        return switch_patch(suspend=True)
-
-    def release_patch(self, job: MpiJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn it off and stamp the templates, which may change at any time."""
-        stamped = ROLES.stamps_patch(job.spec.mpi_replica_specs, stamps)
-        return {"spec": {**switch_patch(suspend=False)["spec"], **stamped.get("spec", {})}}
-
-    def update_patch(self, job: MpiJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates."""
-        return ROLES.updates_patch(job.spec.mpi_replica_specs, updates)
-
-    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the templates of both roles."""
-        return ROLES.full_templates(job["spec"])
+    def specs_of(self, job: MpiJob) -> ReplicaSpecs:
+        """Return `spec.mpiReplicaSpecs`."""
+        return job.spec.mpi_replica_specs
 
     def pod_set_of(self, pod: Pod) -> str:
         """Return the role by the label `job-role`, the only one that this operator has for it."""

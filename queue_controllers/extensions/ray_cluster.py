@@ -14,32 +14,20 @@ Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    PodStamp,
-    PrioritySource,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobKind, StatusFacts
+from queue_controllers.jobframework.job_conditions import true_since
 from queue_controllers.jobframework.ray_pods import (
     CLUSTER,
     GROUP,
     NODE_TYPE,
-    OPERATOR,
+    RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
-    cluster_patch,
-    cluster_pod_sets,
-    cluster_priority,
-    ray_pod_set_of,
-    time_of,
-    updates_of_stamps,
 )
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct, is_condition_true
-from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="raycluster",
@@ -66,31 +54,23 @@ class RayCluster(WireStruct, frozen=True):
 _EMPTY: Final = RayClusterStatus()
 
 
-class RayClusterAdapter:
+class RayClusterAdapter(RayAdapter[RayCluster]):
     """The `GenericJob` of RayCluster."""
 
     kind = KIND
     object_type = RayCluster
     pod_labels = (CLUSTER, GROUP, NODE_TYPE)
+    cluster_path = parse_path("spec")
 
-    def is_suspended(self, job: RayCluster) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
-
-    def why_not_hold(self, job: RayCluster) -> str:
-        """Every RayCluster survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: RayCluster) -> str:
-        """Return `spec.managedBy` unless it is the operator."""
-        manager = job.spec.managed_by or ""
-        return "" if manager == OPERATOR else manager
+    def cluster_of(self, job: RayCluster) -> RayClusterSpec:
+        """Return `spec`."""
+        return job.spec
 
     def status_of(self, job: RayCluster) -> StatusFacts:
         """Read conditions and counts; it runs when the head and all wanted workers are ready."""
         status = job.status
-        suspended_since = time_of(status.conditions, ("RayClusterSuspended",))
-        wanted = sum(group.count for group in job.spec.worker_groups())
+        suspended_since = true_since(status.conditions, "RayClusterSuspended")
+        wanted = sum(group.count for group in job.spec.worker_group_specs)
         return StatusFacts(
             is_empty=status == _EMPTY,
             suspended=suspended_since is not None,
@@ -102,33 +82,6 @@ class RayClusterAdapter:
             ),
             pods=status.pods,
         )
-
-    def pod_sets(self, job: RayCluster) -> tuple[JobPodSet, ...]:
-        """The head, then the worker groups."""
-        return cluster_pod_sets(job.spec)
-
-    def priority_of(self, job: RayCluster) -> PrioritySource:
-        """The head's template, else the first group's that has one."""
-        return cluster_priority(job.spec)
-
-    def suspend_patch(self, job: RayCluster) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: RayCluster, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp the templates, which the API accepts at any time."""
-        return {"spec": {"suspend": False, **cluster_patch(job.spec, updates_of_stamps(stamps))}}
-
-    def update_patch(
-        self, job: RayCluster, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
-        """Change the templates."""
-        patch = cluster_patch(job.spec, updates)
-        return {"spec": patch} if patch else {}
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Go by role and group."""
-        return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return what the operator writes on each pod."""

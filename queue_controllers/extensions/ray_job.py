@@ -21,10 +21,9 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.list_patches import merge_patches
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
     ScheduledPodSpec,
@@ -32,23 +31,16 @@ from queue_controllers.jobframework.pod_template import (
 )
 from queue_controllers.jobframework.ray_pods import (
     CLUSTER,
-    GROUP,
-    NODE_TYPE,
-    OPERATOR,
     OWNER_KIND,
-    OWNER_NAME,
     SUBMITTER,
+    RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
-    cluster_patch,
     cluster_pod_sets,
-    cluster_priority,
     image_of,
-    owner_of_cluster,
-    ray_pod_set_of,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import Pod, ResourceRequirements
 from shared_api.timestamps import end_of_second
@@ -112,16 +104,16 @@ class RayJob(WireStruct, frozen=True):
 _EMPTY: Final = RayJobStatus()
 
 
-class RayJobAdapter:
+class RayJobAdapter(RayAdapter[RayJob]):
     """The `GenericJob` of RayJob."""
 
     kind = KIND
     object_type = RayJob
-    pod_labels = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
+    cluster_path = parse_path("spec.rayClusterSpec")
 
-    def is_suspended(self, job: RayJob) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
+    def cluster_of(self, job: RayJob) -> RayClusterSpec | None:
+        """Return `spec.rayClusterSpec`."""
+        return job.spec.ray_cluster_spec
 
     def why_not_hold(self, job: RayJob) -> str:
         """Name what the operator does not allow beside `suspend`: it calls that invalid."""
@@ -130,11 +122,6 @@ class RayJobAdapter:
         if not job.spec.shutdown_after_job_finishes:
             return "spec.shutdownAfterJobFinishes is not true: the operator refuses to suspend it"
         return ""
-
-    def foreign_manager(self, job: RayJob) -> str:
-        """Return `spec.managedBy` unless it is the operator."""
-        manager = job.spec.managed_by or ""
-        return "" if manager == OPERATOR else manager
 
     def status_of(self, job: RayJob) -> StatusFacts:
         """Read `jobDeploymentStatus` and the state of the RayCluster."""
@@ -164,36 +151,19 @@ class RayJobAdapter:
         template = spec.submitter_pod_template or _default_submitter(cluster)
         return (*sets, JobPodSet(name=SUBMITTER, count=1, template=template))
 
-    def priority_of(self, job: RayJob) -> PrioritySource:
-        """The head's template, else the first group's that has one."""
-        cluster = job.spec.ray_cluster_spec
-        return PrioritySource() if cluster is None else cluster_priority(cluster)
-
-    def suspend_patch(self, job: RayJob) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: RayJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp the templates, which the API accepts at any time.
-
-        A submitter without a template of its own takes no stamp: it is known by its labels.
-        """
-        return {"spec": {"suspend": False, **_templates_patch(job, updates_of_stamps(stamps))}}
-
     def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates; of the submitter only its own."""
-        patch = _templates_patch(job, updates)
-        return {"spec": patch} if patch else {}
+        """Change the templates; a submitter without one is known by its labels."""
+        patch = super().update_patch(job, updates)
+        if job.spec.submitter_pod_template is None or SUBMITTER not in updates:
+            return patch
+        submitter = {"submitterPodTemplate": update_body(updates[SUBMITTER])}
+        return merge_patches(patch, {"spec": submitter})
 
     def pod_set_of(self, pod: Pod) -> str:
         """Go by role and group; the submitter has neither."""
         if pod.metadata.labels.get(OWNER_KIND) == KIND.kind and CLUSTER not in pod.metadata.labels:
             return SUBMITTER
-        return ray_pod_set_of(pod)
-
-    def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return what the submitter says, and what the name of the RayCluster was made of."""
-        return owner_of_cluster(labels, KIND.kind)
+        return super().pod_set_of(pod)
 
 
 def _suspended_since(job: RayJob) -> Timestamp | None:
@@ -229,13 +199,3 @@ def _default_submitter(cluster: RayClusterSpec) -> ScheduledPodTemplate:
     )
     spec = ScheduledPodSpec(containers=(container,), restart_policy="Never")
     return ScheduledPodTemplate(spec=spec)
-
-
-def _templates_patch(job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-    patch: dict[str, Any] = {}
-    cluster = job.spec.ray_cluster_spec
-    if cluster is not None and (of_cluster := cluster_patch(cluster, updates)):
-        patch["rayClusterSpec"] = of_cluster
-    if job.spec.submitter_pod_template is not None and SUBMITTER in updates:
-        patch["submitterPodTemplate"] = update_body(updates[SUBMITTER])
-    return patch

@@ -25,7 +25,6 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
     PrioritySource,
     StatusFacts,
 )
@@ -38,6 +37,7 @@ from queue_controllers.jobframework.spark_pods import (
     least_executors,
     spark_pod_sets,
 )
+from queue_controllers.jobframework.suspend_switch import HeldBySuspend
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import Pod
@@ -92,16 +92,12 @@ class SparkApplication(WireStruct, frozen=True):
     status: SparkStatus = SparkStatus()
 
 
-class SparkApplicationAdapter:
+class SparkApplicationAdapter(HeldBySuspend[SparkApplication]):
     """The `GenericJob` of SparkApplication."""
 
     kind = KIND
     object_type = SparkApplication
     pod_labels = (APP_NAME, ROLE)
-
-    def is_suspended(self, job: SparkApplication) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
 
     def why_not_hold(self, job: SparkApplication) -> str:
         """Name a value because of which nobody can say what it asks for; Spark refuses it, too."""
@@ -145,22 +141,6 @@ class SparkApplicationAdapter:
         return PrioritySource(
             name or spec.driver.priority_class_name or spec.executor.priority_class_name
         )
-
-    def suspend_patch(self, job: SparkApplication) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(
-        self, job: SparkApplication, stamps: Mapping[str, PodStamp]
-    ) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp driver and executors, in one patch."""
-        spec: dict[str, Any] = {"suspend": False}
-        for role in (DRIVER, EXECUTOR):
-            if role in stamps:
-                stamp = stamps[role]
-                metadata = {"labels": stamp.labels, "annotations": stamp.annotations}
-                spec[role] = {key: value for key, value in metadata.items() if value}
-        return {"spec": spec}
 
     def update_patch(
         self, job: SparkApplication, updates: Mapping[str, TemplateUpdate]

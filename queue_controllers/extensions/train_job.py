@@ -26,8 +26,6 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     OtherObject,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
 )
 from queue_controllers.jobframework.replicated_jobs import (
@@ -35,11 +33,10 @@ from queue_controllers.jobframework.replicated_jobs import (
     PodsByRole,
     ReplicatedJob,
     patch_for_updates,
-    patch_templates,
     pod_sets_of,
-    priority_of_sets,
     read_status,
 )
+from queue_controllers.jobframework.suspend_switch import ManagedByField
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 from shared_api.well_known_labels import PREFIX
@@ -52,9 +49,6 @@ KIND: Final = JobKind(
     plural="trainjobs",
     name_suffix="train-qu",
 )
-
-TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
-"""What `spec.managedBy` says when the usual controller owns the job."""
 
 MANAGER: Final = PREFIX + "manager"
 """Whose the queue's entry in `spec.runtimePatches` is."""
@@ -109,28 +103,16 @@ class TrainJob(WireStruct, frozen=True):
         return () if self.child is None else self.child.spec.replicated_jobs
 
 
-class TrainJobAdapter(PodsByRole):
+class TrainJobAdapter(PodsByRole, ManagedByField[TrainJob]):
     """The `GenericJob` of TrainJob."""
 
     kind = KIND
     object_type = TrainJob
+    usual_manager = "trainer.kubeflow.org/trainjob-controller"
     list_keys: Mapping[str, str] = {
         "spec.runtimePatches": "manager",
         "spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs": "name",
     }
-
-    def is_suspended(self, job: TrainJob) -> bool:
-        """Say whether `spec.suspend` is on."""
-        return job.spec.suspend is True
-
-    def why_not_hold(self, job: TrainJob) -> str:
-        """Every TrainJob survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: TrainJob) -> str:
-        """Return `spec.managedBy` unless it is Trainer."""
-        manager = job.spec.managed_by or ""
-        return "" if manager == TRAINER else manager
 
     def other_of(self, job: TrainJob) -> OtherObject:
         """Return the JobSet that Trainer makes."""
@@ -166,31 +148,11 @@ class TrainJobAdapter(PodsByRole):
         """One set per replicated job of its JobSet: initializers, launcher, nodes."""
         return pod_sets_of(job.replicated_jobs, job.status.jobs_status)
 
-    def priority_of(self, job: TrainJob) -> PrioritySource:
-        """Those of the first template, in the order of the JobSet, that has any."""
-        return priority_of_sets(self.pod_sets(job))
-
-    def suspend_patch(self, job: TrainJob) -> dict[str, Any]:
-        """Turn `spec.suspend` on."""
-        return {"spec": {"suspend": True}}
-
-    def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn `spec.suspend` off and stamp the templates."""
-        changes = patch_templates(_names_of(job), stamps)
-        return {"spec": {"suspend": False, **_runtime_patch(changes)}}
-
     def update_patch(self, job: TrainJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change templates, which Trainer accepts while the job is suspended."""
-        changes = patch_for_updates(_names_of(job), updates)
-        return {"spec": _runtime_patch(changes)} if changes else {}
-
-
-def _names_of(job: TrainJob) -> tuple[str, ...]:
-    return tuple(each.name for each in job.replicated_jobs)
-
-
-def _runtime_patch(replicated_jobs: list[dict[str, Any]]) -> dict[str, Any]:
-    if not replicated_jobs:
-        return {}
-    spec = {"template": {"spec": {"replicatedJobs": replicated_jobs}}}
-    return {"runtimePatches": [{"manager": MANAGER, "trainingRuntimeSpec": spec}]}
+        changes = patch_for_updates((each.name for each in job.replicated_jobs), updates)
+        if not changes:
+            return {}
+        runtime = {"template": {"spec": {"replicatedJobs": changes}}}
+        entry = {"manager": MANAGER, "trainingRuntimeSpec": runtime}
+        return {"spec": {"runtimePatches": [entry]}}

@@ -29,29 +29,19 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     PodOwner,
-    PodStamp,
-    PrioritySource,
-    StatusFacts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledContainer
 from queue_controllers.jobframework.replica_roles import (
     REPLICA_TYPE_LABEL,
     AddedContainer,
     ReplicaSpecs,
+    RoleAdapter,
     RoleStatus,
     RoleTable,
     RunPolicy,
-    count_finished,
-    foreign_manager_of,
-    read_status,
-    switch_patch,
 )
-from queue_controllers.jobframework.template_updates import TemplateUpdate
-from shared_api.objects.meta import ObjectMeta, OwnerReference, WireStruct
+from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod, ResourceRequirements
-
-OPERATOR: Final = "kubeflow.org/training-operator"
-"""What `managedBy` says when the usual operator owns the job."""
 
 ELASTIC_SET: Final = "worker"
 """The pod set whose size an elastic policy is about."""
@@ -99,10 +89,11 @@ class TrainingJob(WireStruct, frozen=True):
     status: RoleStatus = RoleStatus()
 
 
-class TrainingJobAdapter:
+class TrainingJobAdapter(RoleAdapter[TrainingJob]):
     """The `GenericJob` of one kind."""
 
     object_type = TrainingJob
+    usual_manager = "kubeflow.org/training-operator"
     pod_labels = (REPLICA_TYPE_LABEL,)
 
     def __init__(
@@ -114,94 +105,43 @@ class TrainingJobAdapter:
         is_elastic: bool = False,
     ) -> None:
         self.kind = kind
-        self._table = table
+        self.table = table
         self._specs_of = specs_of
         self._is_elastic = is_elastic
 
-    def is_suspended(self, job: TrainingJob) -> bool:
-        """Say whether `spec.runPolicy.suspend` is on."""
-        return job.spec.run_policy.suspend is True
-
-    def why_not_hold(self, job: TrainingJob) -> str:
-        """Every such job survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: TrainingJob) -> str:
-        """Return `spec.runPolicy.managedBy` unless it is the training-operator."""
-        return foreign_manager_of(job.spec.run_policy, OPERATOR)
-
-    def status_of(self, job: TrainingJob) -> StatusFacts:
-        """Read conditions, and counts of pods that run."""
-        return read_status(job.status)
+    def specs_of(self, job: TrainingJob) -> ReplicaSpecs:
+        """Return the roles of the kind."""
+        return self._specs_of(job.spec)
 
     def pod_sets(self, job: TrainingJob) -> tuple[JobPodSet, ...]:
         """One set for each role, in the order of the kind's row."""
-        finished = count_finished(job.spec.run_policy, job.status)
-        pod_sets = self._table.pod_sets(self._specs(job), finished)
+        pod_sets = super().pod_sets(job)
         if not self._is_elastic:
             return pod_sets
         return tuple(
-            self._with_least(job, each, finished) if each.name == ELASTIC_SET else each
-            for each in pod_sets
+            self._with_least(job, each) if each.name == ELASTIC_SET else each for each in pod_sets
         )
-
-    def priority_of(self, job: TrainingJob) -> PrioritySource:
-        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
-        return self._table.priority_of(job.spec.run_policy, self._specs(job))
-
-    def suspend_patch(self, job: TrainingJob) -> dict[str, Any]:
-        """Turn `spec.runPolicy.suspend` on."""
-        return switch_patch(suspend=True)
-
-    def release_patch(self, job: TrainingJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn it off and stamp the templates, which may change at any time."""
-        stamped = self._table.stamps_patch(self._specs(job), stamps)
-        return {"spec": {**switch_patch(suspend=False)["spec"], **stamped.get("spec", {})}}
-
-    def update_patch(
-        self, job: TrainingJob, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
-        """Change the templates."""
-        return self._table.updates_patch(self._specs(job), updates)
 
     def resize_patch(self, job: TrainingJob, counts: Mapping[str, int]) -> dict[str, Any]:
         """Set `replicas` of the roles."""
-        return self._table.replicas_patch(self._specs(job), counts)
-
-    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the roles' templates, with the init containers that the operator adds."""
-        return self._table.full_templates(job["spec"])
+        return self.table.replicas_patch(self.specs_of(job), counts)
 
     def pod_owner(self, job: TrainingJob, pod_set: str) -> PodOwner:
         """Return the job, and the label that tells its roles apart."""
-        controller = OwnerReference(
-            api_version=self.kind.api_version,
-            kind=self.kind.kind,
-            name=job.metadata.name,
-            uid=job.metadata.uid,
-            controller=True,
+        return PodOwner(
+            controller=self.kind.as_controller(job.metadata), labels={REPLICA_TYPE_LABEL: pod_set}
         )
-        return PodOwner(controller=controller, labels={REPLICA_TYPE_LABEL: pod_set})
 
     def pod_set_of(self, pod: Pod) -> str:
         """Return the role by its label; `job-role` says only who leads."""
         return pod.metadata.labels.get(REPLICA_TYPE_LABEL, "")
 
-    def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """No label has to say whose a pod is: its controller is the job."""
-        return ""
-
-    def _specs(self, job: TrainingJob) -> ReplicaSpecs:
-        return self._specs_of(job.spec)
-
-    def _with_least(
-        self, job: TrainingJob, pod_set: JobPodSet, finished: Mapping[str, int]
-    ) -> JobPodSet:
+    def _with_least(self, job: TrainingJob, pod_set: JobPodSet) -> JobPodSet:
         """Return the set with what its job can do with, and what a release has let run of it."""
-        specs = self._specs(job)
-        said = specs[self._table.roles_of(specs)[pod_set.name]].count
+        specs = self.specs_of(job)
+        said = specs[self.table.roles_of(specs)[pod_set.name]].count
         wanted, lowered_to = read_parallelism(job.metadata.annotations, said)
-        done = finished.get(pod_set.name, 0)
+        done = self.finished(job).get(pod_set.name, 0)
         count = max(wanted - done, 0)
         policy = job.spec.elastic_policy
         least = policy.min_replicas if policy is not None else None

@@ -41,6 +41,8 @@ class ReleaseJob(Action, frozen=True):
     updates_note: str | None = None
     resize: Resize | None = None
     """How many pods may run at a time; None leaves that as it is."""
+    room: dict[str, int] = {}
+    """Of a job that is held by gates: how many held pods of each set are let go."""
     annotation: str | None = None
     """What the annotations about that, and the suspend annotation, become: "" to remove them, None
     to leave them alone."""

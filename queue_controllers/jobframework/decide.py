@@ -38,6 +38,7 @@ from queue_controllers.jobframework.eviction import (
     look_in_time,
     why_evict,
 )
+from queue_controllers.jobframework.gates import room_of
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
 from queue_controllers.jobframework.job_annotations import (
     IGNORED_ANNOTATION,
@@ -53,7 +54,7 @@ from queue_controllers.jobframework.job_progress import (
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
-from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
+from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
@@ -66,6 +67,11 @@ from queue_controllers.jobframework.queue_unit_builder import (
     is_our_make,
     plan_resize,
 )
+from queue_controllers.jobframework.standing import (
+    is_admitted,
+    is_booked_by_mark,
+    judge_standing,
+)
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
@@ -76,7 +82,6 @@ from queue_controllers.jobframework.unit_status import (
     was_released_already,
 )
 from queue_controllers.jobframework.waiting import (
-    SILENT_SECONDS,
     is_silent,
     note_silence,
     wait_for_demand,
@@ -87,7 +92,6 @@ from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
     POD_SET_UPDATES_CONFLICT,
-    RELEASED_PHASES,
     Phase,
     is_adopted,
     is_being_evicted,
@@ -96,7 +100,14 @@ from shared_api.queue_unit_phases import (
     is_managed_by_controllers,
     phase_of,
 )
-from shared_api.well_known_labels import ACTIVE, ADOPTED, MANAGED_BY, SUSPEND, spellings
+from shared_api.well_known_labels import (
+    ACTIVE,
+    ADMISSION_GATE,
+    ADOPTED,
+    MANAGED_BY,
+    SUSPEND,
+    spellings,
+)
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -108,11 +119,14 @@ def decide(view: JobView) -> Decision:
         return Decision(state=judge_job(None, view.pods, admitted=False, silent=False))
     if unit is None and not view.ownership.managed:
         return Decision(memory=msgspec.structs.replace(memory, arrived=False))
-    state, memory = _judge(view, job)
+    job, state, memory = judge_standing(view, job)
     settings = settings_of_job(job, view.settings)
-    view = msgspec.structs.replace(view, memory=memory, settings=settings)
+    view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
     if unit is None:
         decision = _decide_without_unit(view, job, state)
+    elif is_final(unit) and not job.kind.has_object and job.status.outcome is None:
+        # Pods have come under the name of a group that has ended: it begins anew.
+        decision = Decision(actions=(DeleteUnit(unit=unit),), memory=memory)
     elif is_final(unit) or unit.metadata.deletion_timestamp is not None:
         decision = Decision(memory=memory)
     elif not view.ownership.managed:
@@ -122,27 +136,6 @@ def decide(view: JobView) -> Decision:
     else:
         decision = _decide_with_unit(view, job, unit, state)
     return msgspec.structs.replace(_with_unreadable_told(view, job, decision), state=state)
-
-
-def _judge(view: JobView, job: JobFacts) -> tuple[JobState, JobMemory]:
-    """Say where the job stands; an operator that had its minute counts as having confirmed."""
-    admitted = view.unit is not None and _is_admitted(view.unit)
-    memory = view.memory
-    state = judge_job(job, view.pods, admitted=admitted, silent=False)
-    if not state.unclear:
-        return state, msgspec.structs.replace(memory, quiet_since=None)
-    since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
-    memory = msgspec.structs.replace(memory, quiet_since=since)
-    if view.moment.monotonic - since >= SILENT_SECONDS:
-        state = judge_job(job, view.pods, admitted=admitted, silent=True)
-    return state, memory
-
-
-def _is_admitted(unit: QueueUnit) -> bool:
-    """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
-    if is_being_evicted(unit) or unit.spec.active is False:
-        return False
-    return phase_of(unit) in RELEASED_PHASES or _is_booked_by_mark(unit)
 
 
 def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
@@ -201,6 +194,8 @@ def _is_to_adopt(view: JobView, job: JobFacts, state: JobState) -> bool:
     One that can be held at its creation only goes on, too, whenever it comes: to suspend it now
     would not stop what its operator has begun.
     """
+    if job.kind.held_by_gates:
+        return view.pods.living > 0  # to hold them would be to delete them
     if view.settings.adopt is not Adopt.RUNNING:
         return False
     if state.state not in {State.STARTING, State.RUNNING}:
@@ -244,7 +239,7 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_obstacle(unit) is not None else ""
-    since = view.memory.old_pods_since if job.suspended and _is_admitted(unit) else None
+    since = view.memory.old_pods_since if job.suspended and is_admitted(unit) else None
     memory = msgspec.structs.replace(
         view.memory, arrived=False, evicting=evicting, obstacle=told, old_pods_since=since
     )
@@ -255,8 +250,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
     if job.unknown_demand:
-        return wait_for_demand(view, job, () if _is_admitted(unit) else _hold(view, job))
-    if state.stopped and _is_booked_by_mark(unit) and not is_being_evicted(unit):
+        return wait_for_demand(view, job, () if is_admitted(unit) else _hold(view, job))
+    if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
     return look_in_time(view, unit, _follow_unit(view, job, unit, state))
 
@@ -275,14 +270,9 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
         return carry_out_eviction(view, job, unit, state)
     if is_booked(unit) and (asked := why_evict(view, job, unit, state)):
         return announce_eviction(view, unit, *asked)
-    if _is_admitted(unit):
+    if is_admitted(unit):
         return _let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
-
-
-def _is_booked_by_mark(unit: QueueUnit) -> bool:
-    """Say whether only the annotation books the unit; its phase would have it wait."""
-    return phase_of(unit) is Phase.ENQUEUED and is_adopted(unit)
 
 
 def _take_mark_off(view: JobView, unit: QueueUnit) -> Decision:
@@ -340,7 +330,7 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
 
 
 def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    if state.state is State.STOPPING or not _is_admitted(unit):
+    if state.state is State.STOPPING or not is_admitted(unit):
         return wait_until_stopped(view, state)
     return follow_job(view, job, unit, state)
 
@@ -361,6 +351,8 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
 def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
     if not job.suspended:
+        if job.kind.held_by_gates:
+            return _note_opened(view, unit)
         return Decision(memory=view.memory) if contested else fight(view, job, unit)
     if contested:
         over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
@@ -375,25 +367,39 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     return wait_until_stopped(view, state)
 
 
+def _note_opened(view: JobView, unit: QueueUnit) -> Decision:
+    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever."""
+    message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
+    event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
+    body = {"metadata": {"annotations": {ADOPTED: "true"}}}
+    return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
+
+
 # --- admitted -----------------------------------------------------------------------------------
 
 
 def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     match state.state:
         case State.RELEASED if state.resumable:
-            return give_up_refused(view, job, unit) or _release(view, job, unit)
+            return give_up_refused(view, job, unit) or _release_whole(view, job, unit)
         case State.RELEASED | State.STOPPING:
             return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:
+            if job.kind.held_by_gates and room_of(unit, view.pods):
+                return _release(view, job, unit)
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
             raise AssertionError(f"admitted, and yet {state.state}")
 
 
-def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+def _release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     if not _may_run_with_what_it_got(job, unit):
         message = "Admitted with fewer pods than it can do with: it is not resumed"
         return with_event_once(view, "PartialAdmission", message)
+    return _release(view, job, unit)
+
+
+def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     quota = quota_of_job(job, view.around)
     stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
     plan = plan_updates(job, unit, stamps)
@@ -405,6 +411,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         updates=plan.updates,
         updates_note=plan.note,
         resize=plan_resize(job, unit),
+        room=room_of(unit, view.pods),
         annotation=_released_annotation(job),
     )
     actions: tuple[Action, ...] = (release,)
@@ -415,7 +422,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
         actions = (*actions, event)
-    if was_released_already(job, unit):
+    if was_released_already(job, unit) and not job.kind.held_by_gates:
         message = (
             "Resumed: it is admitted, and was suspended by somebody else."
             f' To stop it, annotate it {ACTIVE}: "false"'
@@ -429,6 +436,7 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         running_since=None,
         miscounted_since=None,
         stamp_refused=False,
+        was_let_go=False,
         old_pods_since=None,
     )
     return Decision(actions=actions, memory=memory, settled=settled)

@@ -131,6 +131,8 @@ def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
     it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
     if unit.spec.active is False:
         then = f"It stays suspended. To have it wait in the queue again, {how_to_activate(unit)}"
+    elif job.kind.held_by_gates:
+        then = "Its pods are deleted; those that are made in their stead wait in the queue again"
     elif reaches_limit(view, unit):
         then = f"{it} stays suspended: that was its last try, by its backoff limit"
     elif is_put_back_when_freed(unit):

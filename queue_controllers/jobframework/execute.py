@@ -34,14 +34,12 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobT,
     ListsTemplates,
-    PodStamp,
     RunsWithFewerPods,
     TakesTemplateUpdates,
 )
 from queue_controllers.jobframework.list_patches import fill_all, merge_patches
 from queue_controllers.jobframework.template_updates import (
     NOTHING_ADDED,
-    TemplateUpdate,
     read_added,
     take_off_body,
 )
@@ -129,7 +127,7 @@ class Executor(Generic[JobT]):
         """
         match action:
             case TellJob():
-                tell(self._events, action, self.job_type, job.metadata)
+                tell(self._events, action, *self._about(job))
                 if EventType(action.type.value) is EventType.WARNING:
                     self._log(action, job.metadata)
             case TellUnit():
@@ -139,6 +137,10 @@ class Executor(Generic[JobT]):
                     raise NotLeadingError
                 return self._write(action, job)
         return None
+
+    def _about(self, job: JobT) -> tuple[ResourceType[Any], ObjectMeta]:
+        """Return the object that events about a job are put on."""
+        return self.job_type, job.metadata
 
     def _write(self, action: Action, job: JobT) -> ObjectMeta | None:
         match action:
@@ -164,7 +166,7 @@ class Executor(Generic[JobT]):
 
     # --- the job ----------------------------------------------------------------------------
 
-    def _suspend(self, action: SuspendJob, job: JobT) -> ObjectMeta:
+    def _suspend(self, action: SuspendJob, job: JobT) -> ObjectMeta | None:
         annotations: dict[str, str | None] = {SUSPEND: "true"} if action.annotate else {}
         body = self._switch(suspend=True, job=job)
         if action.resize is not None:
@@ -174,7 +176,7 @@ class Executor(Generic[JobT]):
             metadata["annotations"] = annotations
         return self._patch_job(job, {**body, "metadata": metadata})
 
-    def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta:
+    def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta | None:
         meta = job.metadata
         annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
         if action.annotation is not None:
@@ -186,7 +188,10 @@ class Executor(Generic[JobT]):
             "resourceVersion": meta.resource_version,
             "annotations": annotations,
         }
-        patches = self._released(action, job)
+        patches = [self._adapter.release_patch(job, action.stamps)]
+        if action.updates:
+            assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
+            patches.append(self._adapter.update_patch(job, action.updates))
         if action.resize is not None:
             patches.append(self._resized(action.resize, job, annotations))
         if (action.stamps or action.updates) and isinstance(self._adapter, ListsTemplates):
@@ -208,19 +213,6 @@ class Executor(Generic[JobT]):
             raise NotLeadingError
         whole: dict[str, Any] = msgspec.json.decode(raw)
         return whole
-
-    def _released(self, action: ReleaseJob, job: JobT) -> list[dict[str, Any]]:
-        """Return the patches of switch and templates.
-
-        With updates, the stamps go with them: where templates stand in a list, each patch holds
-        the whole of it, and the second would undo the first.
-        """
-        if not action.updates:
-            return [self._adapter.release_patch(job, action.stamps)]
-        assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
-        updates = add_stamps(action.updates, action.stamps)
-        released = self._adapter.release_patch(job, {})
-        return [released, self._adapter.update_patch(job, updates)]
 
     def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
         meta = job.metadata
@@ -355,21 +347,6 @@ def tell(
             note=action.message,
         )
     )
-
-
-def add_stamps(
-    updates: Mapping[str, TemplateUpdate], stamps: Mapping[str, PodStamp]
-) -> dict[str, TemplateUpdate]:
-    """Return the updates with the stamps; of what both say the update counts."""
-    both: dict[str, TemplateUpdate] = dict(updates)
-    for name, stamp in stamps.items():
-        update = both.get(name, TemplateUpdate())
-        both[name] = msgspec.structs.replace(
-            update,
-            labels={**stamp.labels, **update.labels},
-            annotations={**stamp.annotations, **update.annotations},
-        )
-    return both
 
 
 def _guard(unit: QueueUnit) -> dict[str, str]:

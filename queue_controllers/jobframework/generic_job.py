@@ -10,7 +10,7 @@ in protocols of its own beside it, and an adapter that has the method has the ab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
@@ -60,11 +60,28 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     has forgotten it; None: its operator does not forget."""
     holds_at_birth: bool = False
     """Only objects that are created suspended are held: one that arrives running is adopted."""
+    held_by_gates: bool = False
+    """Its jobs are pods, held by scheduling gates, and stopped by deleting them."""
+    has_object: bool = True
+    """There is an object for each of its jobs, which owns the unit; else what its pods say is all.
+    """
+    made_by: frozenset[str] = frozenset()
+    """Kinds that make its pods, and are no jobs themselves: what stands above them counts."""
 
     @property
     def api_version(self) -> str:
         """`group/version`, or `version` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    def as_controller(self, job: ObjectMeta) -> OwnerReference:
+        """Return how pods that a job makes itself name it."""
+        return OwnerReference(
+            api_version=self.api_version,
+            kind=self.kind,
+            name=job.name,
+            uid=job.uid,
+            controller=True,
+        )
 
 
 class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,11 +136,28 @@ class PrioritySource(msgspec.Struct, frozen=True):
     value: int | None = None
 
 
+def priority_of_templates(templates: Iterable[ScheduledPodTemplate]) -> PrioritySource:
+    """Return class and number of the first template that has either."""
+    for template in templates:
+        spec = template.spec
+        if spec.priority_class_name or spec.priority is not None:
+            return PrioritySource(spec.priority_class_name, spec.priority)
+    return PrioritySource()
+
+
 class PodStamp(msgspec.Struct, frozen=True):
     """Labels and annotations that a release adds to a pod template."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+
+
+def updates_of_stamps(stamps: Mapping[str, PodStamp]) -> dict[str, TemplateUpdate]:
+    """Return stamps as changes of templates."""
+    return {
+        name: TemplateUpdate(labels=dict(stamp.labels), annotations=dict(stamp.annotations))
+        for name, stamp in stamps.items()
+    }
 
 
 class ApiJob(Protocol):
@@ -201,6 +235,16 @@ class ManagedElsewhere(Protocol):
 
 
 @runtime_checkable
+class ReadsPodLabels(Protocol):
+    """A kind that reads labels of pods: needed beside the two below."""
+
+    @property
+    def pod_labels(self) -> tuple[str, ...]:
+        """The keys of all labels that are read of pods; of others nothing is kept."""
+        ...
+
+
+@runtime_checkable
 class SortsPods(Protocol):
     """A kind whose pods tell by labels to which pod set they belong."""
 
@@ -211,12 +255,7 @@ class SortsPods(Protocol):
 
 @runtime_checkable
 class LabelsPods(Protocol):
-    """A kind whose pods are told by labels: whose they are, where a child of the job made them."""
-
-    @property
-    def pod_labels(self) -> tuple[str, ...]:
-        """The keys of all labels that are read of pods; of others nothing is kept."""
-        ...
+    """A kind whose pods tell by labels whose they are, where a child of the job made them."""
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the name of the job whose pod, in its namespace, has these labels, or ""."""
@@ -242,6 +281,8 @@ class OtherObject(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     object_type: type[Any]
     """The struct that it is decoded into; it has metadata."""
+    is_child: bool = True
+    """The job is its controller: one of another job does not count."""
 
 
 @runtime_checkable
@@ -251,8 +292,8 @@ class NeedsOther(LearnsDemand, Protocol):
     As long as a job's own object is all there is, `why_unknown` says so.
     """
 
-    def other_of(self, job: Any) -> OtherObject:  # noqa: ANN401 - a capability is asked of any kind
-        """Return which object says it."""
+    def other_of(self, job: Any) -> OtherObject | None:  # noqa: ANN401 - a capability is asked of any kind
+        """Return which object says it; None where none does."""
         ...
 
     def with_other(self, job: Any, other: Any) -> Any:  # noqa: ANN401 - a capability is asked of any kind
@@ -297,7 +338,7 @@ class TakesTemplateUpdates(Protocol):
     def update_patch(self, job: Any, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
         """Return the merge patch, without metadata, that changes the templates of pod sets.
 
-        It goes out as one with that of `release_patch`.
+        It goes out as one with that of `release_patch`; of what both say it counts.
         """
         ...
 
@@ -411,8 +452,10 @@ def pod_set_of_pod(adapter: object, pod: Pod, names: Sequence[str]) -> str:
     annotated = pod.metadata.annotations.get(RELATED_POD_SET, "")
     if annotated in names:
         return annotated
-    if isinstance(adapter, SortsPods):
-        return adapter.pod_set_of(pod)
+    # Not `isinstance(adapter, SortsPods)`: as above, and this is asked for every pod.
+    pod_set_of = getattr(adapter, "pod_set_of", None)
+    if pod_set_of is not None:
+        return str(pod_set_of(pod))
     return names[0] if len(names) == 1 else ""
 
 

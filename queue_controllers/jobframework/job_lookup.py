@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import JobKind, OtherObject
+from queue_controllers.jobframework.generic_job import JobKind, JobT, OtherObject
 from queue_controllers.jobframework.managed import Surroundings
 from queue_controllers.jobframework.queue_unit_builder import is_our_make
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
@@ -17,6 +18,22 @@ from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.queue_unit_phases import is_booked
 
 BY_CONSUMER_NAME: Final = "consumer-name"
+
+
+class JobCache(Protocol[JobT]):
+    """The jobs of a kind, by key."""
+
+    def get(self, key: str) -> JobT | None:
+        """Return the job with this key (`namespace/name`)."""
+        ...
+
+    def list(self) -> builtins.list[JobT]:
+        """Return all jobs."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
 
 
 class PodLookup(Protocol):

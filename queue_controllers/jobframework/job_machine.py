@@ -51,7 +51,10 @@ class State(StrEnum):
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods of one job, counted."""
+    """The pods of one job, counted.
+
+    Those that the queue holds by its gate use nothing: they are in `held_of_sets` alone.
+    """
 
     total: int = 0
     """Pod objects, finished ones included."""
@@ -75,6 +78,10 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """When the oldest of these was created; "" for none."""
     last_created: str = ""
     """When the newest of all was created; "" for none."""
+    held_of_sets: dict[str, int] = {}
+    """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
+    living_of_sets: dict[str, int] = {}
+    """Living ones by pod set; counted by `gates`."""
     children: tuple[Uid, ...] = ()
     """Controllers, other than the job, of living pods that bear no mark of its unit; sorted."""
 
@@ -176,6 +183,8 @@ def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, silent: b
 def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
     """Say whether the operator has said, since the last release, that it holds the job back."""
     status, released_at = job.status, job.released_at
+    if job.kind.held_by_gates:
+        return True  # no operator stands between the queue and the pods
     if status.pods:
         return False  # it speaks of pods that the cache does not show yet
     if released_at is None and status.is_empty and not pods.total:

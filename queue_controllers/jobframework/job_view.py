@@ -54,6 +54,9 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has turned the switch on to carry out the eviction that is under way."""
     quiet_since: float | None = None
     """Since when only the operator's word is missing for "stopped"."""
+    was_let_go: bool = False
+    """The operator has said, since the switch went off, that it holds the job back no more: what it
+    says of a suspension from then on is of the next one, also where it tells no time."""
     old_pods_since: float | None = None
     """Since when only what is left of an earlier run keeps the admitted job from its release."""
     running_since: float | None = None

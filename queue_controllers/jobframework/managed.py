@@ -96,9 +96,10 @@ def _whose_else(job: JobFacts, settings: JobSettings) -> str:
 def _why_nested(job: JobFacts, read_owner: ReadOwner) -> str:
     """Return who stands above the job, where that makes it another's, or ""."""
     owner = job.metadata.controller_owner
-    names_itself = _names_queue_or_quota(job)
-    if names_itself or (owner is not None and owner.kind in TRANSPARENT_KINDS):
-        owner = find_owner(owner, read_owner)
+    names_itself = job.kind.held_by_gates or _names_queue_or_quota(job)
+    transparent = TRANSPARENT_KINDS | job.kind.made_by
+    if names_itself or (owner is not None and owner.kind in transparent):
+        owner = find_owner(owner, read_owner, transparent)
     if owner is None:
         return ""
     if owner.kind in KNOWN_JOB_KINDS:
@@ -108,11 +109,15 @@ def _why_nested(job: JobFacts, read_owner: ReadOwner) -> str:
     return f"{owner.kind} {owner.name} owns it, and it names no queue or quota itself"
 
 
-def find_owner(owner: OwnerReference | None, read_owner: ReadOwner) -> OwnerReference | None:
+def find_owner(
+    owner: OwnerReference | None,
+    read_owner: ReadOwner,
+    transparent: frozenset[str] = TRANSPARENT_KINDS,
+) -> OwnerReference | None:
     """Return the owner that a job is nested under: the first of a known kind above it.
 
     Without one it is the nearest owner of an unknown kind; None when nobody owns the job, or only
-    a starter of jobs (CronJob) does.
+    those of transparent kinds do: a starter of jobs (CronJob), what makes a job's pods.
     """
     nearest: OwnerReference | None = None
     for depth in range(MAX_OWNER_DEPTH):
@@ -120,9 +125,9 @@ def find_owner(owner: OwnerReference | None, read_owner: ReadOwner) -> OwnerRefe
             owner = read_owner(owner)
         if owner is None:
             return nearest
-        if owner.kind in KNOWN_JOB_KINDS:
+        if owner.kind in KNOWN_JOB_KINDS - transparent:
             return owner
-        if nearest is None and owner.kind not in TRANSPARENT_KINDS:
+        if nearest is None and owner.kind not in transparent:
             nearest = owner
     return nearest
 
@@ -159,6 +164,9 @@ def _names_queue_or_quota(job: JobFacts) -> bool:
 
 def _why_managed(job: JobFacts, around: Surroundings, settings: JobSettings) -> str:
     """Return the rule that makes a job the queue's, or ""."""
+    if job.kind.held_by_gates:
+        # The quota's label, and a namespace's quota, are koord-scheduler's business on any pod.
+        return "its pods wait at the queue's gate, or name its queue"
     if settings.manage is Manage.ALL:
         return "every job is managed"
     if _names_queue_or_quota(job):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from shared_api.objects.meta import WireStruct
-from shared_api.objects.pod import Container, PodSpec, TemplateMeta
+from shared_api.objects.pod import Container, Pod, PodSpec, TemplateMeta
 
 MAX_ANNOTATION_CHARS: Final = 1024
 """Of a template's annotation that is carried over: gang and autoscaler marks are short."""
@@ -46,6 +46,11 @@ class TemplateVolume(WireStruct, frozen=True):
     persistent_volume_claim: dict[str, Any] | None = None
     ephemeral: dict[str, Any] | None = None
 
+    @property
+    def is_claim(self) -> bool:
+        """Say whether it asks for storage, which may be in one place only."""
+        return bool(self.persistent_volume_claim or self.ephemeral)
+
 
 class ScheduledPodSpec(PodSpec, frozen=True):
     """A pod's spec with all that says where it may go, in the words of the API."""
@@ -71,6 +76,12 @@ class ScheduledPodTemplate(WireStruct, frozen=True):
     spec: ScheduledPodSpec = ScheduledPodSpec()
 
 
+class ScheduledPod(Pod, frozen=True):
+    """A pod, as far as it is read where pods themselves are queued."""
+
+    spec: ScheduledPodSpec = ScheduledPodSpec()
+
+
 def template_body(template: ScheduledPodTemplate) -> dict[str, Any]:
     """Return the reduced template as JSON values, keys in the order of the structs."""
     spec = template.spec
@@ -79,7 +90,7 @@ def template_body(template: ScheduledPodTemplate) -> dict[str, Any]:
             spec, containers=tuple(_with_host_ports(each) for each in spec.containers)
         )
     if spec.volumes:
-        bound = (v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral)
+        bound = (each for each in spec.volumes if each.is_claim)
         spec = msgspec.structs.replace(spec, volumes=tuple(bound))
     meta = template.metadata
     labels = {

@@ -269,22 +269,19 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
     }
     if adopted:
         annotations[ADOPTED] = "true"
-    owner = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "name": meta.name,
-        "uid": meta.uid,
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": meta.namespace,
+        "labels": labels_of_unit(job, quota),
+        "annotations": annotations,
     }
+    if kind.has_object:
+        reference = {"kind": kind.kind, "name": meta.name, "uid": meta.uid}
+        metadata["ownerReferences"] = [{"apiVersion": kind.api_version, **reference}]
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "QueueUnit",
-        "metadata": {
-            "name": name,
-            "namespace": meta.namespace,
-            "labels": labels_of_unit(job, quota),
-            "annotations": annotations,
-            "ownerReferences": [owner],
-        },
+        "metadata": metadata,
         "spec": _spec_of(job, around, bodies, quota),
     }
 

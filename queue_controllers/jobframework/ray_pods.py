@@ -4,9 +4,7 @@ RayJob and RayService hold the same spec as RayCluster: one head, and groups of 
 operator adds what no template says: an autoscaler and a collector beside the containers, and an
 init container in each worker that waits for the head.
 
-Worker groups are a list, and a merge patch replaces lists. So they are kept as they came, and read
-when they are looked at: what a release changes in one is then written back with all that is not
-read here.
+Worker groups are a list without keys: patches hold one item for each, empty where it stays.
 
 Source: KubeRay v1.7.0, ray-operator/controllers/ray: common/pod.go, common/job.go, utils/util.go.
 What the real operator did is in tests/data/recordings.
@@ -15,12 +13,19 @@ What the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import JobPodSet, PodStamp, PrioritySource
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    PrioritySource,
+    priority_of_templates,
+)
+from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
     ScheduledPodTemplate,
@@ -30,16 +35,11 @@ from queue_controllers.jobframework.queue_unit_builder import (
     MAX_POD_SET_NAME_CHARS,
     pod_set_name,
 )
-from queue_controllers.jobframework.template_updates import (
-    TemplateUpdate,
-    put_on_body,
-    update_body,
-)
-from shared_api.objects.meta import Condition, Timestamp, WireStruct, is_condition_true
+from queue_controllers.jobframework.suspend_switch import JobWithSpecT, ManagedByField
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.field_path import FieldPath
+from shared_api.objects.meta import Condition, WireStruct, is_condition_true
 from shared_api.objects.pod import Pod, ResourceRequirements
-
-OPERATOR: Final = "ray.io/kuberay-operator"
-"""What `spec.managedBy` says when the usual operator owns the object's life."""
 
 HEAD: Final = "head"
 SUBMITTER: Final = "submitter"
@@ -95,7 +95,7 @@ class HeadGroup(WireStruct, frozen=True):
 
 
 class WorkerGroup(WireStruct, frozen=True):
-    """One of `workerGroupSpecs`, as far as it is read."""
+    """One of `workerGroupSpecs`."""
 
     group_name: str = ""
     replicas: int | None = None
@@ -127,16 +127,7 @@ class RayClusterSpec(WireStruct, frozen=True):
     autoscaler_options: SidecarOptions | None = None
     history_server_options: HistoryServerOptions | None = None
     head_group_spec: HeadGroup = HeadGroup()
-    worker_group_specs: tuple[dict[str, Any], ...] = ()
-    """As they came; `worker_groups` reads them."""
-
-    def __post_init__(self) -> None:
-        """Refuse what can not be read at the border, with all the rest."""
-        self.worker_groups()
-
-    def worker_groups(self) -> tuple[WorkerGroup, ...]:
-        """Return the groups as they are read."""
-        return msgspec.convert(self.worker_group_specs, tuple[WorkerGroup, ...])
+    worker_group_specs: tuple[WorkerGroup, ...] = ()
 
 
 class RayClusterStatus(WireStruct, frozen=True):
@@ -170,7 +161,7 @@ def cluster_pod_sets(
         spec.head_group_spec.template, (*autoscalers, *collectors, *beside_head)
     )
     sets = [JobPodSet(name=HEAD, count=1, template=head)]
-    for name, group in zip(worker_set_names(spec), spec.worker_groups(), strict=True):
+    for name, group in zip(worker_set_names(spec), spec.worker_group_specs, strict=True):
         template = _with_containers(group.template, collectors)
         init = (*template.spec.init_containers, WAIT_FOR_HEAD)
         pod = msgspec.structs.replace(template.spec, init_containers=_with_images(init, template))
@@ -182,7 +173,7 @@ def cluster_pod_sets(
 def worker_set_names(spec: RayClusterSpec) -> tuple[str, ...]:
     """Return the pod sets' names of the worker groups: lower case, each once."""
     names: list[str] = []
-    for group in spec.worker_groups():
+    for group in spec.worker_group_specs:
         base = name = _worker_set_name(group.group_name)
         number = 1
         while name in names:
@@ -249,11 +240,8 @@ def image_of(template: ScheduledPodTemplate) -> str:
 
 def cluster_priority(spec: RayClusterSpec) -> PrioritySource:
     """Return the priority of the head's template, else of the first worker group that has one."""
-    templates = (spec.head_group_spec.template, *(each.template for each in spec.worker_groups()))
-    for template in templates:
-        if template.spec.priority_class_name or template.spec.priority is not None:
-            return PrioritySource(template.spec.priority_class_name, template.spec.priority)
-    return PrioritySource()
+    workers = (each.template for each in spec.worker_group_specs)
+    return priority_of_templates((spec.head_group_spec.template, *workers))
 
 
 # --- whose pods ---------------------------------------------------------------------------------
@@ -288,31 +276,59 @@ def owner_of_cluster(labels: Mapping[str, str], kind: str) -> str:
 
 def cluster_patch(spec: RayClusterSpec, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
     """Return the merge patch of the spec that changes the templates of pod sets."""
+    groups = {name: {"template": update_body(update)} for name, update in updates.items()}
     patch: dict[str, Any] = {}
-    if HEAD in updates:
-        patch["headGroupSpec"] = {"template": update_body(updates[HEAD])}
+    if HEAD in groups:
+        patch["headGroupSpec"] = groups[HEAD]
     names = worker_set_names(spec)
-    if not updates.keys().isdisjoint(names):
-        patch["workerGroupSpecs"] = [
-            {**group, "template": put_on_body(group.get("template") or {}, updates[name])}
-            if name in updates
-            else group
-            for name, group in zip(names, spec.worker_group_specs, strict=True)
-        ]
+    if not groups.keys().isdisjoint(names):
+        patch["workerGroupSpecs"] = [groups.get(name, {}) for name in names]
     return patch
 
 
-def updates_of_stamps(stamps: Mapping[str, PodStamp]) -> dict[str, TemplateUpdate]:
-    """Return stamps as changes of templates."""
-    return {
-        name: TemplateUpdate(labels=dict(stamp.labels), annotations=dict(stamp.annotations))
-        for name, stamp in stamps.items()
-    }
+# --- adapters -----------------------------------------------------------------------------------
 
 
-def time_of(conditions: tuple[Condition, ...], names: tuple[str, ...]) -> Timestamp | None:
-    """Return since when one of the conditions is True; None if none is."""
-    for each in conditions:
-        if each.type in names and each.status == "True":
-            return each.last_transition_time or Timestamp("")
-    return None
+class RayAdapter(ManagedByField[JobWithSpecT]):
+    """A `GenericJob` whose kind has the spec of a RayCluster; its templates may change any time."""
+
+    usual_manager = "ray.io/kuberay-operator"
+    pod_labels: tuple[str, ...] = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
+    kind: ClassVar[JobKind]
+    cluster_path: ClassVar[FieldPath]
+    """Where that spec stands."""
+
+    @abstractmethod
+    def cluster_of(self, job: JobWithSpecT) -> RayClusterSpec | None:
+        """Return that spec; None for a job that runs on a cluster not its own."""
+
+    @property
+    def list_keys(self) -> Mapping[str, str]:
+        """Worker groups, which their operator tells apart by no field."""
+        return {f"{self.cluster_path.text}.workerGroupSpecs": BY_POSITION}
+
+    def pod_sets(self, job: JobWithSpecT) -> tuple[JobPodSet, ...]:
+        """The head, then the worker groups."""
+        cluster = self.cluster_of(job)
+        return () if cluster is None else cluster_pod_sets(cluster)
+
+    def priority_of(self, job: JobWithSpecT) -> PrioritySource:
+        """The head's template, else the first group's that has one."""
+        cluster = self.cluster_of(job)
+        return PrioritySource() if cluster is None else cluster_priority(cluster)
+
+    def update_patch(
+        self, job: JobWithSpecT, updates: Mapping[str, TemplateUpdate]
+    ) -> dict[str, Any]:
+        """Change the templates."""
+        cluster = self.cluster_of(job)
+        patch = {} if cluster is None else cluster_patch(cluster, updates)
+        return self.cluster_path.patch(patch) if patch else {}
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Go by role and group."""
+        return ray_pod_set_of(pod)
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return what the pod says, or what the name of its RayCluster was made of."""
+        return owner_of_cluster(labels, self.kind.kind)

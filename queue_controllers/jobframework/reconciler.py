@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, Protocol, cast
+from typing import Final, Generic, NamedTuple, Protocol, cast
 
 import msgspec
 import structlog
@@ -31,14 +31,17 @@ from queue_controllers.jobframework.actions import (
 )
 from queue_controllers.jobframework.decide import decide
 from queue_controllers.jobframework.execute import Executor, NotLeadingError
+from queue_controllers.jobframework.gates import count_gated
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
+    JobFacts,
     JobT,
     NeedsOther,
     pod_set_of_pod,
     read_facts,
 )
 from queue_controllers.jobframework.job_lookup import (
+    JobCache,
     OtherLookup,
     OwnerLookup,
     PodLookup,
@@ -56,7 +59,8 @@ from queue_controllers.jobframework.job_view import (
     JobView,
     Moment,
 )
-from queue_controllers.jobframework.managed import judge_managed
+from queue_controllers.jobframework.managed import Ownership, Surroundings, judge_managed
+from queue_controllers.jobframework.pod_group import PodGroup
 from queue_controllers.jobframework.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.unit_status import MAX_JITTER
 from shared_api.client.errors import (
@@ -71,6 +75,7 @@ from shared_api.client.errors import (
 )
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
+from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.work_queue import WorkQueue
@@ -133,6 +138,14 @@ class _Versions:
             self.unit = written.resource_version
 
 
+class _Judged(NamedTuple):
+    """What a job says, and whether it is the queue's business."""
+
+    facts: JobFacts
+    around: Surroundings
+    ownership: Ownership
+
+
 class JobReconciler(Generic[JobT]):
     """Looks at the jobs of one kind.
 
@@ -158,7 +171,7 @@ class JobReconciler(Generic[JobT]):
         adapter: GenericJob[JobT],
         executor: Executor[JobT],
         *,
-        jobs: IndexedStore[JobT],
+        jobs: JobCache[JobT],
         units: IndexedStore[QueueUnit],
         pods: PodLookup,
         owners: OwnerLookup,
@@ -297,9 +310,10 @@ class JobReconciler(Generic[JobT]):
 
     def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
-        view = self._view_of(job, own)
-        if (whole := self._with_other(job, view)) is not None:
-            job, view = whole, self._view_of(whole, own)
+        judged = self._judge(job, own)
+        if (whole := self._with_other(job, judged)) is not None:
+            job, judged = whole, self._judge(whole, own)
+        view = self._view_of(job, own, judged)
         decision = decide(view)
         if own is None and job.metadata.uid in self._bereft:
             there = self._executor.read_job(job.metadata.namespace, job.metadata.name)
@@ -327,27 +341,32 @@ class JobReconciler(Generic[JobT]):
         if there is None or there.metadata.uid != job.uid:
             self._memories.pop(job.uid, None)
 
-    def _with_other(self, job: JobT, view: JobView) -> JobT | None:
-        """Return the job with what another object says about it; None where nothing is added."""
-        adapter, facts = self._needs_other, view.job
-        if adapter is None or facts is None or facts.status.outcome is not None:
-            return None
-        if not (facts.unknown_demand and view.ownership.managed):
-            return None
-        other = self._others(job.metadata, adapter.other_of(job))
-        return None if other is None else cast("JobT", adapter.with_other(job, other))
-
-    def _view_of(self, job: JobT, unit: QueueUnit | None) -> JobView:
-        adapter, meta = self._adapter, job.metadata
+    def _judge(self, job: JobT, unit: QueueUnit | None) -> _Judged:
+        adapter, namespace = self._adapter, job.metadata.namespace
         facts = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
-        around = self._around(meta.namespace)
+        around = self._around(namespace)
         ownership = judge_managed(
             facts,
             around,
             self._settings,
             has_unit=unit is not None,
-            read_owner=lambda owner: self._owners(meta.namespace, owner),
+            read_owner=lambda owner: self._owners(namespace, owner),
         )
+        return _Judged(facts, around, ownership)
+
+    def _with_other(self, job: JobT, judged: _Judged) -> JobT | None:
+        """Return the job with what another object says about it; None where nothing is added."""
+        adapter, facts = self._needs_other, judged.facts
+        if adapter is None or facts.status.outcome is not None:
+            return None
+        if not (facts.unknown_demand and judged.ownership.managed):
+            return None
+        wanted = adapter.other_of(job)
+        other = None if wanted is None else self._others(job.metadata, wanted)
+        return None if other is None else cast("JobT", adapter.with_other(job, other))
+
+    def _view_of(self, job: JobT, unit: QueueUnit | None, judged: _Judged) -> JobView:
+        adapter, meta, facts = self._adapter, job.metadata, judged.facts
         memory = self._memories.get(meta.uid, NOTHING_KNOWN)
         taken = False
         if unit is None:
@@ -355,17 +374,22 @@ class JobReconciler(Generic[JobT]):
             taken = is_name_taken(self._units, meta.namespace, name)
         unit_key = "" if unit is None else unit.metadata.key
         names = [pod_set.name for pod_set in facts.pod_sets]
-        pods = count_pods(
-            self._pods(adapter.kind, meta, unit_key),
-            lambda pod: pod_set_of_pod(adapter, pod, names),
-            NO_UID if adapter.kind.owns_pods else meta.uid,
-        )
+        # A job that is made of pods is what is looked at: to gather it again would be a second job.
+        there = job.pods if isinstance(job, PodGroup) else self._pods(adapter.kind, meta, unit_key)
+
+        def pod_set_of(pod: Pod) -> str:
+            return pod_set_of_pod(adapter, pod, names)
+
+        if adapter.kind.held_by_gates:
+            pods = count_gated(there, pod_set_of)
+        else:
+            pods = count_pods(there, pod_set_of, NO_UID if adapter.kind.owns_pods else meta.uid)
         return JobView(
             job=facts,
             unit=unit,
             pods=pods,
-            ownership=ownership,
-            around=around,
+            ownership=judged.ownership,
+            around=judged.around,
             settings=self._settings,
             memory=memory,
             name_is_taken=taken,

@@ -16,26 +16,28 @@ Source: the CRDs' own words; what real operators did is in tests/data/recordings
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from queue_controllers.jobframework.generic_job import (
     JobPodSet,
-    Outcome,
-    PodStamp,
     PrioritySource,
     StatusFacts,
+    priority_of_templates,
 )
+from queue_controllers.jobframework.job_conditions import read_outcome, read_suspended
 from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from queue_controllers.jobframework.suspend_switch import JobWithSpec, ManagedByField
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.field_path import parse_path
 from shared_api.objects.meta import (
     Condition,
     Timestamp,
     WireStruct,
-    find_condition,
     is_condition_true,
 )
 
@@ -108,24 +110,15 @@ def read_status(status: RoleStatus) -> StatusFacts:
     While `Restarting` is true there is no `Running`: the pods that are left wait for the others.
     `Suspended` comes up to two seconds before the pods are gone.
     """
-    suspended = find_condition(status.conditions, "Suspended")
+    suspended, since = read_suspended(status.conditions)
     return StatusFacts(
         is_empty=status == _NO_STATUS,
-        suspended=suspended is not None and suspended.status == "True",
-        suspended_since=suspended.last_transition_time if suspended is not None else None,
+        suspended=suspended,
+        suspended_since=since,
         running=is_condition_true(status.conditions, "Running"),
-        outcome=_outcome_of(status),
+        outcome=read_outcome(status.conditions, "Succeeded"),
         pods=sum(each.active for each in status.replica_statuses.values()),
     )
-
-
-def _outcome_of(status: RoleStatus) -> Outcome | None:
-    if is_condition_true(status.conditions, "Succeeded"):
-        return Outcome(succeeded=True)
-    failed = find_condition(status.conditions, "Failed")
-    if failed is not None and failed.status == "True":
-        return Outcome(succeeded=False, message=failed.message or failed.reason)
-    return None
 
 
 def count_finished(policy: RunPolicy, status: RoleStatus) -> dict[str, int]:
@@ -141,17 +134,6 @@ def count_finished(policy: RunPolicy, status: RoleStatus) -> dict[str, int]:
         for role, each in status.replica_statuses.items()
         if each.succeeded
     }
-
-
-def switch_patch(*, suspend: bool) -> dict[str, Any]:
-    """Return the merge patch that turns the switch on or off."""
-    return {"spec": {"runPolicy": {"suspend": suspend}}}
-
-
-def foreign_manager_of(policy: RunPolicy, operator: str) -> str:
-    """Return `spec.runPolicy.managedBy`, "" where it is absent or this operator."""
-    manager = policy.managed_by or ""
-    return "" if manager == operator else manager
 
 
 class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,26 +174,14 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
         """The scheduling policy's class, else what the first template that says anything says."""
         if policy.scheduling_policy.priority_class:
             return PrioritySource(policy.scheduling_policy.priority_class)
-        for role in self.roles_of(specs).values():
-            spec = specs[role].template.spec
-            if spec.priority_class_name or spec.priority is not None:
-                return PrioritySource(spec.priority_class_name, spec.priority)
-        return PrioritySource()
-
-    def stamps_patch(self, specs: ReplicaSpecs, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the merge patch that puts stamps on the templates, by pod set."""
-        bodies = {
-            name: {"metadata": _given(labels=stamp.labels, annotations=stamp.annotations)}
-            for name, stamp in stamps.items()
-        }
-        return self._templates_patch(specs, bodies)
+        return priority_of_templates(specs[each].template for each in self.roles_of(specs).values())
 
     def updates_patch(
         self, specs: ReplicaSpecs, updates: Mapping[str, TemplateUpdate]
     ) -> dict[str, Any]:
         """Return the merge patch that changes the templates, by pod set."""
-        bodies = {name: _update_body(update) for name, update in updates.items()}
-        return self._templates_patch(specs, bodies)
+        bodies = {name: {"template": update_body(update)} for name, update in updates.items()}
+        return self._roles_patch(specs, bodies)
 
     def replicas_patch(self, specs: ReplicaSpecs, counts: Mapping[str, int]) -> dict[str, Any]:
         """Return the merge patch that sets the counts, by pod set."""
@@ -241,11 +211,6 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
             and (not each.beside or pod_set_name(each.beside) in names)
         )
 
-    def _templates_patch(
-        self, specs: ReplicaSpecs, bodies: Mapping[str, dict[str, Any]]
-    ) -> dict[str, Any]:
-        return self._roles_patch(specs, {name: {"template": body} for name, body in bodies.items()})
-
     def _roles_patch(
         self, specs: ReplicaSpecs, bodies: Mapping[str, dict[str, Any]]
     ) -> dict[str, Any]:
@@ -254,6 +219,61 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
             role: bodies[name] for name, role in self.roles_of(specs).items() if name in bodies
         }
         return {"spec": {self.field: patch}} if patch else {}
+
+
+class RoleJob(JobWithSpec, Protocol):
+    """A job whose spec has a run policy, and the roles."""
+
+    @property
+    def status(self) -> RoleStatus:
+        """What its operator says."""
+        ...
+
+
+RoleJobT = TypeVar("RoleJobT", bound=RoleJob)
+
+
+class RoleAdapter(ManagedByField[RoleJobT]):
+    """A `GenericJob` whose kind lists pods by role; templates may change at any time.
+
+    Whose a pod is, and which role it has, are for the kind to say.
+    """
+
+    switch_path = parse_path(".spec.runPolicy.suspend")
+    table: RoleTable
+
+    @abstractmethod
+    def specs_of(self, job: RoleJobT) -> ReplicaSpecs:
+        """Return the roles, as the object has them."""
+
+    def switch_of(self, job: RoleJobT) -> RunPolicy:
+        """Return the run policy."""
+        policy: RunPolicy = job.spec.run_policy
+        return policy
+
+    def status_of(self, job: RoleJobT) -> StatusFacts:
+        """Read conditions, and counts of pods that run."""
+        return read_status(job.status)
+
+    def pod_sets(self, job: RoleJobT) -> tuple[JobPodSet, ...]:
+        """One set for each role, in the order of the table."""
+        return self.table.pod_sets(self.specs_of(job), self.finished(job))
+
+    def finished(self, job: RoleJobT) -> dict[str, int]:
+        """Return by pod set how many pods have done their work."""
+        return count_finished(self.switch_of(job), job.status)
+
+    def priority_of(self, job: RoleJobT) -> PrioritySource:
+        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
+        return self.table.priority_of(self.switch_of(job), self.specs_of(job))
+
+    def update_patch(self, job: RoleJobT, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Change the templates."""
+        return self.table.updates_patch(self.specs_of(job), updates)
+
+    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the roles' templates, with the init containers that the operator adds."""
+        return self.table.full_templates(job["spec"])
 
 
 def _begun_by(
@@ -265,15 +285,3 @@ def _begun_by(
     own = template.spec.init_containers
     spec = msgspec.structs.replace(template.spec, init_containers=(*own, *containers))
     return msgspec.structs.replace(template, spec=spec)
-
-
-def _update_body(update: TemplateUpdate) -> dict[str, Any]:
-    spec: dict[str, Any] = _given(nodeSelector=update.node_selector)
-    if update.tolerations is not None:
-        spec["tolerations"] = list(update.tolerations)
-    metadata = _given(labels=update.labels, annotations=update.annotations)
-    return {"metadata": metadata, "spec": spec}
-
-
-def _given(**parts: Mapping[str, str | None]) -> dict[str, Any]:
-    return {field: values for field, values in parts.items() if values}

@@ -11,20 +11,13 @@ from typing import Any, Final
 
 from queue_controllers.jobframework.generic_job import (
     JobPodSet,
-    Outcome,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.job_conditions import read_outcome, read_suspended
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.template_updates import TemplateUpdate
-from shared_api.objects.meta import (
-    Condition,
-    WireStruct,
-    find_condition,
-    is_condition_true,
-)
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.objects.meta import Condition, WireStruct
 from shared_api.objects.pod import Pod
 
 JOB_SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
@@ -106,15 +99,6 @@ def pod_sets_of(
     return tuple(sets)
 
 
-def priority_of_sets(pod_sets: Iterable[JobPodSet]) -> PrioritySource:
-    """Return the class and number of the first template that has either."""
-    for each in pod_sets:
-        spec = each.template.spec
-        if spec.priority_class_name or spec.priority is not None:
-            return PrioritySource(spec.priority_class_name, spec.priority)
-    return PrioritySource()
-
-
 def read_status(
     conditions: tuple[Condition, ...],
     counts: tuple[JobCounts, ...],
@@ -126,26 +110,16 @@ def read_status(
     The condition `Suspended` comes before the counts follow, and `active` lags behind the pods by a
     second: both must have come, and both err towards waiting.
     """
-    suspended = find_condition(conditions, "Suspended")
-    says_so = suspended is not None and suspended.status == "True"
+    suspended, since = read_suspended(conditions)
     active = sum(each.active for each in counts)
     return StatusFacts(
         is_empty=not conditions and not counts,
-        suspended=says_so and are_held(replicated_jobs, counts),
-        suspended_since=suspended.last_transition_time if suspended is not None else None,
+        suspended=suspended and are_held(replicated_jobs, counts),
+        suspended_since=since,
         running=any(each.active or each.ready for each in counts),
-        outcome=_outcome_of(conditions, success),
+        outcome=read_outcome(conditions, success),
         pods=active,
     )
-
-
-def _outcome_of(conditions: tuple[Condition, ...], success: str) -> Outcome | None:
-    if is_condition_true(conditions, success):
-        return Outcome(succeeded=True)
-    failed = find_condition(conditions, "Failed")
-    if failed is not None and failed.status == "True":
-        return Outcome(succeeded=False, message=failed.message or failed.reason)
-    return None
 
 
 def are_held(replicated_jobs: Iterable[ReplicatedJob], counts: Iterable[JobCounts]) -> bool:
@@ -160,43 +134,15 @@ def _is_held(of: ReplicatedJob, counts: JobCounts) -> bool:
     return bool(of.depends_on) and counts == JobCounts(name=counts.name)
 
 
-def patch_templates(
-    pod_sets: Iterable[str], stamps: Mapping[str, PodStamp]
-) -> list[dict[str, Any]]:
-    """Return the replicated jobs that stamps change, for a patch of a list by name."""
-    return [
-        _with_template(name, _given(labels=stamp.labels, annotations=stamp.annotations))
-        for name in pod_sets
-        if (stamp := stamps.get(pod_set_name(name))) is not None
-    ]
-
-
 def patch_for_updates(
     pod_sets: Iterable[str], updates: Mapping[str, TemplateUpdate]
 ) -> list[dict[str, Any]]:
-    """Return the replicated jobs that admission checks change, for a patch of a list by name."""
-    changes = []
-    for name in pod_sets:
-        update = updates.get(pod_set_name(name))
-        if update is None:
-            continue
-        spec: dict[str, Any] = _given(nodeSelector=update.node_selector)
-        if update.tolerations is not None:
-            spec["tolerations"] = list(update.tolerations)
-        metadata = _given(labels=update.labels, annotations=update.annotations)
-        changes.append(_with_template(name, metadata, spec))
-    return changes
-
-
-def _with_template(
-    name: str, metadata: dict[str, Any], spec: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    template = _given(metadata=metadata, spec=spec)
-    return {"name": name, "template": {"spec": {"template": template}}}
-
-
-def _given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    return {key: value for key, value in values.items() if value}
+    """Return the replicated jobs whose templates change, for a patch of a list by name."""
+    return [
+        {"name": name, "template": {"spec": {"template": update_body(update)}}}
+        for name in pod_sets
+        if (update := updates.get(pod_set_name(name))) is not None
+    ]
 
 
 class PodsByRole:

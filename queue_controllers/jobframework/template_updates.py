@@ -126,23 +126,6 @@ def update_body(update: TemplateUpdate) -> dict[str, Any]:
     return {key: value for key, value in (("metadata", given), ("spec", spec)) if value}
 
 
-def put_on_body(template: Mapping[str, Any], update: TemplateUpdate) -> dict[str, Any]:
-    """Return a whole template as JSON with the change made: what a list holds is not merged."""
-    return _merged(template, update_body(update))
-
-
-def _merged(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(body)
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping):
-            merged[key] = _merged(merged.get(key) or {}, value)
-        else:
-            merged[key] = value
-    return merged
-
-
 def _still_there(values: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
     return {
         key: digest

@@ -111,6 +111,8 @@ class PatchType(Enum):
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    """Of built-in kinds alone: items of lists are told by a key."""
 
 
 class RequestObserver(Protocol):

@@ -257,6 +257,8 @@ class Replay:
         if not isinstance(self._adapter, NeedsOther):
             return decoded
         other = self._adapter.other_of(decoded)
+        if other is None:
+            return decoded
         body = self._children.get((other.kind, other.name))
         if body is None:
             return decoded

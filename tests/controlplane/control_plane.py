@@ -55,6 +55,9 @@ GARBAGE_PERCENT = "CONTROL_PLANE_GOGC"
 
 CONTROLLERS = (
     "job-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
     "ttl-after-finished-controller",
     "garbage-collector-controller",
     "namespace-controller",
@@ -88,7 +91,7 @@ class ControlPlane:
     binaries: Path
     """The folder of the six binaries, from `binaries.require_binaries()`."""
     controller_manager: bool = field(default=False, kw_only=True)
-    """Runs the controllers named in CONTROLLERS: Jobs, garbage collection, namespaces."""
+    """Runs the controllers named in CONTROLLERS: Jobs, sets, garbage collection, namespaces."""
     scheduler: bool = field(default=False, kw_only=True)
     kwok: bool = field(default=False, kw_only=True)
     """Pretends that nodes and pods live, as `stages/` says."""

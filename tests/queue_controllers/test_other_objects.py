@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from queue_controllers.jobframework.generic_job import OtherObject
@@ -75,6 +76,12 @@ def test_what_is_not_there_is_asked_for_again(answer: Any) -> None:
     clock.advance(BELIEVED_SECONDS)
     assert read(job(), OTHER) == thing("1"), "what was there once is believed"
     assert read(job(uid="other"), OTHER) is None
+
+
+def test_an_object_above_the_job_need_not_be_controlled_by_it() -> None:
+    read = OtherReader(Server(thing("1", owner="")), VirtualClock())
+    above = msgspec.structs.replace(OTHER, is_child=False)
+    assert read(job(), above) == thing("1", owner="")
 
 
 def test_a_server_that_is_down_is_told_only_where_nothing_is_known() -> None:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from queue_controllers.extensions.batch_job import BatchJobAdapter
+from queue_controllers.extensions.pod import PodAdapter
+from queue_controllers.extensions.pod_group import PodGroupAdapter
+from queue_controllers.extensions.training_job import TRAINING_JOBS
 from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodSpec
 from queue_controllers.pod_usage import (
+    group_index,
     is_news,
     pause_of,
     pod_indexes,
@@ -19,7 +25,10 @@ from queue_controllers.pod_usage import (
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus
+from tests.queue_controllers.extensions.pod_kit import build_pod
 
+GROUP = "kueue.x-k8s.io/pod-group-name"
+SET = "koord-queue/related-podset-name"
 UNIT = "koord-queue/related-queueunit"
 RAY = JobKind(key="ray", group="ray.io", version="v1", kind="RayJob", plural="rayjobs")
 BATCH = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs", owns_pods=True)
@@ -78,6 +87,14 @@ def found(kind: JobKind, *pods: Pod) -> list[str]:
     for each in pods:
         store.put_observed(each)
     return sorted(each.metadata.name for each in pods_of_job(store, kind, JOB, "team/main"))
+
+
+def test_labels_are_kept_of_kinds_whose_pods_have_the_job_as_controller() -> None:
+    role = "training.kubeflow.org/replica-type"
+    of = pod("a")
+    meta = msgspec.structs.replace(of.metadata, labels={role: "worker", "app": "x"})
+    slim = slimmer_for(TRAINING_JOBS)(msgspec.structs.replace(of, metadata=meta), None)
+    assert slim.metadata.labels == {role: "worker"}
 
 
 @pytest.mark.parametrize(
@@ -153,3 +170,59 @@ def test_a_newer_version_of_a_pod_shares_its_owner_with_the_one_before() -> None
 def test_a_big_job_is_looked_at_less_often() -> None:
     assert pause_of(1) < 0.2
     assert 0.1 < pause_of(10_000) < 1.0
+
+
+class TestPodsThatAreQueued:
+    KINDS = (PodAdapter(), PodGroupAdapter())
+
+    def test_they_are_kept_with_what_they_ask_for_and_their_pod_set(self) -> None:
+        slim = slimmer_for(self.KINDS)
+        alone, member = build_pod("a"), build_pod("b", labels={GROUP: "g"})
+        kept = slim(alone, None)
+        assert kept.spec == alone.spec
+        assert kept.metadata.annotations == {SET: "main"}
+        assert slim(member, None).metadata.annotations[SET].startswith("pods-")
+        said = build_pod("c", annotations={SET: "mine"})
+        assert slim(said, None) == said
+
+    def test_all_others_are_slim(self) -> None:
+        other = pod("p", owner="x")
+        assert slimmer_for(self.KINDS)(other, None) == slimmer_for(())(other, None)
+
+    def test_they_are_found_by_their_job(self) -> None:
+        pods: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes(self.KINDS))
+        for each in (build_pod("a"), build_pod("b", labels={GROUP: "g"}), pod("p", owner="x")):
+            pods.put_observed(each)
+        assert pods.index_values(group_index(self.KINDS[0])) == ["team/a"]
+        assert pods.index_values(group_index(self.KINDS[1])) == ["team/g"]
+
+    def test_what_they_ask_for_is_news(self) -> None:
+        before = build_pod("a")
+        assert is_news(before, build_pod("a", gated=False))
+        assert is_news(before, build_pod("a", labels={"koord-queue/queue-name": "silver"}))
+        assert not is_news(before, build_pod("a"))
+
+
+def test_held_pods_keep_claims_alone_of_their_volumes_and_share_what_is_equal() -> None:
+    slim = slimmer_for((PodAdapter(),))
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    first, second = (
+        slim(build_pod(name, volumes=[{"name": f"token-{name}"}, claim]), None)
+        for name in ("one", "two")
+    )
+    assert isinstance(first.spec, ScheduledPodSpec)
+    assert isinstance(second.spec, ScheduledPodSpec)
+    assert [each.name for each in first.spec.volumes] == ["data"]
+    assert first.spec.volumes == second.spec.volumes
+    assert first.metadata.name == "one"
+
+
+def test_held_pods_of_one_template_share_its_spec() -> None:
+    slim = slimmer_for((PodAdapter(),))
+    body = {
+        "metadata": {"name": "one", "labels": {"koord-queue/queue-name": "gold"}},
+        "spec": {"containers": [{"name": "c"}], "volumes": [{"name": "scratch"}]},
+    }
+    one, two = (slim(msgspec.convert(body, ScheduledPod), None) for _ in range(2))
+    assert one.spec.containers
+    assert one.spec is two.spec

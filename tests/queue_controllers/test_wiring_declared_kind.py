@@ -8,26 +8,12 @@ import pytest
 import yaml
 
 from queue_controllers.configuration import Configuration, read_configuration
+from tests.sample_jobs import WIDGET_DECLARATION
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import Json, World
 
 UNIT = "main-widget-qu"
-
-DECLARATION = """
-kinds:
-  - apiVersion: example.com/v1
-    kind: Widget
-    plural: widgets
-    suspend: .spec.suspend
-    podSets:
-      - {name: worker, count: .spec.workers, template: .spec.template}
-    running: {path: .status.phase, values: [Running]}
-    suspended: {path: .status.phase, values: [Suspended]}
-    succeeded: {path: .status.phase, values: [Done]}
-    failed: {path: .status.phase, values: [Failed]}
-    podLabel: example.com/widget
-"""
 
 
 def crd_of(kind: str, plural: str) -> Json:
@@ -52,7 +38,7 @@ def crd_of(kind: str, plural: str) -> Json:
 
 
 def configuration() -> Configuration:
-    return read_configuration(yaml.safe_load(DECLARATION), {"job"})
+    return read_configuration(yaml.safe_load(WIDGET_DECLARATION), {"job"})
 
 
 class Widgets:
@@ -105,6 +91,11 @@ class Widgets:
             )
             running = {"status": {"phase": "Running"}}
             self.world.direct.patch("pods", name, running, namespace="team", subresource="status")
+
+    def set_active(self, *, active: bool) -> None:
+        body = {"spec": {"active": active}}
+        self.world.direct.patch("queueunits", UNIT, body, namespace="team")
+        self.world.settle()
 
     def admit(self, count: int = 3) -> None:
         status = {
@@ -164,3 +155,66 @@ def test_the_master_switch_turns_declared_kinds_off_as_well(world: World, widget
     widgets.create()
     world.settle()
     assert "suspend" not in widgets.get()["spec"]
+
+
+# --- a word without a time ----------------------------------------------------------------------
+
+
+def run_once(widgets: Widgets) -> None:
+    """Bring a widget to Running, whose operator has said before that it held it."""
+    widgets.world.start(configuration=configuration())
+    widgets.create()
+    widgets.world.settle()
+    widgets.say("Suspended")
+    widgets.admit()
+    widgets.say("Running")
+    widgets.run_pods(3)
+    widgets.world.settle(2.0)
+    assert widgets.world.phase(UNIT) == "Running"
+
+
+def stop(widgets: Widgets, *, pods: int = 3) -> None:
+    """Deactivate it; its operator takes the pods, and has not said so yet."""
+    widgets.set_active(active=False)
+    assert widgets.get()["spec"]["suspend"] is True
+    for number in range(pods):
+        widgets.world.direct.delete("pods", f"main-{number}", "team")
+    widgets.world.settle(2.0)
+    assert widgets.world.phase(UNIT) != "Enqueued"
+
+
+def test_what_its_operator_says_after_a_run_ends_that_run(world: World, widgets: Widgets) -> None:
+    run_once(widgets)
+    stop(widgets)
+    widgets.say("Suspended")
+    world.settle(2.0)
+    status = world.get_unit(UNIT)["status"]
+    assert status["phase"] == "Enqueued"
+    assert "OperatorSilent" not in {each["type"] for each in status["conditions"]}
+
+
+def test_what_it_said_before_the_release_does_not(world: World, widgets: Widgets) -> None:
+    """It may be about to make pods: it has its minute."""
+    world.start(configuration=configuration())
+    widgets.create()
+    world.settle()
+    widgets.say("Suspended")
+    widgets.admit()
+    stop(widgets, pods=0)
+    world.settle(30.0)
+    assert world.phase(UNIT) == "Dequeued"
+    world.settle(60.0)
+    assert world.phase(UNIT) == "Enqueued"
+
+
+def test_nor_does_what_it_said_after_an_earlier_run(world: World, widgets: Widgets) -> None:
+    run_once(widgets)
+    stop(widgets)
+    widgets.say("Suspended")
+    world.settle(2.0)
+    widgets.set_active(active=True)
+    widgets.admit()
+    assert widgets.get()["spec"]["suspend"] is False
+    stop(widgets, pods=0)
+    world.settle(30.0)
+    assert world.phase(UNIT) == "Dequeued"

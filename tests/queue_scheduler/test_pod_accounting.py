@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.pod_accounting import STRAY, PodAccounting, is_stray
-from shared_api.objects.pod import Pod
+from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import ADOPTED
+from shared_api.well_known_labels import ADMISSION_GATE, ADOPTED, JOB_CREATED_AT
 from tests.properties.engine_kit import build_pod, build_unit, changed, moment
 
 NAMED = "ns/u"
@@ -92,9 +92,32 @@ class TestByName:
         pods = told(pod, unit("uid-2", created=7, job="job-2"))
         assert not pods.has_living("uid-2")
 
+    def test_pods_that_are_as_old_as_its_job_are_its_own(self) -> None:
+        for made, whose in ((6, "uid-2"), (7, STRAYS)):
+            job: dict[str, str] = {JOB_CREATED_AT: moment(made)}
+            later = build_unit("u", "a", uid="uid-2", created=7, annotations=job)
+            assert told(later, self.POD).has_living(whose)
+            assert told(self.POD, later).has_living(whose)
+
     def test_an_older_stray_stays_a_stray(self) -> None:
         pods = told(self.POD, unit("uid-2", created=7))
         assert living(pods, STRAYS, "uid-2") == [{"cpu": 2000}, {}]
+
+
+class TestHeld:
+    GATED = replace(
+        build_pod("p", cpu=1),
+        spec=PodSpec(scheduling_gates=(PodSchedulingGate(name=ADMISSION_GATE),)),
+    )
+
+    def test_a_pod_that_the_queue_holds_is_nobodys(self) -> None:
+        pods = told(self.GATED)
+        assert pods.take_changed_foreign() == []
+
+    def test_one_that_others_hold_is_foreign(self) -> None:
+        gate = PodSchedulingGate(name="example.com/other")
+        pods = told(replace(self.GATED, spec=PodSpec(scheduling_gates=(gate,))))
+        assert [key for key, _ in pods.take_changed_foreign()] == ["ns/p"]
 
 
 class TestByOwner:

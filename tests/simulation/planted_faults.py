@@ -25,6 +25,7 @@ from msgspec.structs import replace as with_fields
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.jobframework import decide as decide_module
 from queue_controllers.jobframework import reconciler as reconciler_module
+from queue_controllers.jobframework import standing as standing_module
 from queue_controllers.jobframework.contest import suspend_job
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision
@@ -303,7 +304,7 @@ def _plant_impatience(plant: Plant, instead: JobState) -> None:
         state: JobState = original(*args, admitted=admitted, silent=silent)
         return instead if state.state is State.STOPPING and admitted is when_admitted else state
 
-    original = plant.replace(decide_module, "judge_job", judge)
+    original = plant.replace(standing_module, "judge_job", judge)
 
 
 @fault("a job is suspended without a word on its unit")

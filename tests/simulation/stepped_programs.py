@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from queue_controllers.configuration import Configuration
 from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.extension_list import find_extensions
+from queue_controllers.informer_making import InformerMaker
 from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.decision import Dequeue, Preempt
@@ -250,12 +251,21 @@ class SteppedControllers(SteppedWork, Controllers):
 
     def __init__(self, host: Host, flags: ControllerFlags, configuration: Configuration) -> None:
         SteppedWork.__init__(self, host)
-        Controllers.__init__(self, host, flags, configuration, find_extensions(), 0.0)
+        informers = _FollowedInformers(host, self)
+        Controllers.__init__(self, host, flags, configuration, find_extensions(), informers)
 
-    def _informer(
+
+class _FollowedInformers(InformerMaker):
+    """Makes informers whose work is told of them."""
+
+    def __init__(self, host: Host, work: SteppedWork) -> None:
+        super().__init__(host, 0.0)
+        self._work = work
+
+    def make(
         self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
     ) -> SharedInformer[ObjectT]:
-        return self.follow(super()._informer(resource_type, *args, **settings), resource_type)
+        return self._work.follow(super().make(resource_type, *args, **settings), resource_type)
 
 
 Work = SteppedScheduler | SteppedControllers

@@ -51,7 +51,7 @@ PAGES: Final = read_pages(of_users=True)
 TEXT: Final = "\n".join(PAGES.values())
 README: Final = PurePosixPath("README.md")
 
-README_LINES: Final = 160
+README_LINES: Final = 170
 """As much as one reads before one tries it; all else has a page in docs/."""
 
 NO_EFFECT: Final = {well_known_labels.PREFIX + "queue-args"}
@@ -131,7 +131,7 @@ def test_the_examples_are_accepted(path: PurePosixPath, tmp_path: Path) -> None:
 
 
 def test_an_example_that_no_cluster_takes_is_found() -> None:
-    (documents,) = examples(PAGES[README])
+    documents, *_ = examples(PAGES[README])
     (container,) = documents[1]["spec"]["template"]["spec"]["containers"]
     container["resources"] = {"requests": {"nvidia.com/gpu": 1}}
     with pytest.raises(Invalid, match="Limit must be set"):

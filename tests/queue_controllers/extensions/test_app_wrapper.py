@@ -134,6 +134,9 @@ def test_what_the_controller_says_comes_first() -> None:
         ),
         pytest.param((component({"path": "spec.template"}),), "can not be read", id="no path"),
         pytest.param(
+            (component({"path": "template.spec..x"}),), "'..x' can not be read", id="two dots"
+        ),
+        pytest.param(
             (component({"path": "template.spec[0]"}),), "leads to no", id="a position in a map"
         ),
         pytest.param(
@@ -162,6 +165,7 @@ def test_one_that_is_not_understood_is_held_with_the_reason(
     facts = read_facts(ADAPTER, job(*parts), held_by_annotation=False)
     assert why in facts.unknown_demand
     assert facts.pod_sets == ()
+    assert ADAPTER.release_patch(job(*parts), {}) == {"spec": {"suspend": False}}
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +25,8 @@ from queue_controllers.jobframework.generic_job import (
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
+
+ROOT = Path(__file__).parents[3]
 
 WIDGET = """
 apiVersion: example.com/v1
@@ -216,3 +219,29 @@ def test_what_is_wrong_with_a_declaration_is_said(changes: dict[str, Any], says:
     with pytest.raises(DeclarationError) as raised:
         declared(**changes)
     assert says in str(raised.value)
+
+
+def test_the_mpi_jobs_of_alibabas_operator_are_read_as_the_page_declares_them() -> None:
+    page = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    (text,) = (
+        block.partition("```")[0]
+        for block in page.split("```yaml\n")
+        if "v1alpha1\n    kind: MPI" in block
+    )
+    (body,) = yaml.safe_load(text)["kinds"]
+    adapter = DeclaredAdapter(msgspec.convert(body, DeclaredKind))
+    assert not adapter.kind.has_switch, "the annotation holds it"
+    assert (adapter.kind.key, adapter.kind.name_suffix) == ("mpijobv1alpha1", "mpi-qu")
+    spec = {"replicas": 3, "template": template()}
+    for phase, running, outcome in (
+        ("Active", True, None),
+        ("Succeeded", False, Outcome(succeeded=True)),
+        ("Failed", False, Outcome(succeeded=False)),
+    ):
+        mpi = msgspec.convert({"spec": spec, "status": {"launcherStatus": phase}}, DeclaredJob)
+        assert [(s.name, s.count) for s in adapter.pod_sets(mpi)] == [
+            ("launcher", 1),
+            ("worker", 3),
+        ]
+        status = adapter.status_of(mpi)
+        assert (status.running, status.outcome) == (running, outcome)

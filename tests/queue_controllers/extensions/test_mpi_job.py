@@ -80,7 +80,7 @@ def test_a_release_stamps_the_templates_in_the_same_patch() -> None:
 def test_updates_reach_the_templates() -> None:
     of = job(mpiReplicaSpecs={"Launcher": role(), "Worker": role()})
     update = TemplateUpdate(node_selector={"rack": "r"})
-    template = {"metadata": {}, "spec": {"nodeSelector": {"rack": "r"}}}
+    template = {"spec": {"nodeSelector": {"rack": "r"}}}
     assert ADAPTER.update_patch(of, {"launcher": update}) == {
         "spec": {"mpiReplicaSpecs": {"Launcher": {"template": template}}}
     }

@@ -14,10 +14,12 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, Timestamp
 from shared_api.objects.pod import Pod
 from tests.queue_controllers.extensions.job_kit import life, sample, sample_sets
+from tests.sample_jobs import troubles_of
 
 ADAPTER: GenericJob[RayCluster] = RayClusterAdapter()
 AT = Timestamp("2026-11-01T10:00:00Z")
@@ -36,6 +38,10 @@ def says(*true: str, **more: Any) -> dict[str, Any]:
 
 def test_the_sample_is_decoded() -> None:
     assert sample_sets(ADAPTER, "raycluster") == [("head", 1), ("gpu", 2)]
+
+
+def test_the_sample_is_valid() -> None:
+    assert troubles_of(sample("raycluster"), "rayclusters") == []
 
 
 @pytest.mark.parametrize(
@@ -85,18 +91,20 @@ def test_the_switch() -> None:
 
 
 def test_a_release_stamps_all_templates() -> None:
-    of = cluster()
     stamp = PodStamp(labels={"a": "b"}, annotations={"c": "d"})
-    spec = ADAPTER.release_patch(of, {"head": stamp, "gpu": stamp})["spec"]
-    metadata = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
-    (workers,) = of.spec.worker_group_specs
-    assert spec == {
+    patch = ADAPTER.release_patch(cluster(), {"head": stamp, "gpu": stamp})
+    template = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
+    assert patch["spec"] == {
         "suspend": False,
-        "headGroupSpec": {"template": {"metadata": metadata}},
-        "workerGroupSpecs": [
-            {**workers, "template": {**workers["template"], "metadata": metadata}}
-        ],
+        "headGroupSpec": {"template": template},
+        "workerGroupSpecs": [{"template": template}],
     }
+    found = sample("raycluster")
+    (workers,) = found["spec"]["workerGroupSpecs"]
+    whole = fill_lists(patch, found, RayClusterAdapter().list_keys)
+    assert whole["spec"]["workerGroupSpecs"] == [
+        {**workers, "template": {**workers["template"], **template}}
+    ]
 
 
 def test_updates_reach_the_templates() -> None:

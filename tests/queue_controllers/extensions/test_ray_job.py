@@ -15,12 +15,14 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
 from tests.queue_controllers.extensions.job_kit import life, sample, sample_sets
+from tests.sample_jobs import troubles_of
 
 ADAPTER: GenericJob[RayJob] = RayJobAdapter()
 BORN, LATER = "2026-11-01T10:00:00Z", "2026-11-01T10:00:07Z"
@@ -36,6 +38,10 @@ def job(status: dict[str, Any] | None = None, **spec: Any) -> RayJob:
 
 def test_the_sample_is_decoded() -> None:
     assert sample_sets(ADAPTER, "rayjob") == [("head", 1), ("gpu", 4), ("submitter", 1)]
+
+
+def test_the_sample_is_valid() -> None:
+    assert troubles_of(sample("rayjob"), "rayjobs") == []
 
 
 def test_demand_with_the_submitter() -> None:
@@ -162,7 +168,8 @@ def test_the_switch() -> None:
 def test_a_release_stamps_the_templates_that_are_there() -> None:
     stamp = PodStamp(labels={"a": "b"})
     stamps = dict.fromkeys(("head", "gpu", "submitter"), stamp)
-    spec = ADAPTER.release_patch(job(), stamps)["spec"]
+    patch = ADAPTER.release_patch(job(), stamps)
+    spec = fill_lists(patch, sample("rayjob"), RayJobAdapter().list_keys)["spec"]
     assert spec.keys() == {"suspend", "rayClusterSpec"}
     (workers,) = spec["rayClusterSpec"]["workerGroupSpecs"]
     assert workers["template"]["metadata"] == {"labels": {"a": "b"}}

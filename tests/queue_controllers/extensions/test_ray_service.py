@@ -18,6 +18,7 @@ from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from tests.queue_controllers.extensions.job_kit import sample, sample_sets
+from tests.sample_jobs import troubles_of
 
 ADAPTER: GenericJob[RayService] = RayServiceAdapter()
 AT = "2026-11-01T10:00:00Z"
@@ -39,6 +40,10 @@ def one(pods: int) -> dict[str, Any]:
 
 def test_the_sample_is_decoded() -> None:
     assert sample_sets(ADAPTER, "rayservice") == [("head", 1), ("small", 1)]
+
+
+def test_the_sample_is_valid() -> None:
+    assert troubles_of(sample("rayservice"), "rayservices") == []
 
 
 @pytest.mark.parametrize(
@@ -82,6 +87,7 @@ def test_stamps_and_updates_reach_the_cluster_that_is_to_be_made() -> None:
         "spec": {"rayClusterConfig": head}
     }
     assert RayServiceAdapter().update_patch(service(), {}) == {}
+    assert set(RayServiceAdapter().list_keys) == {"spec.rayClusterConfig.workerGroupSpecs"}
 
 
 def test_whose_it_is() -> None:

@@ -12,6 +12,7 @@ from queue_controllers.jobframework.fewer_pods import Resize
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobPodSet,
+    LabelsPods,
     PodStamp,
     PrioritySource,
     StatusFacts,
@@ -445,7 +446,7 @@ def test_pods_are_told_by_their_replica_type(labels: dict[str, str], want: str) 
     pod = msgspec.convert({"metadata": {"labels": full}}, Pod)
     assert pod_set_of_pod(MPI, pod, ("launcher", "worker")) == want
     assert all(key in full for key in MPI.pod_labels) is bool(want)
-    assert MPI.job_name_of(full) == ""
+    assert not isinstance(MPI, LabelsPods), "their controller is the job"
 
 
 def test_pods_are_known_before_they_exist() -> None:

@@ -16,6 +16,7 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
     pod_set_of_pod,
+    priority_of_templates,
     read_facts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
@@ -146,3 +147,20 @@ def test_the_set_of_a_pod(
     adapter: object, pod: dict[str, Any], names: list[str], want: str
 ) -> None:
     assert pod_set_of_pod(adapter, msgspec.convert({"metadata": pod}, Pod), names) == want
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param([{}, {"priorityClassName": "high"}], PrioritySource("high"), id="the second"),
+        pytest.param(
+            [{"priority": 3}, {"priorityClassName": "high"}], PrioritySource("", 3), id="the first"
+        ),
+        pytest.param([{}], PrioritySource(), id="none"),
+    ],
+)
+def test_priority_is_the_first_templates_that_has_one(
+    pods: list[dict[str, Any]], want: PrioritySource
+) -> None:
+    templates = msgspec.convert([{"spec": pod} for pod in pods], list[ScheduledPodTemplate])
+    assert priority_of_templates(templates) == want

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, JobPodSet
@@ -122,6 +123,38 @@ def test_manage_all_takes_every_job_that_nobody_else_owns() -> None:
     assert judge(job(), NOTHING, Manage.ALL).managed
     assert not judge(job(owner("RayJob")), NOTHING, Manage.ALL).managed
     assert not judge(job(owner("Thing")), NOTHING, Manage.ALL).managed
+
+
+class TestPods:
+    KIND = JobKind(
+        key="pod",
+        group="",
+        version="v1",
+        kind="Pod",
+        plural="pods",
+        held_by_gates=True,
+        made_by=frozenset({"ReplicaSet", "Deployment"}),
+    )
+
+    def judge(self, *owners: OwnerReference, **above: str) -> bool:
+        pod = msgspec.structs.replace(job(*owners), kind=self.KIND)
+        chain = {kind: owner(each) for kind, each in above.items()}
+        return judge(pod, NOTHING, above=chain).managed
+
+    def test_that_they_take_part_is_said_by_their_gate(self) -> None:
+        assert self.judge()
+
+    def test_one_that_a_set_makes_is_its_own(self) -> None:
+        assert self.judge(owner("ReplicaSet"))
+        assert self.judge(owner("ReplicaSet"), ReplicaSet="Deployment")
+
+    def test_one_under_a_job_is_not(self) -> None:
+        assert not self.judge(owner("ReplicaSet"), ReplicaSet="Deployment", Deployment="AppWrapper")
+        assert not self.judge(owner("StatefulSet"))
+
+    def test_one_of_an_unknown_controller_is_its_own(self) -> None:
+        assert self.judge(owner("Thing"))
+        assert not self.judge(owner("Thing"), Thing="RayJob")
 
 
 def test_a_job_in_line_does_not_get_out_of_it_by_losing_its_label() -> None:

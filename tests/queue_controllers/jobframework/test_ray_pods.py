@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.jobframework.generic_job import PodStamp, PrioritySource
+from queue_controllers.jobframework.generic_job import PodStamp, PrioritySource, updates_of_stamps
+from queue_controllers.jobframework.list_patches import BY_POSITION, fill_lists
 from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.ray_pods import (
     RayClusterSpec,
@@ -19,12 +20,10 @@ from queue_controllers.jobframework.ray_pods import (
     cluster_priority,
     owner_of_cluster,
     ray_pod_set_of,
-    time_of,
-    updates_of_stamps,
     worker_set_names,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
-from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
+from shared_api.objects.meta import Condition, ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
 
@@ -235,19 +234,19 @@ def test_patches_keep_all_of_a_group_that_is_not_read() -> None:
         labels={"gone": None, "new": "3"}, node_selector={"zone": "z"}, tolerations=({"key": "k"},)
     )
     patch = cluster_patch(cluster(first, second), {"a": update})
+    assert patch["workerGroupSpecs"][1] == {}, "nothing to say of it"
+    found = {"spec": {"workerGroupSpecs": [first, second]}}
+    whole = fill_lists({"spec": patch}, found, {"spec.workerGroupSpecs": BY_POSITION})
     changed = {
         **first["template"]["spec"],
         "nodeSelector": {"zone": "z"},
         "tolerations": [{"key": "k"}],
     }
     metadata = {"labels": {"kept": "2", "new": "3"}}
-    assert patch == {
-        "workerGroupSpecs": [
-            {**first, "template": {"metadata": metadata, "spec": changed}},
-            second,
-        ]
-    }
-    assert first["template"]["metadata"] == {"labels": {"gone": "1", "kept": "2"}}, "as it was"
+    assert whole["spec"]["workerGroupSpecs"] == [
+        {**first, "template": {"metadata": metadata, "spec": changed}},
+        second,
+    ]
 
 
 def test_stamps_of_the_head_leave_the_groups_alone() -> None:
@@ -266,11 +265,3 @@ def test_a_status_speaks_of_its_pods() -> None:
         conditions=(ready,), available_worker_replicas=3, ready_worker_replicas=2
     )
     assert both.pods == 4
-
-
-def test_times_are_those_of_true_conditions() -> None:
-    at = Timestamp("2026-11-01T10:00:00Z")
-    held = Condition(type="Suspended", status="True", last_transition_time=at)
-    assert time_of((held,), ("Suspended",)) == at
-    assert time_of((held,), ("Other",)) is None
-    assert time_of((msgspec.structs.replace(held, status="False"),), ("Suspended",)) is None

@@ -7,17 +7,19 @@ from typing import Final
 import msgspec
 import pytest
 
+from queue_controllers.jobframework.generic_job import PodStamp
 from queue_controllers.jobframework.pod_template import ScheduledContainer
 from queue_controllers.jobframework.replica_roles import (
     AddedContainer,
     ReplicaSpec,
+    ReplicaSpecs,
+    RoleAdapter,
     RoleStatus,
     RoleTable,
     RunPolicy,
     count_finished,
-    foreign_manager_of,
-    switch_patch,
 )
+from shared_api.objects.meta import ObjectMeta, WireStruct
 
 TABLE: Final = RoleTable(field="replicaSpecs", order=("Launcher", "Worker"))
 
@@ -61,7 +63,6 @@ def test_patches_spell_roles_as_the_object_does() -> None:
         "spec": {"replicaSpecs": {"worker": {"replicas": 3}}}
     }
     assert TABLE.replicas_patch(of, {"another": 4}) == {}
-    assert switch_patch(suspend=True) == {"spec": {"runPolicy": {"suspend": True}}}
 
 
 def test_whole_templates_are_found_by_pod_set() -> None:
@@ -88,7 +89,44 @@ def test_finished_pods_are_counted_by_pod_set() -> None:
     assert count_finished(RunPolicy(suspend=True), status) == {}
 
 
-def test_only_the_usual_operator_is_no_foreign_manager() -> None:
-    assert foreign_manager_of(RunPolicy(managed_by="x/y"), "x/z") == "x/y"
-    assert foreign_manager_of(RunPolicy(managed_by="x/y"), "x/y") == ""
-    assert foreign_manager_of(RunPolicy(), "x/y") == ""
+class ThingSpec(WireStruct, frozen=True):
+    run_policy: RunPolicy = RunPolicy()
+    replica_specs: ReplicaSpecs = msgspec.field(default_factory=dict)
+
+
+class Thing(WireStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ThingSpec = ThingSpec()
+    status: RoleStatus = RoleStatus()
+
+
+class ThingAdapter(RoleAdapter[Thing]):
+    table = TABLE
+    usual_manager = "x/y"
+
+    def specs_of(self, job: Thing) -> ReplicaSpecs:
+        return job.spec.replica_specs
+
+
+def thing(policy: RunPolicy, **roles: int | None) -> Thing:
+    return Thing(spec=ThingSpec(run_policy=policy, replica_specs=specs(**roles)))
+
+
+def test_the_run_policy_has_switch_and_manager() -> None:
+    adapter, held = ThingAdapter(), thing(RunPolicy(suspend=True, managed_by="x/z"))
+    assert adapter.is_suspended(held)
+    assert adapter.suspend_patch(held) == {"spec": {"runPolicy": {"suspend": True}}}
+    assert adapter.foreign_manager(held) == "x/z"
+    assert adapter.foreign_manager(thing(RunPolicy(managed_by="x/y"))) == ""
+
+
+def test_a_release_stamps_the_roles_that_are_there() -> None:
+    stamp = PodStamp(labels={"a": "b"})
+    stamps = {"worker": stamp, "another": stamp}
+    template = {"metadata": {"labels": {"a": "b"}}}
+    assert ThingAdapter().release_patch(thing(RunPolicy(), WORKER=1), stamps) == {
+        "spec": {
+            "runPolicy": {"suspend": False},
+            "replicaSpecs": {"WORKER": {"template": template}},
+        }
+    }

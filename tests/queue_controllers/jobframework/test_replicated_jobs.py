@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.jobframework.generic_job import PodStamp, PrioritySource
+from queue_controllers.jobframework.generic_job import PodStamp, updates_of_stamps
 from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.replicated_jobs import (
     JobCounts,
@@ -16,9 +16,7 @@ from queue_controllers.jobframework.replicated_jobs import (
     ReplicatedJob,
     are_held,
     patch_for_updates,
-    patch_templates,
     pod_sets_of,
-    priority_of_sets,
     read_status,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
@@ -108,23 +106,6 @@ def test_sets_keep_the_order_of_the_spec() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "want"),
-    [
-        pytest.param([{}, {"priorityClassName": "high"}], PrioritySource("high"), id="the second"),
-        pytest.param(
-            [{"priority": 3}, {"priorityClassName": "high"}], PrioritySource("", 3), id="the first"
-        ),
-        pytest.param([{}], PrioritySource(), id="none"),
-    ],
-)
-def test_priority_is_the_first_templates_that_has_one(
-    pods: list[dict[str, Any]], want: PrioritySource
-) -> None:
-    of = [jobs(f"r{at}", pod=pod) for at, pod in enumerate(pods)]
-    assert priority_of_sets(pod_sets_of(of, ())) == want
-
-
-@pytest.mark.parametrize(
     ("of", "said", "want"),
     [
         pytest.param(jobs(replicas=2), counts(suspended=2), True, id="all suspended"),
@@ -188,7 +169,7 @@ def test_patches_name_only_what_changes() -> None:
     metadata = {"labels": {"l": "1"}}
     b = {"name": "b", "template": {"spec": {"template": {"metadata": metadata}}}}
     c = {"name": "c", "template": {"spec": {"template": {"metadata": {"annotations": {"a": "2"}}}}}}
-    assert patch_templates(("a", "b", "c"), stamps) == [b, c]
+    assert patch_for_updates(("a", "b", "c"), updates_of_stamps(stamps)) == [b, c]
     update = TemplateUpdate(
         labels={"l": None}, node_selector={"zone": "z"}, tolerations=({"operator": "Exists"},)
     )

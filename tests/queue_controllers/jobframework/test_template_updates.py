@@ -13,7 +13,6 @@ from queue_controllers.jobframework.template_updates import (
     AddedParts,
     TemplateUpdate,
     digest_of,
-    put_on_body,
     read_added,
     take_off,
     take_off_body,
@@ -79,24 +78,6 @@ def test_the_note_can_be_read_again() -> None:
 def test_a_note_that_somebody_broke_says_nothing(note: str) -> None:
     assert read_added({NOTE: note}) == {}
     assert read_added({}) == {}
-
-
-def test_a_change_is_made_in_a_whole_template() -> None:
-    update = TemplateUpdate(
-        labels={"zone": None, "new": "1"},
-        annotations={"gone": None},
-        node_selector={"zone": "z2"},
-        tolerations=(OWN,),
-    )
-    before = msgspec.json.encode(TEMPLATE)
-    assert put_on_body(TEMPLATE, update) == {
-        "metadata": {"labels": {"app": "a", "new": "1"}, "annotations": {"note": "n"}},
-        "spec": {"nodeSelector": {"zone": "z2", "disk": "ssd"}, "tolerations": [OWN]},
-    }
-    assert msgspec.json.encode(TEMPLATE) == before
-    assert put_on_body({}, TemplateUpdate(labels={"a": "b"})) == {
-        "metadata": {"labels": {"a": "b"}}
-    }
 
 
 def test_a_change_as_a_merge_patch_says_no_more_than_it_must() -> None:

@@ -1,0 +1,116 @@
+"""LeaderWorkerSets: each group of a set, a leader and its workers, is a job, which never ends.
+
+A set has no switch, and its groups come and go one by one, so each waits for itself. Workers may be
+made when the leader runs: then what they ask for is read from the set.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
+from queue_controllers.jobframework.pod_group import (
+    CountedPods,
+    PodGroup,
+    is_candidate,
+    is_held,
+    template_of,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
+from shared_api.objects.meta import ObjectMeta, WireStruct
+from shared_api.objects.pod import Pod
+from shared_api.well_known_labels import LWS_GROUP, LWS_NAME, LWS_SIZE, LWS_WORKER
+
+LEADER: Final = "leader"
+WORKERS: Final = "workers"
+
+
+class LeaderWorkerTemplate(WireStruct, frozen=True):
+    """`spec.leaderWorkerTemplate`, as far as it is read."""
+
+    size: int = 1
+    worker_template: ScheduledPodTemplate = ScheduledPodTemplate()
+
+
+class LeaderWorkerSetSpec(WireStruct, frozen=True):
+    """`spec` of a LeaderWorkerSet, as far as it is read."""
+
+    leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
+
+
+class LeaderWorkerSetObject(WireStruct, frozen=True):
+    """A LeaderWorkerSet (leaderworkerset.x-k8s.io/v1)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaderWorkerSetSpec = LeaderWorkerSetSpec()
+
+
+class LeaderWorkerSetAdapter(CountedPods):
+    """Facts about a group of a LeaderWorkerSet."""
+
+    kind: ClassVar[JobKind] = JobKind(
+        key="leaderworkerset",
+        group="leaderworkerset.x-k8s.io",
+        version="v1",
+        kind="LeaderWorkerSet",
+        plural="leaderworkersets",
+        name_suffix="lws-qu",
+        has_switch=False,
+        held_by_gates=True,
+        has_object=False,
+        made_by=frozenset({"StatefulSet", "Pod", "LeaderWorkerSet"}),
+    )
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the name of the pod's group, which is its leader's."""
+        labels = pod.metadata.labels
+        name, index = labels.get(LWS_NAME), labels.get(LWS_GROUP)
+        return f"{name}-{index}" if name and index and is_candidate(pod) else ""
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Tell the leader from its workers."""
+        return LEADER if pod.metadata.labels.get(LWS_WORKER) == "0" else WORKERS
+
+    def why_unknown(self, job: PodGroup) -> str:
+        """Say that nobody has said what the group's pods will be."""
+        size = _size_of(job)
+        if size is None:
+            return f"LeaderWorkerSet {_set_of(job)} can not be read"
+        sets = {self.pod_set_of(pod) for pod in job.pods}
+        if LEADER not in sets and all(is_held(pod) for pod in job.pods):
+            return "its leader is not there"
+        if size > 1 and WORKERS not in sets and job.other is None:
+            return f"it has no worker yet, and LeaderWorkerSet {_set_of(job)} can not be read"
+        return ""
+
+    def other_of(self, job: PodGroup) -> OtherObject | None:
+        """Return the set."""
+        return self.object_above(_set_of(job), LeaderWorkerSetObject)
+
+    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
+        """Return the leader, and the workers where there are any."""
+        if self.why_unknown(job):
+            return ()
+        found: dict[str, ScheduledPodTemplate] = {}
+        for pod in job.pods:
+            found.setdefault(self.pod_set_of(pod), template_of(pod))
+        if job.other is not None:
+            found.setdefault(WORKERS, job.other.spec.leader_worker_template.worker_template)
+        some = next(iter(found.values()))  # while a group is made again, one may be missing
+        leader = JobPodSet(name=LEADER, count=1, template=found.get(LEADER, some))
+        workers = (_size_of(job) or 1) - 1
+        if not workers:
+            return (leader,)
+        return (leader, JobPodSet(name=WORKERS, count=workers, template=found.get(WORKERS, some)))
+
+
+def _set_of(job: PodGroup) -> str:
+    return job.first.metadata.labels.get(LWS_NAME, "")
+
+
+def _size_of(job: PodGroup) -> int | None:
+    """Return how many pods the group has, None where nobody has said it."""
+    if job.other is not None:
+        return max(int(job.other.spec.leader_worker_template.size), 1)
+    text = job.first.metadata.annotations.get(LWS_SIZE, "")
+    return max(int(text), 1) if text.isascii() and text.isdecimal() else None

@@ -1,0 +1,96 @@
+"""Pods, each queued by itself: of people and unknown controllers, of Deployments, of Workflows.
+
+A pod that is evicted is deleted. A Deployment makes another one, which waits in line anew; a pod
+that nobody made but its user is gone. Argo makes a step's pod again where the step has retries.
+
+A Workflow that is queued as a whole marks its pods as its own. Where its pods come without that
+mark, and with the gate (`podSpecPatch`), it is its steps that are queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, Outcome
+from queue_controllers.jobframework.group_marks import read_group_mark
+from queue_controllers.jobframework.pod_group import (
+    GatedPods,
+    PodGroup,
+    controller_of,
+    is_candidate,
+    is_held,
+    template_of,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from shared_api.objects.meta import Timestamp, Uid
+from shared_api.objects.pod import Pod
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
+from shared_api.well_known_labels import (
+    LWS_NAME,
+    RELATED_QUEUE_UNIT,
+    RELEASED_AT,
+    read_annotation,
+)
+
+POD_SET: Final = "main"
+
+
+class PodAdapter(GatedPods):
+    """Facts about a pod that is a job by itself."""
+
+    kind: ClassVar[JobKind] = JobKind(
+        key="pod",
+        group="",
+        version="v1",
+        kind="Pod",
+        plural="pods",
+        name_suffix="pod-qu",
+        has_switch=False,
+        held_by_gates=True,
+        made_by=frozenset({"ReplicaSet", "Deployment", "Workflow"}),
+    )
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the pod's own name, where it is not a part of something else."""
+        is_part = LWS_NAME in pod.metadata.labels or read_group_mark(pod) is not None
+        if is_part or not is_candidate(pod):
+            return ""
+        owner = pod.metadata.controller_owner
+        if owner is None or controller_of(pod, "apps", "ReplicaSet") is not None:
+            return pod.metadata.name
+        if controller_of(pod, "argoproj.io", "Workflow") is not None:
+            return pod.metadata.name if _is_step(pod) else ""
+        # Kinds that are declared, and those of others, put the queue's name on what they make.
+        is_ours = is_held(pod) or RELEASED_AT in pod.metadata.annotations
+        return pod.metadata.name if is_ours and owner.kind not in KNOWN_JOB_KINDS else ""
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the name of the one set there is."""
+        return POD_SET
+
+    def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
+        """Return the pod's uid."""
+        return pods[0].metadata.uid
+
+    def deleted_at(self, pods: Sequence[ScheduledPod]) -> Timestamp | None:
+        """Return when the pod was deleted: there will be no other."""
+        return pods[0].metadata.deletion_timestamp
+
+    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
+        """Return the pod."""
+        count = 0 if self.outcome_of(job) else 1
+        return (JobPodSet(name=POD_SET, count=count, template=template_of(job.first)),)
+
+    def outcome_of(self, job: PodGroup) -> Outcome | None:
+        """Say how the pod has ended."""
+        phase = job.first.status.phase
+        return None if job.first.is_living else Outcome(phase == "Succeeded")
+
+
+def _is_step(pod: Pod) -> bool:
+    """Say whether a Workflow's pod is queued by itself; its release marks it like a whole one's."""
+    annotations = pod.metadata.annotations
+    if RELEASED_AT in annotations:
+        return True
+    return is_held(pod) and not read_annotation(annotations, RELATED_QUEUE_UNIT)

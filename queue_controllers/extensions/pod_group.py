@@ -1,0 +1,146 @@
+"""Pods that start as one: Kueue's pod groups, Koordinator's gangs, and PodGroups of two kinds.
+
+A group waits until all of its pods are there, so that what it asks for is known, and is released as
+a whole. It has ended when all of its pods have. A pod that has failed is still missed: its place is
+kept for the one that whoever made it may make in its stead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject, Outcome
+from queue_controllers.jobframework.group_marks import (
+    KOORDINATOR_API,
+    GroupMark,
+    read_group_mark,
+)
+from queue_controllers.jobframework.pod_group import (
+    CountedPods,
+    PodGroup,
+    is_candidate,
+    is_held,
+    shape_of,
+    template_of,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from shared_api.objects.meta import ObjectMeta, WireStruct
+from shared_api.objects.pod import Pod
+
+
+class PodGroupSpec(WireStruct, frozen=True):
+    """`spec` of a PodGroup, as far as it is read."""
+
+    min_member: int = 0
+
+
+class PodGroupObject(WireStruct, frozen=True):
+    """A PodGroup of Koordinator or of the scheduler-plugins."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+
+
+class PodGroupAdapter(CountedPods):
+    """Facts about pods that name a group."""
+
+    kind: ClassVar[JobKind] = JobKind(
+        key="podgroup",
+        group=KOORDINATOR_API,
+        version="v1alpha1",
+        kind="PodGroup",
+        plural="podgroups",
+        name_suffix="pg-qu",
+        has_switch=False,
+        held_by_gates=True,
+        has_object=False,
+    )
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the name of the group that the pod names."""
+        mark = read_group_mark(pod)
+        return mark.name if mark is not None and is_candidate(pod) else ""
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the name that pods of its shape have in common."""
+        assert isinstance(pod, ScheduledPod), "read whole where pods are queued"
+        return shape_of(pod)
+
+    # --- how many -------------------------------------------------------------------------------
+
+    def why_unknown(self, job: PodGroup) -> str:
+        """Say that nobody has said how many pods it has, or that they are not all there yet."""
+        mark = _mark_of(job)
+        wanted = _count_of(job)
+        if wanted is None:
+            if mark.api_group:
+                return f"there is no PodGroup {mark.name} ({mark.api_group})"
+            return "its pods do not say how many they are, or not in a number that can be read"
+        # One of which some pods ran is known: those that are missing are made again, or are not.
+        if len(job.pods) < wanted and all(is_held(pod) for pod in job.pods):
+            return f"{len(job.pods)} of its {wanted} pods are there"
+        return ""
+
+    def other_of(self, job: PodGroup) -> OtherObject | None:
+        """Return the PodGroup that says how many pods it has, None where the pods say it."""
+        mark = _mark_of(job)
+        if not mark.api_group or mark.pods is not None:
+            return None
+        return self.object_above(mark.name, PodGroupObject, group=mark.api_group)
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
+        """Return a set per shape: pods that may run, and those that are missed."""
+        if self.why_unknown(job):
+            return ()
+        wanted = _count_of(job) or 0
+        needed: Counter[str] = Counter()
+        lost: Counter[str] = Counter()
+        examples: dict[str, ScheduledPod] = {}
+        for pod in job.pods:
+            name = self.pod_set_of(pod)
+            examples.setdefault(name, pod)
+            needed[name] += pod.is_living
+            lost[name] += pod.status.phase == "Failed"
+        succeeded = sum(pod.status.phase == "Succeeded" for pod in job.pods)
+        missed = max(wanted - succeeded - needed.total(), 0)
+        for name, count in lost.items():
+            replaced = min(count, missed)
+            needed[name] += replaced
+            missed -= replaced
+        needed[next(iter(examples))] += missed
+        return tuple(
+            JobPodSet(
+                name=name,
+                count=needed[name],
+                template=template_of(pod),
+                is_done=needed[name] == 0,
+            )
+            for name, pod in sorted(examples.items())
+        )
+
+    def outcome_of(self, job: PodGroup) -> Outcome | None:
+        """Say how it has ended: all of its pods have, and there are as many as there shall be."""
+        wanted = _count_of(job)
+        if wanted is None or any(pod.is_living for pod in job.pods) or len(job.pods) < wanted:
+            return None
+        failed = sum(pod.status.phase == "Failed" for pod in job.pods)
+        succeeded = len(job.pods) - failed
+        if succeeded >= wanted:
+            return Outcome(succeeded=True)
+        return Outcome(succeeded=False, message=f"{failed} of its pods failed")
+
+
+def _mark_of(job: PodGroup) -> GroupMark:
+    mark = read_group_mark(job.first)
+    assert mark is not None, "a group of pods that name it"
+    return mark
+
+
+def _count_of(job: PodGroup) -> int | None:
+    """Return how many pods the group has at least, None where nobody has said it yet."""
+    if job.other is not None:
+        return max(int(job.other.spec.min_member), 1)
+    return _mark_of(job).pods

@@ -1,0 +1,96 @@
+"""StatefulSets: all pods of a set are one job, which never ends by itself.
+
+By its ordinary policy a set makes its second pod when the first one runs, so how many there will be
+stands in the set alone. It is released as a whole all the same: the gates of pods that come later
+come off as they come, as far as its admission goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
+from queue_controllers.jobframework.group_marks import read_group_mark
+from queue_controllers.jobframework.pod_group import (
+    CountedPods,
+    PodGroup,
+    controller_of,
+    is_candidate,
+    template_of,
+)
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid, WireStruct
+from shared_api.objects.pod import Pod
+from shared_api.well_known_labels import LWS_NAME
+
+POD_SET: Final = "main"
+
+
+class StatefulSetSpec(WireStruct, frozen=True):
+    """`spec` of a StatefulSet, as far as it is read."""
+
+    replicas: int = 1
+
+
+class StatefulSetObject(WireStruct, frozen=True):
+    """A StatefulSet (apps/v1)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class StatefulSetAdapter(CountedPods):
+    """Facts about the pods of a StatefulSet."""
+
+    kind: ClassVar[JobKind] = JobKind(
+        key="statefulset",
+        group="apps",
+        version="v1",
+        kind="StatefulSet",
+        plural="statefulsets",
+        name_suffix="sts-qu",
+        has_switch=False,
+        held_by_gates=True,
+        made_by=frozenset({"StatefulSet"}),
+    )
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the name of the pod's StatefulSet, unless that is a part of something else."""
+        owner = controller_of(pod, "apps", "StatefulSet")
+        if owner is None or LWS_NAME in pod.metadata.labels or not is_candidate(pod):
+            return ""
+        return "" if read_group_mark(pod) is not None else owner.name
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the name of the one set there is."""
+        return POD_SET
+
+    def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
+        """Return the set's pods without those of an earlier set of its name."""
+        newest = max(pods, key=lambda pod: pod.metadata.creation_timestamp)
+        return super().gather(name, [pod for pod in pods if _owner(pod) == _owner(newest)])
+
+    def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
+        """Return the set's uid."""
+        return _owner(pods[0])
+
+    def why_unknown(self, job: PodGroup) -> str:
+        """Say that the set could not be read."""
+        return "" if job.other is not None else f"StatefulSet {job.metadata.name} can not be read"
+
+    def other_of(self, job: PodGroup) -> OtherObject | None:
+        """Return the set."""
+        return self.object_above(job.metadata.name, StatefulSetObject)
+
+    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
+        """Return as many pods as the set has, like the first one."""
+        if job.other is None:
+            return ()
+        replicas = job.other.spec.replicas
+        return (JobPodSet(name=POD_SET, count=replicas, template=template_of(job.first)),)
+
+
+def _owner(pod: ScheduledPod) -> Uid:
+    owner = pod.metadata.controller_owner
+    return NO_UID if owner is None else owner.uid

@@ -1,0 +1,150 @@
+"""Carry out what `decide` said about jobs that are pods: each pod is written by itself.
+
+To release one is to take its gate off, in the same patch that says whose it is; to suspend one is
+to delete it. Each of these writes may be done twice, and what fails half way goes on at the next
+look, so none is guarded by more than the pod's uid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Final, Protocol
+
+from queue_controllers.jobframework.actions import ReleaseJob, SuspendJob
+from queue_controllers.jobframework.execute import (
+    EventSink,
+    Executor,
+    NotLeadingError,
+    WrittenObjects,
+)
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    SortsPods,
+    pod_set_of_pod,
+    updates_of_stamps,
+)
+from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.pod_group import PodGroup, is_held
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.client.errors import NotFound
+from shared_api.client.resource_client import PatchType, ResourceClient, ResourceType
+from shared_api.client.resource_types import PODS
+from shared_api.leader_election import Leadership
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT
+
+HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
+    PODS.group,
+    PODS.version,
+    PODS.plural,
+    PODS.kind,
+    namespaced=True,
+    object_type=ScheduledPod,
+)
+"""Pods with all that says where they may go."""
+
+_OPEN: Final = {"schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}]}
+_NO_UPDATE: Final = TemplateUpdate()
+
+
+class PodGroups(Protocol):
+    """The cache of jobs that are made of pods."""
+
+    def get(self, key: str) -> PodGroup | None:
+        """Return the job with this key (`namespace/name`), of the pods that there are."""
+        ...
+
+    def note_written(self, written: ScheduledPod) -> bool:
+        """Take in a pod that the API server returned."""
+        ...
+
+    def note_deleted(self, pod: ScheduledPod) -> None:
+        """Take in that this process has deleted a pod."""
+        ...
+
+
+class GateExecutor(Executor[PodGroup]):
+    """Sends the writes of one extension whose jobs are pods."""
+
+    def __init__(
+        self,
+        adapter: GenericJob[PodGroup],
+        client: ResourceClient,
+        leadership: Leadership,
+        events: EventSink,
+        *,
+        groups: PodGroups,
+        units: WrittenObjects[QueueUnit],
+    ) -> None:
+        super().__init__(adapter, client, leadership, events, jobs=_Nothing(), units=units)
+        self._groups = groups
+
+    def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:
+        """Return the object of the job, or its first pod where it has none."""
+        if self._adapter.kind.has_object:
+            return super()._about(job)
+        return HELD_PODS, job.first.metadata
+
+    def _suspend(self, action: SuspendJob, job: PodGroup) -> None:
+        for pod in job.pods:
+            if is_held(pod) or pod.is_terminating or not pod.is_living:
+                continue
+            self._check_lead()
+            meta = pod.metadata
+            with contextlib.suppress(NotFound):  # the watch will tell
+                self._client.delete(HELD_PODS, meta.namespace, meta.name, uid=meta.uid)
+            self._groups.note_deleted(pod)
+
+    def _release(self, action: ReleaseJob, job: PodGroup) -> None:
+        room = dict(action.room)
+        stamps = updates_of_stamps(action.stamps)
+        assert isinstance(self._adapter, SortsPods), "kinds that gather pods sort them"
+        for pod in job.pods:
+            name = pod_set_of_pod(self._adapter, pod, tuple(room))
+            if not is_held(pod) or pod.is_terminating or room.get(name, 0) <= 0:
+                continue
+            self._check_lead()
+            self._open(
+                pod,
+                update_body(stamps.get(name, _NO_UPDATE)),
+                update_body(action.updates.get(name, _NO_UPDATE)),
+                {"metadata": {"annotations": {RELEASED_AT: action.released_at}}, "spec": _OPEN},
+            )
+            room[name] -= 1
+
+    def _open(self, pod: ScheduledPod, *patches: dict[str, Any]) -> None:
+        meta = pod.metadata
+        body = functools.reduce(merge_patches, (*patches, {"metadata": {"uid": meta.uid}}))
+        written = self._client.patch(
+            HELD_PODS, meta.namespace, meta.name, body, patch_type=PatchType.STRATEGIC
+        )
+        self._groups.note_written(written)
+
+    def _check_lead(self) -> None:
+        """Raise NotLeadingError unless a write that begins now ends within this process's lead."""
+        if not self.may_write():
+            raise NotLeadingError
+
+    def read_job(self, namespace: str, name: str) -> PodGroup | None:
+        """Read the first pod of a job from the server; None when no pod of it is there."""
+        group = self._groups.get(f"{namespace}/{name}")
+        if group is None:
+            return None
+        meta = group.first.metadata
+        try:
+            found = self._client.get(HELD_PODS, meta.namespace, meta.name)
+        except NotFound:
+            return group if len(group.pods) > 1 else None
+        self._groups.note_written(found)
+        return self._groups.get(f"{namespace}/{name}")
+
+
+class _Nothing:
+    """Where objects of jobs go that have none."""
+
+    def note_written(self, written: PodGroup) -> bool:
+        """Take nothing in."""
+        return False

@@ -1,0 +1,65 @@
+"""Where a job stands in the machine, with what time and its unit say about it. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from queue_controllers.jobframework.gates import judge_gates
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_machine import JobState, judge_job
+from queue_controllers.jobframework.job_view import JobMemory, JobView
+from queue_controllers.jobframework.waiting import SILENT_SECONDS
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    RELEASED_PHASES,
+    Phase,
+    is_adopted,
+    is_being_evicted,
+    phase_of,
+)
+
+
+def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
+    """Return the facts, where the job stands, and what to remember of it.
+
+    An operator that had its minute counts as having confirmed.
+    """
+    admitted = view.unit is not None and is_admitted(view.unit)
+    if job.kind.held_by_gates:
+        job = judge_gates(job, view.pods, admitted=admitted)
+    memory = _note_word(view.memory, job)
+    has_said = memory.was_let_go and _speaks_without_time(job)
+    state = judge_job(job, view.pods, admitted=admitted, silent=has_said)
+    if not state.unclear:
+        return job, state, msgspec.structs.replace(memory, quiet_since=None)
+    since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
+    memory = msgspec.structs.replace(memory, quiet_since=since)
+    if view.moment.monotonic - since >= SILENT_SECONDS:
+        state = judge_job(job, view.pods, admitted=admitted, silent=True)
+    return job, state, memory
+
+
+def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
+    """Return the memory with what the operator says while the switch is off."""
+    if job.suspended:
+        return memory
+    let_go = not (job.status.suspended or job.status.is_empty)
+    return msgspec.structs.replace(memory, was_let_go=let_go)
+
+
+def _speaks_without_time(job: JobFacts) -> bool:
+    """Say whether the status says that the job is held back, and not since when."""
+    status = job.status
+    return status.suspended and status.suspended_since is None and not status.pods
+
+
+def is_admitted(unit: QueueUnit) -> bool:
+    """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
+    if is_being_evicted(unit) or unit.spec.active is False:
+        return False
+    return phase_of(unit) in RELEASED_PHASES or is_booked_by_mark(unit)
+
+
+def is_booked_by_mark(unit: QueueUnit) -> bool:
+    """Say whether only the annotation books the unit; its phase would have it wait."""
+    return phase_of(unit) is Phase.ENQUEUED and is_adopted(unit)

@@ -1,0 +1,41 @@
+"""Jobs and held pods as they are cached: without what nobody reads, and equal parts shared.
+
+Ten thousand jobs are kept here. Most are made from few templates, and many carry all of their
+manifest a second time, in the annotation by which `kubectl apply` remembers it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodSpec
+from shared_api.objects.compactor import Compactor
+from shared_api.objects.meta import ObjectMeta
+
+APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation: the manifest that was applied last, often the larger half of an object."""
+
+WHOLE: Final = (ScheduledPodSpec, ScheduledContainer)
+"""Parts that objects share. Not the templates: of Jobs, each has the uid among its labels."""
+
+T = TypeVar("T")
+
+
+class JobSlimmer:
+    """Makes objects small that were just decoded, and that nobody else has seen; any thread."""
+
+    def __init__(self) -> None:
+        self._compactor = Compactor(WHOLE)
+
+    def slim(self, job: T, before: T | None = None) -> T:
+        """Return the object as it is kept; `before`: the version before it, slim."""
+        if not isinstance(job, msgspec.Struct):
+            return job  # an extension's own class: nothing is known of it
+        known = before if isinstance(before, msgspec.Struct) else None
+        meta = getattr(job, "metadata", None)
+        if isinstance(meta, ObjectMeta):
+            # No default is changed by this: what holds the key came from the server.
+            meta.annotations.pop(APPLIED, None)
+        return self._compactor.compact(job, known)

@@ -1,0 +1,477 @@
+"""Jobs that are pods, over the fake API server: held by a gate, let go, deleted, counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shared_api.testing.faults import Match
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+GATE = "koord-queue/admission"
+QUEUE = "koord-queue/queue-name"
+KINDS = "--enabled-extensions=pod,podgroup,statefulset,leaderworkerset"
+
+Json = dict[str, Any]
+
+
+def make_pod(
+    world: World, name: str = "solo", *, gated: bool = True, cpu: str = "1", **metadata: Any
+) -> Json:
+    """Create a pod that names its queue."""
+    labels = {QUEUE: "gold", **metadata.pop("labels", {})}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec: Json = {"containers": [container], "nodeSelector": {"zone": "a"}}
+    if gated:
+        spec["schedulingGates"] = [{"name": GATE}, {"name": "example.com/other"}]
+    meta = {"name": name, "namespace": "team", "labels": labels, **metadata}
+    return world.direct.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+def pod(world: World, name: str = "solo") -> Json:
+    return world.direct.get("pods", name, "team")
+
+
+def gates(world: World, name: str = "solo") -> list[str]:
+    return [each["name"] for each in pod(world, name)["spec"].get("schedulingGates", [])]
+
+
+def run(world: World, *names: str, phase: str = "Running") -> None:
+    for name in names:
+        status = {"status": {"phase": phase}}
+        world.direct.patch("pods", name, status, namespace="team", subresource="status")
+
+
+def admit(world: World, unit: str, **counts: int) -> None:
+    status = {
+        "phase": "Dequeued",
+        "lastAllocateTime": world.now(),
+        "lastUpdateTime": world.now(),
+        "admissions": [
+            {"name": name, "replicas": count, "running": 0} for name, count in counts.items()
+        ],
+    }
+    world.patch_unit_status(status, unit)
+
+
+def evict(world: World, unit: str) -> None:
+    """Do what the scheduler does to have a unit's place back."""
+    said = {
+        "type": "Evicted",
+        "status": "True",
+        "reason": "Preempted",
+        "message": "Preempted by another",
+        "lastTransitionTime": world.now(),
+    }
+    conditions = [
+        each
+        for each in world.get_unit(unit)["status"].get("conditions", [])
+        if each["type"] != "Evicted"
+    ]
+    world.patch_unit_status({"conditions": [*conditions, said]}, unit)
+
+
+def pod_sets(world: World, unit: str) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in world.get_unit(unit)["spec"]["podSet"]}
+
+
+def remembered(world: World) -> list[int]:
+    assert world.controllers is not None
+    return [each.reconciler.remembered_jobs for each in world.controllers.servers]
+
+
+def reasons(world: World) -> list[str]:
+    return [each["reason"] for each in world.direct.list("events")]
+
+
+# --- a pod by itself ------------------------------------------------------------------------------
+
+
+def test_a_pod_goes_the_whole_path(world: World) -> None:
+    world.start(KINDS)
+    made = make_pod(world, annotations={"scheduling.x-k8s.io/priority": "7"})
+    world.settle()
+    unit = world.get_unit("solo-pod-qu")
+    assert unit["spec"]["consumerRef"]["uid"] == made["metadata"]["uid"]
+    assert unit["spec"]["queue"] == "gold"
+    assert unit["spec"]["priority"] == 7
+    assert unit["spec"]["request"] == {"cpu": "1"}
+    template = unit["spec"]["podSet"][0]["template"]["spec"]
+    assert template["nodeSelector"] == {"zone": "a"}
+    assert template["schedulingGates"] == [{"name": "example.com/other"}], "ours is no wish of his"
+    assert [each["uid"] for each in unit["metadata"]["ownerReferences"]] == [
+        made["metadata"]["uid"]
+    ]
+    assert GATE in gates(world)
+    admit(world, "solo-pod-qu", main=1)
+    world.settle()
+    assert gates(world) == ["example.com/other"], "the gates of others are theirs"
+    annotations = pod(world)["metadata"]["annotations"]
+    assert annotations["koord-queue/related-queueunit"] == "team/solo-pod-qu"
+    run(world, "solo")
+    world.settle()
+    assert world.phase("solo-pod-qu") == "Running"
+    assert world.get_unit("solo-pod-qu")["status"]["admissions"][0]["running"] == 1
+    run(world, "solo", phase="Succeeded")
+    world.settle()
+    assert world.phase("solo-pod-qu") == "Succeed"
+    assert world.writes() == [
+        "create queueunits",
+        "patch pods",
+        "patch queueunits/status",
+        "patch queueunits/status",
+    ]
+
+
+def test_a_pod_that_fails(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    admit(world, "solo-pod-qu", main=1)
+    world.settle()
+    run(world, "solo", phase="Failed")
+    world.settle()
+    assert world.phase("solo-pod-qu") == "Failed"
+
+
+def test_an_edit_while_it_waits_moves_the_unit(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    label = {"metadata": {"labels": {QUEUE: "silver"}}}
+    world.direct.patch("pods", "solo", label, namespace="team")
+    world.settle()
+    assert world.get_unit("solo-pod-qu")["spec"]["queue"] == "silver"
+
+
+def test_an_evicted_pod_is_deleted_and_books_until_it_is_gone(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world, finalizers=["example.com/keep"])
+    world.settle()
+    admit(world, "solo-pod-qu", main=1)
+    world.settle()
+    run(world, "solo")
+    world.settle()
+    evict(world, "solo-pod-qu")
+    world.settle()
+    assert pod(world)["metadata"]["deletionTimestamp"]
+    assert world.phase("solo-pod-qu") == "Running"
+    assert world.writes().count("delete pods") == 1
+    assert "SuspendContested" not in reasons(world)
+    (note,) = (
+        each["message"] for each in world.direct.list("events") if "Evicted" in each["message"]
+    )
+    assert note == (
+        "Evicted: Preempted by another. Its pods are deleted;"
+        " those that are made in their stead wait in the queue again"
+    )
+    world.direct.patch("pods", "solo", {"metadata": {"finalizers": None}}, namespace="team")
+    world.settle(8.0)
+    assert world.units() == []
+
+
+def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world, gated=False)
+    world.settle(3.0)
+    assert world.units() == []
+    assert reasons(world) == ["CanNotBeHeld"]
+    assert world.writes() == []
+    assert remembered(world) == [1, 0, 0, 0]
+    world.direct.delete("pods", "solo", "team")
+    world.settle()
+    assert remembered(world) == [0, 0, 0, 0]
+
+
+def test_pods_that_are_nobodys_business(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world, "kueues", labels={"kueue.x-k8s.io/queue-name": "q"})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    make_pod(world, "of-a-job", ownerReferences=[owner])
+    world.settle(3.0)
+    assert world.units() == []
+
+
+def test_the_steps_of_a_workflow_are_queued_one_by_one(world: World) -> None:
+    world.start(KINDS)
+    owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "w", "uid": "u"}
+    make_pod(world, "w-step", ownerReferences=[{**owner, "controller": True}])
+    world.settle()
+    admit(world, "w-step-pod-qu", main=1)
+    world.settle()
+    assert GATE not in gates(world, "w-step")
+
+
+def test_a_gate_that_somebody_else_opens_is_booked(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    world.direct.patch("pods", "solo", {"spec": {"schedulingGates": None}}, namespace="team")
+    world.settle()
+    unit = world.get_unit("solo-pod-qu")
+    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert "GateOpened" in reasons(world)
+    assert "deletionTimestamp" not in pod(world)["metadata"]
+
+
+def test_a_released_pod_whose_unit_vanishes_is_adopted(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    admit(world, "solo-pod-qu", main=1)
+    world.settle()
+    run(world, "solo")
+    world.settle()
+    world.direct.delete("queueunits", "solo-pod-qu", "team")
+    world.settle()
+    unit = world.get_unit("solo-pod-qu")
+    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert world.phase("solo-pod-qu") == "Running"
+
+
+def test_a_deleted_pod_that_waits_takes_its_unit_along(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    world.direct.delete("pods", "solo", "team")
+    world.settle(8.0)
+    assert world.units() == []
+    assert remembered(world) == [0, 0, 0, 0]
+
+
+def test_a_restart_in_the_middle_changes_nothing(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    admit(world, "solo-pod-qu", main=1)
+    world.settle()
+    run(world, "solo")
+    world.settle()
+    before = world.server.resource_version
+    world.start(KINDS)
+    world.settle(5.0)
+    assert world.server.resource_version == before
+
+
+def test_a_release_that_the_server_does_not_answer_is_done_again(world: World) -> None:
+    world.start(KINDS)
+    make_pod(world)
+    world.settle()
+    world.server.faults.fail(500, match=Match(verb="patch", plural="pods"))
+    admit(world, "solo-pod-qu", main=1)
+    world.settle(3.0)
+    assert GATE not in gates(world)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def grouped(world: World, name: str, *, total: str = "3", **changes: Any) -> Json:
+    return make_pod(
+        world,
+        name,
+        labels={"kueue.x-k8s.io/pod-group-name": "ring"},
+        annotations={"kueue.x-k8s.io/pod-group-total-count": total},
+        **changes,
+    )
+
+
+def test_a_group_waits_for_all_of_its_pods_and_starts_as_one(world: World) -> None:
+    world.start(KINDS)
+    grouped(world, "ring-0")
+    grouped(world, "ring-1", cpu="2")
+    world.settle(7.0)
+    assert world.units() == []
+    assert reasons(world) == ["DemandUnknown"]
+    grouped(world, "ring-2", cpu="2")
+    world.settle()
+    counts = pod_sets(world, "ring-pg-qu")
+    assert sorted(counts.values()) == [1, 2]
+    unit = world.get_unit("ring-pg-qu")
+    assert unit["spec"]["request"] == {"cpu": "5"}
+    assert "ownerReferences" not in unit["metadata"], "the collector would look for the owner"
+    admit(world, "ring-pg-qu", **counts)
+    world.settle()
+    assert all(GATE not in gates(world, f"ring-{n}") for n in range(3))
+    run(world, "ring-0", "ring-1", "ring-2")
+    world.settle()
+    running = [each["running"] for each in world.get_unit("ring-pg-qu")["status"]["admissions"]]
+    assert sorted(running) == [1, 2]
+    run(world, "ring-0", "ring-1", phase="Succeeded")
+    world.settle()
+    assert world.phase("ring-pg-qu") == "Running"
+    run(world, "ring-2", phase="Succeeded")
+    world.settle()
+    assert world.phase("ring-pg-qu") == "Succeed"
+
+
+def test_an_evicted_group_whose_pods_are_made_again_waits_and_starts_again(world: World) -> None:
+    world.start(KINDS)
+    names = [f"ring-{number}" for number in range(3)]
+    for name in names:
+        grouped(world, name)
+    world.settle()
+    counts = pod_sets(world, "ring-pg-qu")
+    admit(world, "ring-pg-qu", **counts)
+    world.settle()
+    run(world, *names)
+    world.settle()
+    evict(world, "ring-pg-qu")
+    world.settle(0.3)
+    assert world.direct.list("pods") == []
+    for name in names:
+        grouped(world, name)
+    world.settle()
+    assert world.phase("ring-pg-qu") == "Enqueued"
+    assert all(GATE in gates(world, name) for name in names)
+    admit(world, "ring-pg-qu", **counts)
+    world.settle()
+    assert all(GATE not in gates(world, name) for name in names)
+
+
+def test_a_pod_that_is_made_in_the_place_of_a_failed_one_starts_at_once(world: World) -> None:
+    world.start(KINDS)
+    names = [f"ring-{number}" for number in range(3)]
+    for name in names:
+        grouped(world, name)
+    world.settle()
+    admit(world, "ring-pg-qu", **pod_sets(world, "ring-pg-qu"))
+    world.settle()
+    run(world, *names)
+    world.settle()
+    run(world, "ring-1", phase="Failed")
+    world.settle()
+    assert world.phase("ring-pg-qu") == "Running"
+    grouped(world, "ring-3")
+    grouped(world, "ring-4")
+    world.settle()
+    assert GATE not in gates(world, "ring-3")
+    assert GATE in gates(world, "ring-4"), "one more than was granted"
+    evict(world, "ring-pg-qu")
+    world.settle(0.3)
+    left = [each["metadata"]["name"] for each in world.direct.list("pods")]
+    assert left == ["ring-1", "ring-4"], "what has ended, and what uses nothing"
+
+
+def test_a_group_under_the_name_of_one_that_has_ended_begins_anew(world: World) -> None:
+    world.start(KINDS)
+    names = [f"ring-{number}" for number in range(3)]
+    for name in names:
+        grouped(world, name)
+    world.settle()
+    admit(world, "ring-pg-qu", **pod_sets(world, "ring-pg-qu"))
+    world.settle()
+    run(world, *names, phase="Succeeded")
+    world.settle()
+    assert world.phase("ring-pg-qu") == "Succeed"
+    for name in names:
+        world.direct.delete("pods", name, "team")
+    for name in names:
+        grouped(world, name)
+    world.settle()
+    assert world.phase("ring-pg-qu") in {"", "Enqueued"}
+    assert all(GATE in gates(world, name) for name in names)
+
+
+# --- sets -----------------------------------------------------------------------------------------
+
+
+def make_set(world: World, replicas: int = 3) -> Json:
+    labels = {"app": "db"}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "serviceName": "db",
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    }
+    meta = {"name": "db", "namespace": "team"}
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
+    return world.direct.create(body)
+
+
+def of_set(world: World, made: Json, number: int) -> None:
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": "db",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    make_pod(world, f"db-{number}", ownerReferences=[owner])
+
+
+def test_a_stateful_set_is_admitted_whole_and_starts_one_by_one(world: World) -> None:
+    world.start(KINDS)
+    made = make_set(world)
+    of_set(world, made, 0)
+    world.settle()
+    assert pod_sets(world, "db-sts-qu") == {"main": 3}
+    assert world.get_unit("db-sts-qu")["spec"]["request"] == {"cpu": "3"}
+    admit(world, "db-sts-qu", main=3)
+    for number in range(3):
+        world.settle()
+        assert GATE not in gates(world, f"db-{number}")
+        run(world, f"db-{number}")
+        if number < 2:
+            of_set(world, made, number + 1)
+    world.settle(40.0)
+    assert world.get_unit("db-sts-qu")["status"]["admissions"][0]["running"] == 3
+    of_set(world, made, 3)
+    world.settle()
+    assert GATE in gates(world, "db-3"), "nobody has granted a fourth"
+
+
+def test_a_stateful_set_that_grows_waits_for_what_is_granted(world: World) -> None:
+    world.start(KINDS)
+    made = make_set(world, 1)
+    of_set(world, made, 0)
+    world.settle()
+    admit(world, "db-sts-qu", main=1)
+    world.settle()
+    run(world, "db-0")
+    world.settle()
+    grown = {"spec": {"replicas": 2}}
+    world.direct.patch("statefulsets", "db", grown, namespace="team")
+    of_set(world, made, 1)
+    world.settle()
+    assert pod_sets(world, "db-sts-qu") == {"main": 2}
+    assert GATE in gates(world, "db-1")
+    granted = [{"name": "main", "replicas": 2, "running": 1}]
+    world.patch_unit_status({"admissions": granted}, "db-sts-qu")
+    world.settle()
+    assert GATE not in gates(world, "db-1")
+
+
+def of_group(world: World, number: int, *, size: str = "3") -> None:
+    """Create a pod of the second group of LeaderWorkerSet llm."""
+    name = "llm-1" if number == 0 else f"llm-1-{number}"
+    prefix = "leaderworkerset.sigs.k8s.io"
+    labels = {
+        f"{prefix}/name": "llm",
+        f"{prefix}/group-index": "1",
+        f"{prefix}/worker-index": str(number),
+    }
+    make_pod(world, name, labels=labels, annotations={f"{prefix}/size": size}, cpu=str(1 + number))
+
+
+def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
+    world.start(KINDS)
+    of_group(world, 0)
+    world.settle()
+    assert world.units() == [], "what its workers ask for nobody knows yet"
+    of_group(world, 1)
+    world.settle()
+    unit = "llm-1-lws-qu"
+    assert pod_sets(world, unit) == {"leader": 1, "workers": 2}
+    assert world.get_unit(unit)["spec"]["request"] == {"cpu": "5"}
+    admit(world, unit, leader=1, workers=2)
+    world.settle()
+    assert GATE not in gates(world, "llm-1")
+    assert GATE not in gates(world, "llm-1-1")
+    of_group(world, 2)
+    world.settle()
+    assert GATE not in gates(world, "llm-1-2")
