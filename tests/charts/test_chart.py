@@ -425,7 +425,7 @@ def test_the_admission_policy_is_there_where_it_is_served(
     versions = [
         one["apiVersion"] for one in objects if one["kind"].startswith("MutatingAdmissionPolicy")
     ]
-    assert versions == ([f"admissionregistration.k8s.io/{want}"] * 2 if want else [])
+    assert versions == ([f"admissionregistration.k8s.io/{want}"] * 5 if want else [])
 
 
 # ---------------------------------------------------------------------------- CRDs, Chart.yaml

@@ -8,9 +8,11 @@ import pytest
 
 from shared_api.leader_election import LeaseSettingError, LeaseSettings
 from tests.charts.render import CHART, HelmFailed, render, render_notes, run_helm
-from tests.charts.values_table import UPSTREAM
+from tests.charts.values_table import UPSTREAM, WIDGET, values_with
 
 Json = Any
+
+UNHELD = {name: said for name, said in WIDGET.items() if name != "suspend"}
 
 
 @pytest.mark.parametrize(
@@ -113,17 +115,6 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        *(
-            ({"extension": {name: {"enable": True}}}, f"extension.{name}.enable: {kind}")
-            for name, kind in (
-                ("tf", "TFJob is not available in this version"),
-                ("pytorch", "PyTorchJob is not available in this version"),
-                ("ray", "RayJob and RayCluster is not available in this version"),
-                ("spark", "SparkApplication is not available in this version"),
-                ("argo", "Argo Workflow is not available in this version"),
-                ("mpi", "MPIJob is not available in this version"),
-            )
-        ),
         ({"isNeedNotebookExtension": True}, "notebook jobs are not available"),
         ({"controller": {"enableVisibilityServer": True}}, "visibility API is not available"),
         (
@@ -154,6 +145,14 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
         ),
         (
             {"admissionPolicy": {"enabled": True}, "extension": {"batchjob": {"enable": False}}},
+            "nobody would release what the policy suspends",
+        ),
+        (
+            {
+                "admissionPolicy": {"enabled": True},
+                "extension": {"batchjob": {"enable": False}},
+                "controllers": {"config": {"kinds": [UNHELD]}},
+            },
             "nobody would release what the policy suspends",
         ),
     ],
@@ -218,9 +217,11 @@ def test_upstreams_own_values_say_only_what_matters() -> None:
         ({}, "port-forward deployment/koord-queue 19876:19876"),
         ({}, "this cluster serves no MutatingAdmissionPolicy"),
         ({}, "metrics.tls.secretName is not set"),
-        ({"admissionPolicy": {"enabled": True}}, "suspended at its creation"),
+        ({"admissionPolicy": {"enabled": True}}, "suspended at their creation"),
         ({"admissionPolicy": {"enabled": False}}, "admissionPolicy.enabled is false"),
         ({"extension": {"batchjob": {"enable": False}}}, "none: no extension is enabled"),
+        (values_with("ray"), "RayJob (ray.io/v1), with shutdownAfterJobFinishes"),
+        (values_with("spark"), "held only if they are created suspended, since this cluster"),
         (
             {"debugApi": {"expose": True, "tls": {"secretName": "s"}}},
             "Service koord-queue-debug.koord-queue, port 19876, https",
@@ -235,8 +236,20 @@ def test_notes_say_what_to_do_next(values: Json, said: str) -> None:
     assert said in render_notes(values)
 
 
+def test_notes_say_of_each_kind_how_it_is_held() -> None:
+    kinds = {"config": {"kinds": [UNHELD]}}
+    values = values_with("argo", "spark", controllers=kinds, admissionPolicy={"enabled": True})
+    notes = render_notes(values).partition("Debug API")[0]
+    at_birth, _, later = notes.partition("right after their creation;")
+    assert "Workflow (argoproj.io/v1alpha1), with the annotation" in at_birth
+    assert "SparkApplication" in at_birth
+    assert "SparkApplication that is not labelled" in at_birth
+    assert "Widget (example.com/v1)" in later
+
+
 def test_notes_leave_out_what_does_not_apply() -> None:
     assert "bearer token" not in render_notes({"metrics": {"secure": False}})
     secret = {"metrics": {"tls": {"secretName": "s"}}}
     assert "clear text" not in render_notes(secret)
+    assert "not labelled" not in render_notes({"admissionPolicy": {"enabled": True}})
     assert "controllers-metrics" not in render_notes({"extension": {"batchjob": {"enable": False}}})

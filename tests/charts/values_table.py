@@ -80,6 +80,41 @@ TREES: Final = {
     "pluginConfigs": {"ElasticQuota": {"checkQuotaOversold": True}, "defaultgroup": {}},
 }
 
+SWITCHES: Final = {
+    **{name: (f"{name}job",) for name in ("tf", "pytorch", "xgboost", "paddle", "jax")},
+    **{name: (name,) for name in ("jobset", "trainjob", "rayservice", "appwrapper")},
+    "batchjob": ("job",),
+    "mpi": ("mpijob", "mpijobv1"),
+    "ray": ("rayjob", "raycluster"),
+    "spark": ("sparkapp",),
+    "argo": ("workflow",),
+}
+"""Which extensions a value stands for: `extension.NAME.enable`; kinds with a field to suspend."""
+
+GATED: Final = ("pod", "podgroup", "statefulset", "leaderworkerset")
+"""Values of the same form, and extensions, of kinds that are held by the gates of their pods."""
+
+
+def values_with(*switches: str, **more: Any) -> dict[str, Any]:
+    """Return values that turn these on, and all others off."""
+    names = (*SWITCHES, *GATED)
+    return {"extension": {name: {"enable": name in switches} for name in names}, **more}
+
+
+WIDGET: Final[dict[str, Any]] = {
+    "apiVersion": "example.com/v1",
+    "kind": "Widget",
+    "plural": "widgets",
+    "suspend": ".spec.policy.suspend",
+    "podSets": [
+        {"name": "leader", "template": ".spec.leader"},
+        {"name": "worker", "count": ".spec.workers.count", "template": ".spec.workers.pod"},
+    ],
+    "succeeded": {"path": ".status.phase", "values": ["Done"]},
+    "failed": {"path": ".status.phase", "values": ["Failed"]},
+}
+"""A kind that is declared, and can be held at its creation."""
+
 VALUES: Final[dict[str, dict[str, Any]]] = {
     "as it comes": {},
     "upstream's values": UPSTREAM,
@@ -188,5 +223,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         },
         "controllers": {"config": {"reservations": {"nodeBlacklist": "ops/bad", "ttl": "1h"}}},
     },
+    "every kind of job": values_with(*SWITCHES, *GATED),
+    "a kind that is declared, alone": values_with(controllers={"config": {"kinds": [WIDGET]}}),
     "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
 }

@@ -1,31 +1,3 @@
-{{/*
-Upstream's names for kinds of jobs, and the keys of --enabled-extensions. A kind moves from the
-second list to the first when its extension is part of the program.
-*/}}
-{{- define "koord-queue.extensions" -}}
-batchjob: job
-{{- end }}
-
-{{- define "koord-queue.extensionsNotAvailable" -}}
-tf: TFJob
-pytorch: PyTorchJob
-ray: RayJob and RayCluster
-spark: SparkApplication
-argo: Argo Workflow
-mpi: MPIJob
-{{- end }}
-
-{{/* Keys of the enabled extensions, separated by commas; empty when there are none. */}}
-{{- define "koord-queue.enabledExtensions" -}}
-{{- $keys := list }}
-{{- range $name, $key := include "koord-queue.extensions" . | fromYaml }}
-{{- if (index $.Values.extension $name).enable }}
-{{- $keys = append $keys $key }}
-{{- end }}
-{{- end }}
-{{- join "," $keys }}
-{{- end }}
-
 {{/* Not empty when queues are strict. */}}
 {{- define "koord-queue.isStrict" -}}
 {{- if or .Values.strictDequeue.enabled .Values.controller.enableResourceCheckWithScheduler }}true{{ end }}
@@ -33,11 +5,6 @@ mpi: MPIJob
 
 {{/* Fails where going on in silence would be something else than what was asked for. */}}
 {{- define "koord-queue.check" -}}
-{{- range $name, $kinds := include "koord-queue.extensionsNotAvailable" . | fromYaml }}
-{{- if (index $.Values.extension $name).enable }}
-{{- fail (printf "extension.%s.enable: %s is not available in this version; such jobs would start unqueued" $name $kinds) }}
-{{- end }}
-{{- end }}
 {{- if .Values.isNeedNotebookExtension }}
 {{- fail "isNeedNotebookExtension: notebook jobs are not available in this version; they would start unqueued" }}
 {{- end }}
@@ -49,8 +16,8 @@ mpi: MPIJob
 {{- if and .Values.debugApi.expose (not .Values.debugApi.tls.secretName) }}
 {{- fail "debugApi.expose needs debugApi.tls.secretName: bearer tokens are sent to it" }}
 {{- end }}
-{{- if and (eq (toString .Values.admissionPolicy.enabled) "true") (not .Values.extension.batchjob.enable) }}
-{{- fail "admissionPolicy.enabled needs extension.batchjob.enable: nobody would release what the policy suspends" }}
+{{- if and (eq (toString .Values.admissionPolicy.enabled) "true") (not (include "koord-queue.kindsHeldAtBirth" . | fromJson)) }}
+{{- fail "admissionPolicy.enabled needs a kind of job that is queued and can be suspended (extension): nobody would release what the policy suspends" }}
 {{- end }}
 {{- end }}
 

@@ -1,0 +1,319 @@
+{{/*
+The kinds of jobs that the controllers know, by their keys in --enabled-extensions. A row says:
+
+  switch     the value that turns it on: extension.SWITCH.enable; one may stand for several rows
+  group, version, kind, plural
+  suspend    the field that holds it back; a row without is not held at its creation
+  managedBy  the field that may name another controller, and the name that means the usual one
+  starters   owners that only start such jobs. One that names a queue or quota itself is managed
+             under them, as under an owner of any unknown kind (a CronJob's need not name one)
+  holdable   further conditions in CEL under which such an object survives being suspended: never
+             wider than what the adapter says (why_not_hold)
+  gets       what else is read, one object at a time
+  limits     what people should know of them, for the notes
+
+  gates      such jobs are pods that are held by the scheduling gate: their controllers patch and
+             delete pods, and never write to the kind itself. The condition in CEL says which pods
+             the policy takes for theirs, whose other mark (a group's, a set's) is none
+*/}}
+{{- define "koord-queue.kinds" -}}
+job:
+  switch: batchjob
+  group: batch
+  version: v1
+  kind: Job
+  plural: jobs
+  suspend: [spec, suspend]
+  managedBy: {field: [spec, managedBy], usual: kubernetes.io/job-controller}
+  # What stands above the owner of a Job: a Job under a Job of any kind is left to that one.
+  gets: [{group: batch, resource: cronjobs}]
+tfjob:
+  switch: tf
+  kind: TFJob
+  plural: tfjobs
+  {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
+pytorchjob:
+  switch: pytorch
+  kind: PyTorchJob
+  plural: pytorchjobs
+  {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
+xgboostjob:
+  switch: xgboost
+  kind: XGBoostJob
+  plural: xgboostjobs
+  {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
+paddlejob:
+  switch: paddle
+  kind: PaddleJob
+  plural: paddlejobs
+  {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
+jaxjob:
+  switch: jax
+  kind: JAXJob
+  plural: jaxjobs
+  {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
+# Of the two MPIJobs a cluster serves one, and the controllers find out which.
+mpijobv1:
+  switch: mpi
+  kind: MPIJob
+  plural: mpijobs
+  {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
+mpijob:
+  switch: mpi
+  kind: MPIJob
+  plural: mpijobs
+  {{- include "koord-queue.trainingJob" "mpi-operator" | nindent 2 }}
+jobset:
+  switch: jobset
+  group: jobset.x-k8s.io
+  version: v1alpha2
+  kind: JobSet
+  plural: jobsets
+  suspend: [spec, suspend]
+  managedBy: {field: [spec, managedBy], usual: jobset.sigs.k8s.io/jobset-controller}
+trainjob:
+  switch: trainjob
+  group: trainer.kubeflow.org
+  version: v1alpha1
+  kind: TrainJob
+  plural: trainjobs
+  suspend: [spec, suspend]
+  managedBy: {field: [spec, managedBy], usual: trainer.kubeflow.org/trainjob-controller}
+  # What a TrainJob asks for stands in the JobSet that is made of it.
+  gets: [{group: jobset.x-k8s.io, resource: jobsets}]
+rayjob:
+  switch: ray
+  kind: RayJob
+  plural: rayjobs
+  {{- include "koord-queue.rayKind" . | nindent 2 }}
+  starters: [RayCronJob]
+  gets: [{group: ray.io, resource: raycronjobs}]
+  holdable:
+    - object.spec.?shutdownAfterJobFinishes.orValue(false) == true
+    - object.spec.?clusterSelector.orValue({}).size() == 0
+  limits: with shutdownAfterJobFinishes, and without clusterSelector
+raycluster:
+  switch: ray
+  kind: RayCluster
+  plural: rayclusters
+  {{- include "koord-queue.rayKind" . | nindent 2 }}
+rayservice:
+  switch: rayservice
+  kind: RayService
+  plural: rayservices
+  {{- include "koord-queue.rayKind" . | nindent 2 }}
+sparkapp:
+  switch: spark
+  group: sparkoperator.k8s.io
+  version: v1beta2
+  kind: SparkApplication
+  plural: sparkapplications
+  suspend: [spec, suspend]
+  onlyAtBirth: true
+  holdable:
+    {{- include "koord-queue.sparkHoldable" . | nindent 4 }}
+workflow:
+  switch: argo
+  group: argoproj.io
+  version: v1alpha1
+  kind: Workflow
+  plural: workflows
+  suspend: [spec, suspend]
+  starters: [CronWorkflow]
+  gets: [{group: argoproj.io, resource: cronworkflows}]
+  holdable:
+    {{- include "koord-queue.workflowHoldable" . | nindent 4 }}
+  limits: with the annotation koord-queue/min-resources
+appwrapper:
+  switch: appwrapper
+  group: workload.codeflare.dev
+  version: v1beta2
+  kind: AppWrapper
+  plural: appwrappers
+  suspend: [spec, suspend]
+  managedBy: {field: [spec, managedBy], usual: workload.codeflare.dev/appwrapper-controller}
+pod:
+  switch: pod
+  group: ""
+  version: v1
+  kind: Pod
+  plural: pods
+  gates: object.metadata.?ownerReferences.orValue([]).all(owner, !owner.?controller.orValue(false) || owner.kind == 'ReplicaSet') && !variables.isOfGroup && !variables.isOfLeaderWorkerSet
+  gets: [{group: apps, resource: replicasets}, {group: apps, resource: deployments}]
+  limits: those of Deployments, too
+podgroup:
+  switch: podgroup
+  group: scheduling.sigs.k8s.io
+  version: v1alpha1
+  kind: PodGroup
+  plural: podgroups
+  gates: variables.isOfGroup
+  gets: [{group: scheduling.sigs.k8s.io, resource: podgroups}, {group: scheduling.x-k8s.io, resource: podgroups}]
+  limits: and pods of other groups
+statefulset:
+  switch: statefulset
+  group: apps
+  version: v1
+  kind: StatefulSet
+  plural: statefulsets
+  gates: object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && owner.kind == 'StatefulSet' && owner.apiVersion.startsWith('apps/')) && !variables.isOfGroup && !variables.isOfLeaderWorkerSet
+  gets: [{group: apps, resource: statefulsets}]
+leaderworkerset:
+  switch: leaderworkerset
+  group: leaderworkerset.x-k8s.io
+  version: v1
+  kind: LeaderWorkerSet
+  plural: leaderworkersets
+  gates: variables.isOfLeaderWorkerSet && !variables.isOfGroup
+  gets: [{group: leaderworkerset.x-k8s.io, resource: leaderworkersets}, {group: apps, resource: statefulsets}]
+{{- end }}
+
+{{/* What the kinds of kubeflow.org have in common. Takes the operator's name. */}}
+{{- define "koord-queue.trainingJob" -}}
+group: kubeflow.org
+version: {{ eq . "mpi-operator" | ternary "v2beta1" "v1" }}
+suspend: [spec, runPolicy, suspend]
+managedBy: {field: [spec, runPolicy, managedBy], usual: kubeflow.org/{{ . }}}
+{{- end }}
+
+{{- define "koord-queue.rayKind" -}}
+group: ray.io
+version: v1
+suspend: [spec, suspend]
+managedBy: {field: [spec, managedBy], usual: ray.io/kuberay-operator}
+{{- end }}
+
+{{/*
+What a SparkApplication asks for is known when its sizes, factors and numbers can be read. What only
+Spark might still make sense of (blanks, an empty setting) is not held at its creation.
+*/}}
+{{- define "koord-queue.sparkHoldable" -}}
+{{- $size := `r'^[0-9]{1,15}([bBkKmMgGtTpP]|[kKmMgGtTpP][bB])?$'` }}
+{{- $factor := `r'^[0-9]{1,9}([.][0-9]{1,17})?$'` }}
+- >-
+  [object.spec.?driver, object.spec.?executor].all(role,
+  [role.?memory, role.?memoryOverhead].all(size, size.orValue('') == ''
+  || size.value().matches({{ $size }})))
+- >-
+  object.spec.?memoryOverheadFactor.orValue('') == ''
+  || object.spec.memoryOverheadFactor.matches({{ $factor }})
+- >-
+  [object.spec.?sparkConf.orValue({})].all(conf, conf.all(name,
+  name in ['spark.driver.memory', 'spark.driver.memoryOverhead', 'spark.driver.minMemoryOverhead',
+  'spark.executor.memory', 'spark.executor.memoryOverhead', 'spark.executor.minMemoryOverhead',
+  'spark.executor.pyspark.memory', 'spark.memory.offHeap.size']
+  ? conf[name].matches({{ $size }}) :
+  name in ['spark.driver.memoryOverheadFactor', 'spark.executor.memoryOverheadFactor',
+  'spark.kubernetes.memoryOverheadFactor']
+  ? conf[name].matches({{ $factor }}) :
+  !(name in ['spark.executor.instances', 'spark.dynamicAllocation.initialExecutors',
+  'spark.dynamicAllocation.minExecutors']) || conf[name].matches(r'^[0-9]{1,9}$')))
+{{- end }}
+
+{{/*
+A Workflow needs the annotation that says what to book, in a form that is read beyond doubt: a line
+for each resource, or the same between braces.
+*/}}
+{{- define "koord-queue.workflowHoldable" -}}
+{{- $name := `(cpu|memory|ephemeral-storage|pods|[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/[a-zA-Z]([-a-zA-Z0-9_.]{0,61}[a-zA-Z0-9])?)` }}
+{{- $amount := `([1-9][0-9]{0,12}|[1-9][0-9]{0,8}([.][0-9]{1,3})?(m|k|Ki|M|Mi)?|[1-9][0-9]{0,5}([.][0-9]{1,3})?(G|Gi)|[1-9][0-9]{0,2}([.][0-9]{1,3})?(T|Ti))` }}
+{{- $quoted := printf `("%s"|%s)` $amount $amount }}
+{{- $lines := printf `(%s: {1,8}%s *(\n|$))+` $name $quoted }}
+{{- $pair := printf `[ \n]*"%s" *: *"%s"[ \n]*` $name $amount }}
+{{- $json := printf `\{%s(,%s)*\}[ \n]*` $pair $pair }}
+- >-
+  [object.metadata.?annotations[?'koord-queue/min-resources'].or(
+  object.metadata.?annotations[?'kube-queue/min-resources']).orValue('')].all(text,
+  text.size() <= 4096 && text.matches(r'^({{ $lines }}|{{ $json }})$'))
+{{- end }}
+
+{{/* The rows that are on, as JSON by key: those of the table, and those that are declared. */}}
+{{- define "koord-queue.enabledKinds" -}}
+{{- $on := dict }}
+{{- range $key, $row := include "koord-queue.kinds" . | fromYaml }}
+{{- if (index $.Values.extension $row.switch).enable }}
+{{- $_ := set $on $key $row }}
+{{- end }}
+{{- end }}
+{{- range dig "kinds" list .Values.controllers.config }}
+{{- $row := include "koord-queue.declaredKind" . | fromYaml }}
+{{- $_ := set $on $row.key $row }}
+{{- end }}
+{{- toJson $on }}
+{{- end }}
+
+{{/*
+A declaration as a row. It is held at its creation where all paths that matter lead through maps
+only: a job whose pods could not be read would not be released.
+*/}}
+{{- define "koord-queue.declaredKind" -}}
+{{- $plain := `^[.]spec([.][A-Za-z_][A-Za-z0-9_-]*)+$` }}
+{{- $simple := regexMatch $plain (.suspend | default "") }}
+{{- $holdable := list }}
+{{- range .podSets }}
+{{- $count := .count | default 1 }}
+{{- $simple = and $simple (regexMatch $plain .template) }}
+{{- $holdable = append $holdable (printf "type(%s.orValue(0)) == map" (include "koord-queue.optionalField" (splitList "." .template | rest))) }}
+{{- if kindIs "string" $count }}
+{{- $simple = and $simple (regexMatch $plain $count) }}
+{{- $holdable = append $holdable (printf "[%s.orValue(1)].all(count, type(count) == int && count >= 0)" (include "koord-queue.optionalField" (splitList "." $count | rest))) }}
+{{- end }}
+{{- end }}
+key: {{ .key | default (lower .kind) | toJson }}
+declared: true
+group: {{ splitList "/" .apiVersion | first | toJson }}
+version: {{ splitList "/" .apiVersion | last | toJson }}
+kind: {{ .kind | toJson }}
+plural: {{ .plural | toJson }}
+{{- if $simple }}
+suspend: {{ splitList "." .suspend | rest | toJson }}
+holdable: {{ toJson $holdable }}
+{{- end }}
+{{- end }}
+
+{{/* A field that may be missing, as CEL. Takes the names on the way. */}}
+{{- define "koord-queue.optionalField" -}}
+object{{ range . }}[?'{{ . }}']{{ end }}
+{{- end }}
+
+{{/* The enabled rows that are held by gates, as JSON by key. */}}
+{{- define "koord-queue.gatedKinds" -}}
+{{- $gated := dict }}
+{{- range $key, $row := include "koord-queue.enabledKinds" . | fromJson }}
+{{- if $row.gates }}
+{{- $_ := set $gated $key $row }}
+{{- end }}
+{{- end }}
+{{- toJson $gated }}
+{{- end }}
+
+{{/* Keys of the enabled extensions, separated by commas; those that are declared need no naming. */}}
+{{- define "koord-queue.enabledExtensions" -}}
+{{- $keys := list }}
+{{- range $key, $row := include "koord-queue.enabledKinds" . | fromJson }}
+{{- if not $row.declared }}
+{{- $keys = append $keys $key }}
+{{- end }}
+{{- end }}
+{{- join "," $keys }}
+{{- end }}
+
+{{/* Not empty when there is any kind for the controllers to serve. */}}
+{{- define "koord-queue.hasControllers" -}}
+{{- if include "koord-queue.enabledKinds" . | fromJson }}true{{ end }}
+{{- end }}
+
+{{/*
+A line for each kind, with those that the cluster does not serve yet marked as such, where it could
+be asked. Takes {root, rows}.
+*/}}
+{{- define "koord-queue.listKinds" -}}
+{{- $served := .root.Capabilities.APIVersions }}
+{{- $asked := $served.Has "batch/v1/Job" }}
+{{- range $key := keys .rows | sortAlpha }}
+{{- $row := index $.rows $key }}
+{{- $version := printf "%s/%s" $row.group $row.version | trimPrefix "/" }}
+{{ $row.kind }} ({{ $version }}){{ with $row.limits }}, {{ . }}{{ end }}
+{{- if and $asked (not ($served.Has (printf "%s/%s" $version $row.kind))) }}; waited for, not served here yet{{ end }}
+{{- end }}
+{{- end }}

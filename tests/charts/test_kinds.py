@@ -1,0 +1,290 @@
+"""The chart's table of kinds: what a switch turns on, and that it is what the adapters say."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queue_controllers.extension_list import EXTENSIONS
+from queue_controllers.extensions.argo_workflow import read_resources
+from queue_controllers.extensions.spark_application import SparkApplication, SparkApplicationAdapter
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
+from tests.charts.render import CHART, of_kind, render, rules_of
+from tests.charts.test_chart import containers
+from tests.charts.test_roles import lines
+from tests.charts.values_table import GATED, SWITCHES, UPSTREAM, WIDGET, values_with
+
+Json = Any
+
+ADAPTERS: Final = {each.kind.key: each for each in EXTENSIONS if not each.kind.held_by_gates}
+PATCHES: Final = "get list patch watch"
+RULES: Final = ("ClusterRole", "koord-queue-controllers")
+
+GETS: Final = {
+    "batchjob": {"cronjobs.batch: get"},
+    "ray": {"raycronjobs.ray.io: get"},
+    "argo": {"cronworkflows.argoproj.io: get"},
+    "trainjob": {"jobsets.jobset.x-k8s.io: get"},
+}
+"""What is read besides the kind itself: who may stand above a job, and what tells its pods."""
+
+READ_OF_PODS: Final = {
+    "pod": {"replicasets.apps", "deployments.apps"},
+    "podgroup": {"podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io"},
+    "statefulset": {"statefulsets.apps"},
+    "leaderworkerset": {"leaderworkersets.leaderworkerset.x-k8s.io", "statefulsets.apps"},
+}
+"""What is read where pods are queued: how many there will be, and who stands above them."""
+
+
+def enabled(values: Json) -> list[str]:
+    """The extensions that the controllers are told to serve."""
+    arguments = containers(values)["controllers"]["args"]
+    (named,) = (each for each in arguments if each.startswith("--enabled-extensions="))
+    return [each for each in named.partition("=")[2].split(",") if each]
+
+
+def holding_policy(values: Json) -> Json:
+    """The policy that holds jobs which ask for the queue themselves."""
+    return of_kind(render(values), "MutatingAdmissionPolicy")["koord-queue-hold-jobs"]["spec"]
+
+
+# ------------------------------------------------------------------------------------ switches
+
+
+def test_each_kind_that_the_controllers_know_has_its_switch() -> None:
+    assert {key for keys in SWITCHES.values() for key in keys} == set(ADAPTERS)
+    assert {*ADAPTERS, *GATED} == {each.kind.key for each in EXTENSIONS}
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["extension"]
+    offered = {name: said["enable"] for name, said in values.items() if "enable" in said}
+    assert offered == {name: name == "batchjob" for name in (*SWITCHES, *GATED)}
+
+
+@pytest.mark.parametrize("switch", [*SWITCHES, *GATED])
+def test_a_switch_turns_on_its_kinds_and_no_others(switch: str) -> None:
+    assert enabled(values_with(switch)) == sorted(SWITCHES.get(switch, (switch,)))
+
+
+def test_upstreams_kinds_can_be_turned_on_by_its_names() -> None:
+    names = [name for name, said in UPSTREAM["extension"].items() if "enable" in said]
+    on = {"extension": {name: {"enable": True} for name in names}}
+    assert set(enabled(on)) == {key for name in names for key in SWITCHES[name]}
+
+
+def test_a_kind_that_is_declared_is_served_without_any_other() -> None:
+    values = values_with(controllers={"config": {"kinds": [WIDGET]}})
+    assert enabled(values) == []
+    assert "koord-queue-controllers" in of_kind(render(values), "ServiceAccount")
+
+
+# -------------------------------------------------------------------------------------- rights
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_the_controllers_may_do_what_the_kinds_need_and_no_more(switch: str) -> None:
+    kinds = [ADAPTERS[key].kind for key in SWITCHES[switch]]
+    none = values_with(controllers={"config": {"kinds": [WIDGET]}})
+    plain = lines(rules_of(render(none), *RULES)) - {f"widgets.example.com: {PATCHES}"}
+    got = lines(rules_of(render(values_with(switch)), *RULES))
+    own = {f"{kind.plural}.{kind.group}: {PATCHES}" for kind in kinds}
+    assert got - plain == own | GETS.get(switch, set())
+    assert plain <= got
+
+
+@pytest.mark.parametrize("switch", GATED)
+def test_where_pods_are_queued_the_controllers_may_patch_and_delete_them(switch: str) -> None:
+    none = values_with(controllers={"config": {"kinds": [WIDGET]}})
+    plain = lines(rules_of(render(none), *RULES)) - {f"widgets.example.com: {PATCHES}"}
+    got = lines(rules_of(render(values_with(switch)), *RULES))
+    reads = {f"{name}: get" for name in READ_OF_PODS[switch]}
+    assert got - plain == {"pods: delete patch"} | reads
+    assert plain <= got
+
+
+def test_a_kind_that_is_followed_is_not_named_again_where_it_is_read() -> None:
+    got = lines(rules_of(render(values_with("jobset", "trainjob")), *RULES))
+    assert [line for line in got if "jobsets" in line] == [f"jobsets.jobset.x-k8s.io: {PATCHES}"]
+
+
+# -------------------------------------------------------------------------- held at the creation
+
+
+@pytest.mark.parametrize("key", ADAPTERS)
+def test_the_policy_knows_the_kind_as_its_adapter_does(key: str) -> None:
+    adapter = ADAPTERS[key]
+    (switch,) = (name for name, keys in SWITCHES.items() if key in keys)
+    policy, kind = holding_policy(values_with(switch)), adapter.kind
+    rule = {"apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural]}
+    assert {**rule, "operations": ["CREATE"]} in policy["matchConstraints"]["resourceRules"]
+    patch: Json = adapter.suspend_patch(adapter.object_type())
+    names = []
+    while isinstance(patch, dict):
+        ((name, patch),) = patch.items()
+        names.append(name)
+    (mutation,) = (
+        one["jsonPatch"]["expression"]
+        for one in policy["mutations"]
+        if f"'{kind.group}/{kind.kind}'" in one["jsonPatch"]["expression"]
+    )
+    assert mutation.endswith(f"[JSONPatch{{op: 'add', path: '/{'/'.join(names)}', value: true}}]")
+
+
+@pytest.mark.parametrize("key", ADAPTERS)
+def test_the_policy_knows_which_jobs_are_another_controllers(key: str) -> None:
+    adapter = ADAPTERS[key]
+    (switch,) = (name for name, keys in SWITCHES.items() if key in keys)
+    said = [one["expression"] for one in holding_policy(values_with(switch))["matchConditions"]]
+    (about,) = (
+        [one for one in said if f"'{adapter.kind.version}' && request.kind.kind" in one
+         and f"'{adapter.kind.kind}'" in one] or [""]
+    )  # fmt: skip
+    usual = re.findall(r"\['managedBy'\]|managedBy'\]\.orValue\(''\) in \['', '([^']*)'\]", about)
+    if not hasattr(adapter, "foreign_manager"):
+        assert usual == []
+        return
+    (name,) = usual
+    spec: Json = {"managedBy": name}
+    where = {"spec": {"runPolicy": spec}} if "runPolicy" in about else {"spec": spec}
+    job = msgspec.convert(where, adapter.object_type)
+    assert adapter.foreign_manager(job) == ""
+    spec["managedBy"] = "other"
+    assert adapter.foreign_manager(msgspec.convert(where, adapter.object_type)) == "other"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"suspend": ".spec.lists[0].suspend"},
+        {"suspend": ".status.suspend"},
+        {"suspend": "$.spec['suspend']"},
+        {"podSets": [{"name": "worker", "template": ".spec.groups[0].template"}]},
+        {"podSets": [{"name": "a", "count": ".spec.a[0].b", "template": ".spec.template"}]},
+    ],
+    ids=json.dumps,
+)
+def test_a_kind_whose_paths_lead_through_lists_is_left_to_the_controllers(changed: Json) -> None:
+    kinds = [{**WIDGET, **changed}]
+    objects = render(values_with("batchjob", controllers={"config": {"kinds": kinds}}))
+    rules = of_kind(objects, "MutatingAdmissionPolicy")["koord-queue-hold-jobs"]["spec"]
+    assert "widgets" not in str(rules)
+    assert f"widgets.example.com: {PATCHES}" in lines(rules_of(objects, *RULES))
+
+
+def test_the_policy_leaves_pods_of_all_known_jobs_alone() -> None:
+    policy = of_kind(render(values_with(*GATED)), "MutatingAdmissionPolicy")
+    said = policy["koord-queue-hold-pods"]["spec"]["matchConditions"]
+    (listed,) = (each["expression"] for each in said if each["name"] == "not-of-a-job")
+    pods = {"Pod", "PodGroup", "ReplicaSet", "Deployment", "StatefulSet", "LeaderWorkerSet"}
+    assert set(re.findall(r"'(\w+)'", listed)) == KNOWN_JOB_KINDS - pods
+
+
+# ------------------------------------------------- what the policy can read, the adapters can read
+
+
+def _pattern(switch: str, mark: str) -> re.Pattern[str]:
+    """The first regular expression after a mark in the policy of a kind."""
+    said = [one["expression"] for one in holding_policy(values_with(switch))["matchConditions"]]
+    (about,) = (one for one in said if mark in one)
+    found = re.search(r"matches\(r'(.*?)'\)", about.partition(mark)[2])
+    assert found is not None
+    # In RE2, which the API server has, `$` is the very end.
+    return re.compile(found[1].removesuffix("$") + r"\Z", re.ASCII)
+
+
+NAMES: Final = (
+    *("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "a/b", "1/2", "0x1/a"),
+    *("", "yes", "null", "1", "~", "a b", "&a/b", "*a/b", "a/b: c/d", "- cpu", "x/y#z"),
+)
+AMOUNTS: Final = (
+    *("1", "4", "8Gi", "500m", "1.5", "0.5", "10k", "999999999Ti", "1.250G"),
+    *("", "0", "-1", "08", "0x10", "1_0", "1e3", "1:30", ".5", "yes", "[1]", "1 2", "Gi", "1gi"),
+)
+GLUE: Final = (": ", ":", " : ", ":  ", "\n", "\n\n", "\n ", ", ", ",", "{", "}", '"', "'", " ", "")
+PARTS: Final = st.sampled_from((*NAMES, *AMOUNTS, *GLUE))
+
+
+@st.composite
+def needs(draw: st.DrawFn) -> str:
+    """What somebody may have written: lines or JSON, and sometimes neither."""
+    if draw(st.booleans()):
+        return "".join(draw(st.lists(PARTS, max_size=12)))
+    quote, names, amounts = (draw(st.sampled_from(each)) for each in (("", '"'), NAMES, AMOUNTS))
+    line = st.tuples(st.sampled_from(NAMES), st.sampled_from(AMOUNTS))
+    lines_ = [(names, amounts), *draw(st.lists(line, max_size=3))]
+    if quote:
+        return "{" + ", ".join(f'"{name}": "{amount}"' for name, amount in lines_) + "}"
+    return "\n".join(f"{name}: {amount}" for name, amount in lines_)
+
+
+def test_a_workflow_is_held_only_where_its_needs_can_be_read() -> None:
+    pattern = _pattern("argo", "text.size()")
+    held: set[str] = set()
+
+    @given(needs())
+    def check(text: str) -> None:
+        if pattern.search(text):
+            held.add(text)
+            assert read_resources(text.strip())[1] == ""
+
+    check()
+    assert len(held) > 1, "the property holds of texts that are held"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cpu: 4",
+        "cpu: 4\nmemory: 8Gi\n",
+        'cpu: "500m"\nnvidia.com/gpu: 1',
+        '{"cpu": "2", "memory": "4Gi"}',
+        '{ "nvidia.com/gpu" : "1" }',
+    ],
+)
+def test_what_people_write_on_workflows_is_read(text: str) -> None:
+    assert _pattern("argo", "text.size()").search(text)
+
+
+@pytest.mark.parametrize(
+    ("mark", "spec"),
+    [
+        ("role.?memoryOverhead", "driver.memory"),
+        ("memoryOverheadFactor", "memoryOverheadFactor"),
+        ("'spark.memory.offHeap.size']", "sparkConf.spark.executor.memory"),
+        ("'spark.kubernetes.memoryOverheadFactor']", "sparkConf.spark.driver.memoryOverheadFactor"),
+        ("'spark.dynamicAllocation.minExecutors']", "sparkConf.spark.executor.instances"),
+    ],
+)
+def test_a_spark_application_is_held_only_where_its_sizes_can_be_read(mark: str, spec: str) -> None:
+    field, _, inner = spec.partition(".")
+
+    @given(st.from_regex(_pattern("spark", mark)))
+    def check(text: str) -> None:
+        body = {"spec": {field: {inner: text} if inner else text}}
+        assert SparkApplicationAdapter().why_not_hold(msgspec.convert(body, SparkApplication)) == ""
+
+    check()
+
+
+def test_the_policy_looks_at_every_setting_of_spark_that_is_read() -> None:
+    said = str(holding_policy(values_with("spark"))["matchConditions"])
+    for setting in (
+        *(f"spark.{role}.{name}" for role in ("driver", "executor") for name in (
+            "memory", "memoryOverhead", "minMemoryOverhead", "memoryOverheadFactor")),
+        *("spark.executor.pyspark.memory", "spark.memory.offHeap.size"),
+        *("spark.kubernetes.memoryOverheadFactor", "spark.executor.instances"),
+        *("spark.dynamicAllocation.initialExecutors", "spark.dynamicAllocation.minExecutors"),
+    ):  # fmt: skip
+        on = ("spark.dynamicAllocation.enabled", "spark.memory.offHeap.enabled")
+        body = {
+            "spec": {"type": "Python", "sparkConf": {**dict.fromkeys(on, "true"), setting: "?"}}
+        }
+        job = msgspec.convert(body, SparkApplication)
+        assert setting in SparkApplicationAdapter().why_not_hold(job)
+        assert f"'{setting}'" in said

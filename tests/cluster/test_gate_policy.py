@@ -1,0 +1,166 @@
+"""The chart's policies for pods on a real API server: which get the gate at their creation.
+
+What they hold is what the controllers look after: the adapters are asked of the same pods.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from queue_controllers.extension_list import EXTENSIONS
+from queue_controllers.jobframework.pod_group import GathersPods
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from tests.charts.render import NAMESPACE, as_manifest, render
+from tests.charts.values_table import GATED, values_with
+from tests.controlplane.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+Json = Any
+
+POLICY_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.2
+
+GATE: Final = "koord-queue/admission"
+QUEUE: Final = {"koord-queue/queue-name": "q"}
+LWS: Final = "leaderworkerset.sigs.k8s.io/"
+LEADER: Final = {f"{LWS}name": "l", f"{LWS}group-index": "0", f"{LWS}worker-index": "0"}
+MANAGED, OLDER, PLAIN = "team-m", "team-o", "team-a"
+
+
+def pod(
+    owner: tuple[str, str] | None = None,
+    *,
+    annotations: dict[str, str] | None = None,
+    gates: tuple[str, ...] = (),
+    node: str = "",
+    labels: dict[str, str] | None = None,
+) -> Json:
+    """Return a pod; `owner`: apiVersion and kind of its controller."""
+    spec: Json = {"containers": [{"name": "c", "image": "i"}]}
+    if gates:
+        spec["schedulingGates"] = [{"name": name} for name in gates]
+    if node:
+        spec["nodeName"] = node
+    meta: Json = {"generateName": "x-", "labels": labels or {}, "annotations": annotations or {}}
+    if owner is not None:
+        version, kind = owner
+        who = {"apiVersion": version, "kind": kind, "name": "o", "uid": "1", "controller": True}
+        meta["ownerReferences"] = [who]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
+    """All kinds that are held by gates are on, and their policies in force."""
+    with ControlPlane(controlplane_binaries) as running:
+        for name, key in ((MANAGED, "koord-queue/managed"), (OLDER, "kube-queue/managed")):
+            labelled = {"name": name, "labels": {key: "true"}}
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": labelled}
+            running.kubectl("apply", "--filename", "-", input=as_manifest([body]))
+        for name in (NAMESPACE, PLAIN):
+            running.kubectl("create", "namespace", name)
+        put_into_force(running, *GATED)
+        yield running
+
+
+def put_into_force(plane: ControlPlane, *switches: str) -> None:
+    """Apply the policies that the chart renders, and wait until they hold something."""
+    objects = render(values_with(*switches))
+    policies = [each for each in objects if each["kind"].startswith("MutatingAdmission")]
+    plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(policies))
+    deadline = time.monotonic() + POLICY_SECONDS
+    for body, namespace in ((pod(labels=QUEUE), PLAIN), (pod(), MANAGED), (pod(), OLDER)):
+        while not is_held(plane, body, namespace):
+            assert time.monotonic() < deadline, f"no pod is held in {namespace}"
+            time.sleep(POLL_SECONDS)
+
+
+def created(plane: ControlPlane, body: Json, namespace: str = PLAIN) -> Json:
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All&fieldValidation=Strict"
+    return plane.client_for().request("POST", path, body)
+
+
+def gates(made: Json) -> list[str]:
+    return [each["name"] for each in made["spec"].get("schedulingGates", [])]
+
+
+def is_held(plane: ControlPlane, body: Json, namespace: str = PLAIN) -> bool:
+    return GATE in gates(created(plane, body, namespace))
+
+
+HELD: Final = {
+    "alone": pod(),
+    "of a Deployment": pod(("apps/v1", "ReplicaSet")),
+    "of a StatefulSet": pod(("apps/v1", "StatefulSet")),
+    "of a group of Kueue": pod(labels={"kueue.x-k8s.io/pod-group-name": "g"}),
+    "of a PodGroup": pod(labels={"pod-group.scheduling.sigs.k8s.io": "g"}),
+    "of a PodGroup, in full": pod(labels={"pod-group.scheduling.sigs.k8s.io/name": "g"}),
+    "of a PodGroup of the plugins": pod(labels={"scheduling.x-k8s.io/pod-group": "g"}),
+    "of a gang": pod(annotations={"gang.scheduling.koordinator.sh/name": "g"}),
+    "of a group of an unknown kind": pod(
+        ("example.com/v1", "Widget"), labels={"kueue.x-k8s.io/pod-group-name": "g"}
+    ),
+    "a leader": pod(("apps/v1", "StatefulSet"), labels=LEADER),
+}
+LEFT: Final = {
+    "of a Job": pod(("batch/v1", "Job")),
+    "of a group of a Job": pod(("batch/v1", "Job"), labels={"kueue.x-k8s.io/pod-group-name": "g"}),
+    "of a DaemonSet": pod(("apps/v1", "DaemonSet")),
+    "of an unknown kind": pod(("example.com/v1", "Widget")),
+    "of another StatefulSet": pod(("apps.kruise.io/v1beta1", "StatefulSet")),
+    "on a node": pod(node="n"),
+    "Kueue's": pod(labels={"kueue.x-k8s.io/queue-name": "q"}),
+}
+
+
+@pytest.mark.parametrize("about", HELD)
+def test_pods_that_are_queued_get_the_gate(plane: ControlPlane, about: str) -> None:
+    body = HELD[about]
+    assert not is_held(plane, body), "nobody has asked for it"
+    assert is_held(plane, body, MANAGED)
+    assert is_held(plane, body, OLDER)
+    labelled = {**body, "metadata": {**body["metadata"], "labels": {
+        **body["metadata"]["labels"], **QUEUE}}}  # fmt: skip
+    made = created(plane, labelled)
+    assert gates(made) == [GATE]
+    found = msgspec.convert(made, ScheduledPod)
+    served = [each for each in EXTENSIONS if isinstance(each, GathersPods)]
+    assert len([each for each in served if each.group_of(found)]) == 1, "one looks after it"
+
+
+@pytest.mark.parametrize("about", LEFT)
+def test_pods_that_nobody_would_let_go_are_left_alone(plane: ControlPlane, about: str) -> None:
+    body = LEFT[about]
+    labels = {**QUEUE, **body["metadata"]["labels"]}
+    labelled = {**body, "metadata": {**body["metadata"], "labels": labels}}
+    assert not is_held(plane, labelled)
+    assert not is_held(plane, body, MANAGED)
+
+
+def test_pods_of_the_system_are_left_alone(plane: ControlPlane) -> None:
+    assert not is_held(plane, pod(labels=QUEUE), "kube-system")
+    assert not is_held(plane, pod(labels=QUEUE), NAMESPACE)
+
+
+def test_a_gate_that_is_there_is_not_put_on_twice(plane: ControlPlane) -> None:
+    assert gates(created(plane, pod(gates=(GATE, "x/y"), labels=QUEUE))) == [GATE, "x/y"]
+    assert sorted(gates(created(plane, pod(gates=("x/y",), labels=QUEUE)))) == [GATE, "x/y"]
+
+
+def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
+    """The last of this module: it changes what is in force."""
+    only = {"pod": ("alone", "of a Deployment")}
+    put_into_force(plane, "pod")
+    deadline = time.monotonic() + POLICY_SECONDS
+    while is_held(plane, HELD["of a gang"], MANAGED):
+        assert time.monotonic() < deadline, "the older policy is still in force"
+        time.sleep(POLL_SECONDS)
+    held = [about for about, body in HELD.items() if is_held(plane, body, MANAGED)]
+    assert held == [*only["pod"]]

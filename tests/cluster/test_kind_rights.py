@@ -1,0 +1,203 @@
+"""Kinds of jobs under exactly the chart's role of the controllers, on a real API server.
+
+What a switch gives is asked of the server itself; and with all of them on, one job of each kind is
+held at its creation by the chart's policies and released by the program, and nothing is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from shared_api.well_known_labels import ADOPTED
+from tests.charts.render import Program, as_manifest, render, rights
+from tests.charts.values_table import SWITCHES, values_with
+from tests.cluster.kind_kit import (
+    ADAPTERS,
+    SERVED,
+    body_of,
+    get_at,
+    install,
+    path_of,
+    switch_of,
+)
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER
+from tests.cluster.queue_world import (
+    MERGE,
+    QUEUE_NAMESPACE,
+    QUOTA_LABEL,
+    QueueWorld,
+    until,
+)
+from tests.cluster.test_rbac import forbidden_by_the_server
+from tests.controlplane.api_client import ApiError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(420)]
+
+Json = Any
+
+ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
+PATIENCE_SECONDS: Final = 120.0
+JSON: Final = "application/json"
+POLICY: Final = "MutatingAdmissionPolicy"
+QUOTA: Final = {QUOTA_LABEL: "team"}
+OTHERS: Final = {
+    "cronjobs.batch": "batchjob",
+    "raycronjobs.ray.io": "ray",
+    "cronworkflows.argoproj.io": "argo",
+    "jobsets.jobset.x-k8s.io": "trainjob",
+}
+"""What may be got besides the kinds themselves, and by which switch."""
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """All kinds are served; a user for each switch has the role that it renders."""
+    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, *SWITCHES), ())
+    with QueueWorld(controlplane_binaries, users=users) as running:
+        install(running.plane, *SERVED)
+        running.plane.create_nodes(1, cpu="1000", memory="1000Gi", name_prefix="large")
+        bound: list[Json] = []
+        for switch in SWITCHES:
+            bound += _renamed(
+                rights("controllers", user=switch, values=values_with(switch)), switch
+            )
+        for account, program in ACCOUNTS.items():
+            bound += rights(program, user=account, values=values_with(*SWITCHES))
+        bound += [one for one in render(values_with(*SWITCHES)) if one["kind"].startswith(POLICY)]
+        running.plane.kubectl("apply", "--filename", "-", input=as_manifest(bound))
+        yield running
+
+
+def _renamed(objects: list[Json], suffix: str) -> list[Json]:
+    """The same roles and bindings under names of their own."""
+    renamed = copy.deepcopy(objects)
+    for one in renamed:
+        one["metadata"]["name"] += f"-{suffix}"
+        if "roleRef" in one:
+            one["roleRef"]["name"] += f"-{suffix}"
+    return renamed
+
+
+# ------------------------------------------------------------------------------- one at a time
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_switch_gives_rights_on_its_kinds_and_no_others(world: QueueWorld, switch: str) -> None:
+    want = {
+        f"{kind.plural}.{kind.group}": {"get", "list", "patch", "watch"}
+        for key in SWITCHES[switch]
+        for kind in (ADAPTERS[key].kind,)
+    }
+    want |= {name: {"get"} for name, by in OTHERS.items() if by == switch}
+    groups = {each.kind.group for each in ADAPTERS.values()}
+    assert _rights_of(world, switch, groups) == want
+
+
+def _rights_of(world: QueueWorld, user: str, groups: set[str]) -> dict[str, set[str]]:
+    """What the server says that a user may do with resources of these groups."""
+    body = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1"}
+    answer = world.plane.client_for(user).request(
+        "POST",
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        {**body, "spec": {"namespace": "default"}},
+    )
+    found: dict[str, set[str]] = {}
+    for rule in answer["status"]["resourceRules"]:
+        assert "*" not in rule["apiGroups"]
+        for group in groups & set(rule["apiGroups"]):
+            for resource in rule["resources"]:
+                found.setdefault(f"{resource}.{group}", set()).update(rule["verbs"])
+    return found
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_a_kind_can_be_followed_and_patched_by_its_switch_alone(
+    world: QueueWorld, key: str
+) -> None:
+    (switch,) = (name for name, keys in SWITCHES.items() if key in keys)
+    api, path = world.plane.client_for(switch), path_of(ADAPTERS[key].kind, "default")
+    name = world.api.request("POST", path, body_of(key))["metadata"]["name"]
+    assert [one["metadata"]["name"] for one in api.request("GET", path)["items"]] == [name]
+    api.request("GET", f"{path}?watch=true&timeoutSeconds=1")
+    patch = ADAPTERS[key].suspend_patch(ADAPTERS[key].object_type())
+    patched = api.request("PATCH", f"{path}/{name}", patch, content_type=MERGE)
+    assert get_at(patched, switch_of(key)) is True
+    for method, where, body in (
+        ("PATCH", f"{path}/{name}/status", {"status": {}}),
+        ("POST", path, body_of(key)),
+        ("PUT", f"{path}/{name}", patched),
+        ("DELETE", f"{path}/{name}", None),
+    ):
+        with pytest.raises(ApiError, match="403"):
+            api.request(method, where, body, content_type=MERGE if method == "PATCH" else JSON)
+    world.api.request("DELETE", f"{path}/{name}")
+
+
+# ---------------------------------------------------------------------------------- all together
+
+
+def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorld) -> None:
+    common = ("--leader-elect=false", f"--queue-namespace={QUEUE_NAMESPACE}")
+    refused = forbidden_by_the_server(world)
+    world.create_quota("team", cpu_max=1000)
+    world.start(SCHEDULER, *common, user="queue-account")
+    world.start(CONTROLLERS, _extensions(), *common, user="jobs-account")
+    made = {key: until(partial(_make_held, world, key)) for key in SERVED}
+    _make_child_of(world, made["trainjob"])
+    waiting = set(made)
+
+    def are_released() -> bool:
+        waiting.difference_update([key for key in waiting if _is_released(world, key, made[key])])
+        return not waiting
+
+    until(are_released, PATIENCE_SECONDS)
+    owned = {unit["spec"]["consumerRef"]["uid"] for unit in world.units()}
+    assert owned == {job["metadata"]["uid"] for job in made.values()}
+    assert ADOPTED not in str(world.units()), "all were held at their creation"
+    assert forbidden_by_the_server(world) == refused
+
+
+def _extensions() -> str:
+    """The flag as the chart has it, with all kinds on."""
+    (deployment,) = (
+        one
+        for one in render(values_with(*SWITCHES))
+        if one["kind"] == "Deployment" and one["metadata"]["name"].endswith("controllers")
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (flag,) = (each for each in container["args"] if each.startswith("--enabled-extensions="))
+    return str(flag)
+
+
+def _make_held(world: QueueWorld, key: str) -> Json:
+    """Create a job that does not say whether it is suspended; None while no policy holds it."""
+    body, path = body_of(key, labels=QUOTA), path_of(ADAPTERS[key].kind, "default")
+    body["metadata"]["generateName"] = f"{key}-"
+    try:
+        tried = world.api.request("POST", f"{path}?dryRun=All", body)
+    except ApiError:  # 503 while the server learns its kinds
+        return None
+    return world.api.request("POST", path, body) if get_at(tried, switch_of(key)) else None
+
+
+def _make_child_of(world: QueueWorld, train_job: Json) -> None:
+    """Make the JobSet of a TrainJob, as Trainer does."""
+    owner = {"apiVersion": train_job["apiVersion"], "kind": "TrainJob", "controller": True}
+    owner |= {name: train_job["metadata"][name] for name in ("name", "uid")}
+    body = body_of("jobset", ownerReferences=[owner], labels=QUOTA)
+    body["metadata"]["name"] = train_job["metadata"]["name"]
+    made = world.api.request("POST", path_of(ADAPTERS["jobset"].kind, "default"), body)
+    assert get_at(made, switch_of("jobset")) is not True, "it is its TrainJob's to hold it"
+
+
+def _is_released(world: QueueWorld, key: str, job: Json) -> bool:
+    path = f"{path_of(ADAPTERS[key].kind, 'default')}/{job['metadata']['name']}"
+    now = world.api.request("GET", path)
+    annotations = now["metadata"].get("annotations", {})
+    return "koord-queue/released-at" in annotations and not get_at(now, switch_of(key))
