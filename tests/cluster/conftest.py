@@ -13,12 +13,17 @@ from tests.cluster.queue_world import JOBS, QUOTA_LABEL, QueueWorld, until
 
 LONGEST: Final = (
     "test_kill_and_restart.py",
+    "test_many_kinds.py",
+    "test_every_kind.py",
     "test_demo_clusters.py",
+    "test_kinds_come_and_go.py",
     "test_bad_input.py",
     "test_jobs.py",
     "test_scheduling.py",
     "test_rbac.py",
     "test_chart.py",
+    "test_admission_policy.py",
+    "test_kind_rights.py",
     "test_admission_checks.py",
     "test_control_plane.py",
     "test_conformance_units.py",

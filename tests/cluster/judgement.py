@@ -254,8 +254,9 @@ def cpu_of(pod: Json) -> int:
     )
 
 
-def cpu_milli(text: str) -> int:
-    """Return milli-CPUs of "1500m", "2" or "0.5"."""
+def cpu_milli(amount: str | int) -> int:
+    """Return milli-CPUs of "1500m", "2", 2 or "0.5"."""
+    text = str(amount)
     exact = Fraction(text.removesuffix("m")) * (1 if text.endswith("m") else 1000)
     assert exact.denominator == 1, text
     return exact.numerator

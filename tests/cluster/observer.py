@@ -1,4 +1,4 @@
-"""Watches Jobs, units, pods and quotas over the API and writes down what happened.
+"""Watches objects over the API and writes down what happened: Jobs, units, pods, quotas, others.
 
 It reads nothing but the API, with a client of its own, and outlives restarts of the API server: a
 broken watch goes on from the last resourceVersion, or from a new list where that is too old.
@@ -11,7 +11,7 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from types import TracebackType
@@ -39,25 +39,27 @@ class TooOldError(Exception):
 
 
 class Observer:
-    """Four watches, each on a thread of its own.
+    """Some watches, each on a thread of its own.
 
     Args:
         client: whom to ask.
+        paths: of what is watched, by what it is called in `seen`.
     """
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, paths: Mapping[str, str] = PATHS) -> None:
         self.seen: list[Seen] = []
         """All events so far. Lists take appends from several threads."""
         self.gaps: list[tuple[str, int]] = []
         """Kinds, and the resourceVersion after which the server could not tell what happened: of
         what changed twice until the next list, only the last is seen."""
-        self._until = dict.fromkeys(PATHS, 0)
-        self._unwatched_since = dict.fromkeys(PATHS, 0)
+        self._until = dict.fromkeys(paths, 0)
+        self._unwatched_since = dict.fromkeys(paths, 0)
+        self._paths = paths
         self._client = client
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._watch_kind, args=(plural,), name=f"observe-{plural}")
-            for plural in PATHS
+            for plural in paths
         ]
 
     def __enter__(self) -> Self:
@@ -92,7 +94,7 @@ class Observer:
 
     def _list(self, plural: str, known: dict[str, Json]) -> None:
         """Write down how the list differs from what is known."""
-        found = self._client.request("GET", PATHS[plural])
+        found = self._client.request("GET", self._paths[plural])
         version = int(found["metadata"]["resourceVersion"])
         since = self._unwatched_since[plural]
         items = {item["metadata"]["uid"]: item for item in found["items"]}
@@ -109,7 +111,7 @@ class Observer:
 
     def _watch(self, plural: str, known: dict[str, Json]) -> None:
         """Write down what one watch says."""
-        path = f"{PATHS[plural]}?watch=true&resourceVersion={self._until[plural]}"
+        path = f"{self._paths[plural]}?watch=true&resourceVersion={self._until[plural]}"
         for event in self._lines(path):
             body = event["object"]
             if event["type"] == "ERROR":

@@ -1,0 +1,106 @@
+"""Every kind of job on a real API server, with its real CRD: bodies, fields, paths."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from queue_controllers.extension_list import EXTENSIONS
+from queue_controllers.jobframework.generic_job import GenericJob, JobKind
+from tests.controlplane.api_client import ApiError
+from tests.controlplane.control_plane import ControlPlane
+from tests.sample_jobs import crd, sample
+
+SERVED_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.1
+
+Json = Any
+
+ADAPTERS: Final[dict[str, GenericJob[Any]]] = {
+    each.kind.key: each for each in EXTENSIONS if not each.kind.held_by_gates
+}
+"""All that come along and have a field to suspend, by key."""
+
+CRDS: Final = {
+    **{key: each.kind.plural for key, each in ADAPTERS.items() if key != "job"},
+    "mpijob": "mpijobs-v2beta1",
+    "mpijobv1": "mpijobs-v1",
+}
+"""The file of each kind's CRD; both MPIJobs are one CRD, so that a server has one of them."""
+
+SERVED: Final = tuple(key for key in ADAPTERS if key != "mpijobv1")
+"""Kinds that one server can have together."""
+
+_TEMPLATE: Final = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+_SPEC: Final = {"template": _TEMPLATE}
+_JOB: Final[dict[str, Any]] = {"apiVersion": "batch/v1", "kind": "Job", "spec": _SPEC}
+
+
+def body_of(key: str, **metadata: Json) -> Json:
+    """Return the sample of a kind as somebody creates it who knows nothing of a queue."""
+    body: Json = copy.deepcopy(_JOB) if key == "job" else sample(key)
+    said = body.get("metadata", {}).get("annotations")
+    body["metadata"] = {"generateName": "x-", **({"annotations": said} if said else {})}
+    body["metadata"] |= metadata
+    set_at(body, switch_of(key), value=None)
+    return body
+
+
+def switch_of(key: str) -> tuple[str, ...]:
+    """Return where a kind's suspend field is."""
+    names: list[str] = []
+    patch: Json = ADAPTERS[key].suspend_patch(ADAPTERS[key].object_type())
+    while isinstance(patch, dict):
+        ((name, patch),) = patch.items()
+        names.append(name)
+    return tuple(names)
+
+
+def set_at(body: Json, names: Iterable[str], *, value: Json) -> None:
+    """Set a field; None takes it away, and what it alone stood in."""
+    *above, last = names
+    parents = [body]
+    for name in above:
+        parents.append(parents[-1].setdefault(name, {}))
+    parents[-1][last] = value
+    if value is None:
+        del parents[-1][last]
+        if len(parents) > 2 and not parents[-1]:
+            del parents[-2][above[-1]]
+
+
+def get_at(body: Json, names: Iterable[str]) -> Json:
+    """Return what stands in a field; None where nothing does."""
+    for name in names:
+        body = (body or {}).get(name)
+    return body
+
+
+def path_of(kind: JobKind, namespace: str) -> str:
+    """Return where the objects of a kind are."""
+    return f"/apis/{kind.group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
+
+
+def install(plane: ControlPlane, *keys: str) -> None:
+    """Create the CRDs of kinds; returns when they are served."""
+    bodies = [crd(CRDS[key]) for key in keys if key in CRDS]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies})
+    plane.kubectl("apply", "--server-side", "--filename", "-", input=text)
+    for key in keys:
+        _await_served(plane, ADAPTERS[key].kind)
+
+
+def _await_served(plane: ControlPlane, kind: JobKind) -> None:
+    deadline = time.monotonic() + SERVED_SECONDS
+    while True:
+        try:
+            plane.client_for().request("GET", path_of(kind, "default"))
+        except ApiError:  # 404, then 429 while its storage starts
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,264 @@
+"""Every kind of job goes its whole way, with its real CRD, on one API server.
+
+Its operator is played (played_operators), all else is real. The lives of all kinds go side by side,
+on a few threads, since most of their time is waiting; each test tells of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from queue_controllers.extension_list import EXTENSIONS
+from shared_api.well_known_labels import PRIORITY
+from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
+from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
+from tests.cluster.queue_world import QUOTA_LABEL, refusal_of, until
+from tests.sample_jobs import crd
+
+pytestmark = pytest.mark.cluster
+
+AT_ONCE: Final = 6
+"""Lives side by side: more would only wait for the processors."""
+TINY, HUGE = 1, 200
+"""CPUs of a quota that no job fits into, and of one that all fit into."""
+FIRST, SECOND = BY_KEY["mpijob"], BY_KEY["mpijobv1"]
+MPI_CRD: Final = "mpijobs.kubeflow.org"
+SLOW: Final = "workflow"
+"""The kind whose operator never says that a job is suspended: it is given a minute to."""
+BY_ANNOTATION: Final = frozenset(row.key for row in ROWS[::2])
+"""Of these kinds the job says that it is to stop, of the others its unit does."""
+
+Json = dict[str, Any]
+
+
+def whole_life(place: KindWorld, row: KindRow) -> None:
+    """Held, released, stopped, released again, ended."""
+    quota, by_annotation = place.create_quota(f"whole-{row.key}", TINY), row.key in BY_ANNOTATION
+    job = place.job(row, f"{row.key}-whole")
+    job.create(quota, suspend=False)
+    spec = job.await_held()["spec"]
+    assert [(each["name"], each["count"]) for each in spec["podSet"]] == job.sets
+    assert spec["request"]["cpu"] == row.cpu
+    assert (spec["priorityClassName"], spec["priority"]) == (HIGH, HIGH_VALUE)
+    await_refused(place, job, row.cpu)
+    place.resize_quota(quota, HUGE)
+    await_running(place, job, quota)
+    job.evict(by_annotation=by_annotation)
+    place.await_booked(quota, "0")
+    assert job.is_suspended()
+    job.let_in_again(by_annotation=by_annotation)
+    await_running(place, job, quota)
+    if row.ends:
+        job.operator.end(job.name, succeeded=True)
+        job.await_phase("Succeed")
+    else:
+        job.delete()
+        job.await_gone()
+    place.await_booked(quota, "0")
+    until(lambda: len(job.releases()) >= 2)
+    first, _ = job.releases()
+    assert first < job.first_pod()
+
+
+def life_that_fails(place: KindWorld, row: KindRow) -> None:
+    quota = place.create_quota(f"fails-{row.key}", HUGE)
+    job = place.job(row, f"{row.key}-fails")
+    job.enter(quota)
+    job.run()
+    job.operator.end(job.name, succeeded=False)
+    job.await_phase("Failed")
+    place.await_booked(quota, "0")
+
+
+def life_that_is_deleted(place: KindWorld, row: KindRow) -> None:
+    """While it runs; one of its name comes at once."""
+    quota = place.create_quota(f"again-{row.key}", HUGE)
+    first = place.job(row, f"{row.key}-again")
+    first.enter(quota)
+    unit = first.run()
+    first.delete()
+    second = place.job(row, first.name)
+    second.enter(quota)
+    assert second.uid != first.uid
+    first.await_gone()
+    assert second.run()["metadata"]["uid"] != unit["metadata"]["uid"]
+    place.await_booked(quota, row.cpu)
+    second.delete()
+    second.await_gone()
+    place.await_booked(quota, "0")
+
+
+def life_in_line(place: KindWorld, row: KindRow) -> None:
+    """Edited while it waits: its unit follows."""
+    quota, other = (place.create_quota(f"{each}-{row.key}", TINY) for each in ("line", "other"))
+    job = place.job(row, f"{row.key}-line")
+    job.enter(quota)
+    job.await_phase("Enqueued")
+    await_refused(place, job, row.cpu)
+    if row.count:
+        job.grow(row.count)
+        larger = [(job.name if row.key == "job" else each, count) for each, count in row.larger]
+        until(lambda: counts_of(job) == larger)
+    where, cpu = row.requests
+    if where:
+        job.edit(where, cpu)
+    job.operator.hold(job.name)
+    await_refused(place, job, row.larger_cpu)
+    assert job.unit()["spec"]["request"]["cpu"] == row.larger_cpu
+    job.annotate(PRIORITY, "5")
+    until(lambda: job.unit()["spec"]["priority"] == 5)
+    job.edit(("metadata", "labels", QUOTA_LABEL), other)
+    until(lambda: job.unit()["spec"]["queue"] == other)
+    assert job.phase() == "Enqueued"
+    assert job.releases() == []
+    job.delete()
+    job.await_gone()
+
+
+def counts_of(job: JobLife) -> list[tuple[str, int]]:
+    """Return the pod sets of a job's unit."""
+    return [(each["name"], each["count"]) for each in job.unit()["spec"]["podSet"]]
+
+
+def await_refused(place: KindWorld, job: JobLife, cpu: str) -> None:
+    """Wait until a job waits because it asks for so much."""
+    name = job.unit()["metadata"]["name"]
+    until(lambda: refusal_of(place.scheduler, name).get("requested") == cpu)
+
+
+def await_running(place: KindWorld, job: JobLife, quota: str) -> None:
+    """Wait until a job runs, each of its pods is counted, and what it asks for is booked."""
+    job.run()
+    place.await_booked(quota, job.row.cpu)
+    want = {name: job.row.pods or count for name, count in job.sets}
+
+    def counted() -> bool:
+        admitted = job.unit()["status"]["admissions"]
+        return {each["name"]: each["running"] for each in admitted} == want
+
+    until(counted)
+
+
+Life = Callable[[KindWorld, KindRow], None]
+LIVES: Final[dict[str, Life]] = {
+    "whole": whole_life,
+    "fails": life_that_fails,
+    "deleted": life_that_is_deleted,
+    "line": life_in_line,
+}
+
+
+class Lives:
+    """All lives of all kinds, on their way.
+
+    The two MPIJobs have one CRD: the one has its turn when the other's lives are over.
+
+    Args:
+        place: where they go.
+        pool: the threads on which they do.
+    """
+
+    def __init__(self, place: KindWorld, pool: ThreadPoolExecutor) -> None:
+        self.observer = place.observer
+        self._place, self._pool = place, pool
+        self._futures: dict[tuple[str, str], Future[None]] = {}
+        for row in sorted(ROWS, key=lambda row: row.key != SLOW):
+            if row.key != SECOND.key:
+                self._begin(row)
+        before = [each for (_, key), each in self._futures.items() if key == FIRST.key]
+        self._begin(SECOND, pool.submit(self._swap, before))
+
+    def _begin(self, row: KindRow, after: Future[None] | None = None) -> None:
+        for name, life in LIVES.items():
+            if row.ends or name != "fails":
+                self._futures[name, row.key] = self._pool.submit(self._live, life, row, after)
+
+    def _live(self, life: Life, row: KindRow, after: Future[None] | None) -> None:
+        if after is not None:
+            after.result()
+        life(self._place, row)
+
+    def _swap(self, before: list[Future[None]]) -> None:
+        wait(before)
+        self._place.remove(MPI_CRD)
+        self._place.install(crd(SECOND.crd))
+
+    def tell(self, name: str, key: str) -> None:
+        """Wait for the end of a life; raises what broke it."""
+        self._futures[name, key].result()
+
+    def await_all(self) -> None:
+        """Wait until all are over, however."""
+        wait(self._futures.values())
+
+
+@pytest.fixture(scope="module")
+def lives(controlplane_binaries: Path) -> Iterator[Lives]:
+    """All of them, begun."""
+    with kind_world(controlplane_binaries, ROWS, without=[SECOND]) as place:
+        pool = ThreadPoolExecutor(AT_ONCE)
+        try:
+            yield Lives(place, pool)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def test_the_table_has_every_kind() -> None:
+    held_by_field = {each.kind.key for each in EXTENSIONS if not each.kind.held_by_gates}
+    assert {row.key for row in ROWS} == {*held_by_field, WIDGET}
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_whole_life(lives: Lives, key: str) -> None:
+    lives.tell("whole", key)
+
+
+@pytest.mark.parametrize("key", [row.key for row in ROWS if row.ends])
+def test_one_that_fails(lives: Lives, key: str) -> None:
+    lives.tell("fails", key)
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_one_that_is_deleted(lives: Lives, key: str) -> None:
+    lives.tell("deleted", key)
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_one_that_is_edited_in_line(lives: Lives, key: str) -> None:
+    lives.tell("line", key)
+
+
+NESTED: Final = {
+    ("JobSet", "Job"),
+    ("TrainJob", "JobSet"),
+    ("MPIJob", "Job"),
+    ("RayJob", "RayCluster"),
+    ("RayJob", "Job"),
+    ("RayService", "RayCluster"),
+    ("AppWrapper", "Job"),
+}
+
+
+def test_what_jobs_are_made_of_is_never_queued(lives: Lives) -> None:
+    """Their namespace has all jobs queued, yet these have no unit, and nobody writes to them."""
+    lives.await_all()
+    seen, of_kinds = list(lives.observer.seen), {row.key for row in ROWS} | {"jobs"}
+    owned = [each.body for each in seen if each.plural in of_kinds and owner_of(each.body)]
+    assert {(owner_of(each)["kind"], each["kind"]) for each in owned} == NESTED
+    uids = {each["metadata"]["uid"] for each in owned}
+    units = [each.body for each in seen if each.plural == "queueunits"]
+    assert len(units) > len(ROWS)
+    assert [u for u in units if u["spec"]["consumerRef"]["uid"] in uids] == []
+    writers = {field["manager"] for each in owned for field in each["metadata"]["managedFields"]}
+    assert [each for each in writers if each.startswith("koord-queue")] == []
+
+
+def owner_of(body: Json) -> Json:
+    """Return the controller of an object, {} where it has none."""
+    owners = body["metadata"].get("ownerReferences", [])
+    return next((each for each in owners if each.get("controller")), {})

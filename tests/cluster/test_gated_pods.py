@@ -1,0 +1,266 @@
+"""Pods, groups and sets on a real cluster, made by the real controllers, held by their gates."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.program_process import CONTROLLERS
+from tests.cluster.queue_world import Json, QueueWorld, until
+from tests.sample_jobs import crd, sample
+
+pytestmark = pytest.mark.cluster
+
+GATE = "koord-queue/admission"
+QUEUE = "koord-queue/queue-name"
+MERGE = "application/merge-patch+json"
+PODS = "/api/v1/namespaces/default/pods"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+APPS = "/apis/apps/v1/namespaces/default/{}"
+STILL_SECONDS = 1.5
+"""How long something that must not happen is watched for."""
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """Controllers for what is made of pods, a quota per test."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        world.start_scheduler("--leader-elect=false")
+        for kind in ("podgroups", "leaderworkersets"):
+            world.api.request("POST", CRDS, crd(kind))
+        kinds = "--enabled-extensions=pod,podgroup,statefulset,leaderworkerset"
+        world.start(CONTROLLERS, kinds, "--leader-elect=false")
+        yield world
+
+
+def template(queue: str, cpu: str = "1", **labels: str) -> Json:
+    """Return metadata and spec of a pod that is held in a queue, and charged to its quota."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    quota = "quota.scheduling.koordinator.sh/name"
+    return {
+        "metadata": {"labels": {QUEUE: queue, quota: queue, **labels}},
+        "spec": {
+            "containers": [container],
+            "schedulingGates": [{"name": GATE}],
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+def create_pod(world: QueueWorld, name: str, queue: str, **changes: str) -> Json:
+    body = template(queue, **changes)
+    body["metadata"]["name"] = name
+    made: Json = world.api.request("POST", PODS, body)
+    return made
+
+
+def create_set(world: QueueWorld, kind: str, name: str, queue: str, replicas: int) -> None:
+    plural = f"{kind.lower()}s"
+    labels = {"app": name}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": template(queue, app=name),
+    }
+    if kind == "StatefulSet":
+        spec["serviceName"] = name
+    world.api.request("POST", APPS.format(plural), {"metadata": {"name": name}, "spec": spec})
+
+
+def pods(world: QueueWorld, queue: str) -> list[Json]:
+    label = f"{QUEUE.replace('/', '%2F')}%3D{queue}"
+    found: list[Json] = world.api.request("GET", f"{PODS}?labelSelector={label}")["items"]
+    return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+def running(world: QueueWorld, queue: str) -> list[str]:
+    return [
+        pod["metadata"]["name"]
+        for pod in pods(world, queue)
+        if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def gated(world: QueueWorld, queue: str) -> list[str]:
+    return [
+        pod["metadata"]["name"] for pod in pods(world, queue) if pod["spec"].get("schedulingGates")
+    ]
+
+
+def phases(world: QueueWorld, queue: str) -> dict[str, str]:
+    return {
+        unit["metadata"]["name"]: unit.get("status", {}).get("phase", "")
+        for unit in world.units()
+        if unit["spec"].get("queue") == queue
+    }
+
+
+def deactivate(world: QueueWorld, unit: str, *, active: bool) -> None:
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{unit}"
+    world.api.request("PATCH", path, {"spec": {"active": active}}, content_type=MERGE)
+
+
+def test_pods_start_one_after_the_other(cluster: QueueWorld) -> None:
+    world = cluster
+    world.create_quota("solo", cpu_max=1)
+    create_pod(world, "solo-a", "solo")
+    until(lambda: running(world, "solo") == ["solo-a"])
+    create_pod(world, "solo-b", "solo")
+    until(lambda: phases(world, "solo").get("solo-b-pod-qu") == "Enqueued")
+    time.sleep(STILL_SECONDS)
+    assert gated(world, "solo") == ["solo-b"]
+    world.end_pod("solo-a")
+    until(lambda: running(world, "solo") == ["solo-b"])
+    until(lambda: phases(world, "solo")["solo-a-pod-qu"] == "Succeed")
+    world.end_pod("solo-b", "Failed")
+    until(lambda: phases(world, "solo")["solo-b-pod-qu"] == "Failed")
+    world.api.request("DELETE", f"{PODS}/solo-a")
+    until(lambda: "solo-a-pod-qu" not in phases(world, "solo"))
+
+
+def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(
+    cluster: QueueWorld,
+) -> None:
+    world = cluster
+    world.create_quota("web", cpu_max=2)
+    create_set(world, "Deployment", "web", "web", 3)
+    until(lambda: len(running(world, "web")) == 2)
+    until(lambda: len(gated(world, "web")) == 1)
+    first = running(world, "web")[0]
+    deactivate(world, f"{first}-pod-qu", active=False)
+    until(lambda: first not in [pod["metadata"]["name"] for pod in pods(world, "web")])
+    until(lambda: len(running(world, "web")) == 2)
+    until(lambda: len(gated(world, "web")) == 1)
+    until(lambda: len(phases(world, "web")) == 3)
+
+
+def test_a_stateful_set_starts_whole_grows_and_is_stopped_and_started_again(
+    cluster: QueueWorld,
+) -> None:
+    world = cluster
+    world.create_quota("db", cpu_max=3)
+    create_pod(world, "db-before", "db", cpu="2")
+    until(lambda: running(world, "db") == ["db-before"])
+    create_set(world, "StatefulSet", "db", "db", 2)
+    until(lambda: phases(world, "db").get("db-sts-qu") == "Enqueued")
+    assert world.unit("db-sts-qu")["spec"]["request"] == {"cpu": "2"}
+    time.sleep(STILL_SECONDS)
+    assert gated(world, "db") == ["db-0"]
+    world.end_pod("db-before")
+    until(lambda: running(world, "db") == ["db-0", "db-1"])
+    world.api.request(
+        "PATCH", APPS.format("statefulsets/db"), {"spec": {"replicas": 3}}, content_type=MERGE
+    )
+    until(lambda: running(world, "db") == ["db-0", "db-1", "db-2"])
+    deactivate(world, "db-sts-qu", active=False)
+    until(lambda: not running(world, "db") and gated(world, "db"))
+    until(lambda: phases(world, "db")["db-sts-qu"] == "Enqueued")
+    deactivate(world, "db-sts-qu", active=True)
+    until(lambda: running(world, "db") == ["db-0", "db-1", "db-2"])
+    world.api.request("DELETE", APPS.format("statefulsets/db"))
+    until(lambda: "db-sts-qu" not in phases(world, "db"))
+
+
+def test_a_group_starts_as_one_and_ends_as_one(cluster: QueueWorld) -> None:
+    world = cluster
+    world.create_quota("ring", cpu_max=3)
+    create_pod(world, "ring-before", "ring", cpu="1")
+    until(lambda: running(world, "ring") == ["ring-before"])
+    members = [f"ring-{number}" for number in range(3)]
+    for name in members:
+        body = template("ring")
+        body["metadata"]["name"] = name
+        body["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "ring"
+        body["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "3"}
+        world.api.request("POST", PODS, body)
+    until(lambda: phases(world, "ring").get("ring-pg-qu") == "Enqueued")
+    time.sleep(STILL_SECONDS)
+    assert gated(world, "ring") == members
+    world.end_pod("ring-before")
+    until(lambda: running(world, "ring") == members)
+    for name in members:
+        world.end_pod(name)
+    until(lambda: phases(world, "ring")["ring-pg-qu"] == "Succeed")
+    for name in members:
+        world.api.request("DELETE", f"{PODS}/{name}")
+    until(lambda: "ring-pg-qu" not in phases(world, "ring"))
+
+
+def test_the_pods_of_a_pod_group_start_when_as_many_are_there_as_it_says(
+    cluster: QueueWorld,
+) -> None:
+    world = cluster
+    world.create_quota("pair", cpu_max=4)
+    group, first, second = in_queue(sample("podgroup")["items"], "pair")
+    world.api.request("POST", PODS, first)
+    until(lambda: "DemandUnknown" in world.event_notes("pair-0"))
+    assert world.event_notes("pair-0")["DemandUnknown"].endswith(
+        "there is no PodGroup pair (scheduling.sigs.k8s.io)"
+    )
+    world.api.request(
+        "POST", "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups", group
+    )
+    world.api.request("POST", PODS, second)
+    until(lambda: running(world, "pair") == ["pair-0", "pair-1"])
+    (unit,) = phases(world, "pair")
+    assert unit == "pair-pg-qu"
+    assert world.unit(unit)["spec"]["request"] == {"cpu": "4", "memory": "8Gi"}
+
+
+def test_groups_of_a_leader_worker_set_start_one_by_one_their_workers_later(
+    cluster: QueueWorld,
+) -> None:
+    """Its controller is played: leaders first, workers when their leader runs."""
+    world = cluster
+    world.create_quota("llm", cpu_max=10)
+    (body,) = in_queue([sample("leaderworkerset")], "llm")
+    path = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
+    world.api.request("POST", path, body)
+    templates = body["spec"]["leaderWorkerTemplate"]
+    for group in range(2):
+        world.api.request("POST", PODS, of_group(templates["leaderTemplate"], group, 0))
+    until(lambda: len(phases(world, "llm")) == 2)
+    (leader,) = until(lambda: running(world, "llm"))
+    first = leader.partition("-")[2]
+    for worker in (1, 2):
+        made = of_group(templates["workerTemplate"], int(first), worker)
+        world.api.request("POST", PODS, made)
+    until(lambda: len(running(world, "llm")) == 3)
+    assert phases(world, "llm")[f"llm-{1 - int(first)}-lws-qu"] == "Enqueued"
+    assert world.unit(f"{leader}-lws-qu")["spec"]["request"] == {"cpu": "9", "memory": "18Gi"}
+
+
+@pytest.mark.parametrize("name", ["pod", "statefulset", "deployment"])
+def test_the_samples_are_accepted_as_they_are(cluster: QueueWorld, name: str) -> None:
+    (body,) = in_queue([sample(name)], "samples")
+    path = PODS if name == "pod" else APPS.format(f"{name}s")
+    made = cluster.api.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", body)
+    spec = made["spec"] if name == "pod" else made["spec"]["template"]["spec"]
+    assert spec["schedulingGates"] == [{"name": GATE}]
+
+
+def in_queue(bodies: list[Json], queue: str) -> list[Json]:
+    """Return objects in the namespace of the tests, in this queue and its quota, without GPUs."""
+    text = json.dumps(bodies).replace('"namespace": "team"', '"namespace": "default"')
+    text = text.replace(', "limits": {"nvidia.com/gpu": 1}', "")
+    labels = f'"{QUEUE}": "{queue}", "quota.scheduling.koordinator.sh/name": "{queue}"'
+    moved: list[Json] = json.loads(text.replace(f'"{QUEUE}": "gold"', labels))
+    return moved
+
+
+def of_group(template: Json, group: int, worker: int) -> Json:
+    """Return a pod as the controller of LeaderWorkerSets makes it."""
+    prefix = "leaderworkerset.sigs.k8s.io"
+    labels = {
+        **template["metadata"]["labels"],
+        f"{prefix}/name": "llm",
+        f"{prefix}/group-index": str(group),
+        f"{prefix}/worker-index": str(worker),
+    }
+    name = f"llm-{group}" if worker == 0 else f"llm-{group}-{worker}"
+    meta = {"name": name, "labels": labels, "annotations": {f"{prefix}/size": "3"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}

@@ -1,0 +1,113 @@
+"""What is judged of many jobs of all kinds: planted faults are found."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.cluster.judgement import Seen
+from tests.cluster.kind_table import BY_KEY
+from tests.cluster.kind_traffic import OneJob, Traffic, find_excess
+from tests.cluster.kind_world import JobLife, KindWorld
+from tests.cluster.played_pods import OF
+
+Json = dict[str, Any]
+
+
+def unit(
+    version: int,
+    phase: str,
+    *,
+    uid: str = "a",
+    cpu: str | int = "1",
+    back: int = 0,
+    gone: bool = False,
+) -> Seen:
+    """A unit of two pods of a job, of which some have been given back."""
+    container = {"resources": {"requests": {"cpu": cpu}}}
+    pod_set = {"name": "main", "count": 2, "template": {"spec": {"containers": [container]}}}
+    spec = {"consumerRef": {"name": uid}, "podSet": [pod_set]}
+    status = {"phase": phase, "reclaimablePods": [{"name": "main", "count": back}]}
+    body = {"metadata": {"uid": f"unit-{uid}"}, "spec": spec, "status": status}
+    return Seen(version, "queueunits", gone, body)
+
+
+def pod(version: int, phase: str, *, uid: str = "a", gone: bool = False) -> Seen:
+    container = {"resources": {"requests": {"cpu": "1500m"}}}
+    meta = {"uid": f"pod-{uid}", "labels": {OF: uid[0]}}
+    body = {"metadata": meta, "spec": {"containers": [container]}, "status": {"phase": phase}}
+    return Seen(version, "pods", gone, body)
+
+
+def traffic() -> Traffic:
+    """Two TFJobs in a quota of three CPUs."""
+    made = Traffic(cast(KindWorld, SimpleNamespace()), {"tight": 3})
+    lives = [cast(JobLife, SimpleNamespace(name=name, uid=name)) for name in "ab"]
+    made.jobs = [OneJob(life, "tight", is_evicted=False) for life in lives]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("seen", "want"),
+    [
+        pytest.param(
+            [unit(1, "Dequeued", cpu=1), unit(2, "Dequeued", uid="b")], [2], id="two units"
+        ),
+        pytest.param(
+            [unit(1, "Running"), unit(2, "Succeed"), unit(3, "Running", uid="b")],
+            [],
+            id="one after the other",
+        ),
+        pytest.param(
+            [unit(1, "Running"), unit(2, "Running", back=1), unit(3, "Dequeued", uid="b")],
+            [],
+            id="one has given a pod back",
+        ),
+        pytest.param(
+            [unit(3, "Running", uid="b"), unit(1, "Running"), unit(2, "Running", gone=True)],
+            [],
+            id="in the order of versions",
+        ),
+        pytest.param(
+            [unit(1, "Enqueued", cpu="9"), unit(2, "TimeoutBackoff", cpu="9")], [], id="in line"
+        ),
+        pytest.param(
+            [pod(1, "Pending", uid="a1"), pod(2, "Running", uid="a2"), pod(3, "Pending", uid="b1")],
+            [3],
+            id="three pods, the units unseen",
+        ),
+        pytest.param(
+            [
+                *(pod(1, "Running", uid="a1"), pod(2, "Running", uid="a2")),
+                *(pod(3, "Failed", uid="a1"), pod(4, "Running", uid="a2", gone=True)),
+                pod(5, "Running", uid="b1"),
+            ],
+            [],
+            id="pods that end or go",
+        ),
+    ],
+)
+def test_too_much_of_a_quota_is_found(seen: list[Seen], want: list[int]) -> None:
+    found = [int(each.partition(":")[0]) for each in find_excess(seen, traffic())]
+    assert found == want
+
+
+def test_each_release_is_counted() -> None:
+    made = traffic()
+    (first, second), row = made.jobs, BY_KEY["tfjob"]
+    for one in (first, second):
+        one.life.row = row
+    switches = [("a", True), ("a", True), ("a", False), ("a", True), ("a", False), ("b", False)]
+    seen = [
+        Seen(version, "tfjob", is_gone=False, body=body_of(uid, suspend=suspend))
+        for version, (uid, suspend) in enumerate(switches)
+    ]
+    seen.append(Seen(9, "job", is_gone=False, body=body_of("a", suspend=False)))
+    made.place = cast(KindWorld, SimpleNamespace(observer=SimpleNamespace(seen=seen)))
+    assert made.releases() == {"a": 2, "b": 0}
+
+
+def body_of(uid: str, *, suspend: bool) -> Json:
+    return {"metadata": {"uid": uid}, "spec": {"runPolicy": {"suspend": suspend}}}

@@ -1,0 +1,96 @@
+"""CRDs that come after the controllers, go, and come back.
+
+Nobody plays an operator: what is seen is whether jobs are held and in line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.cluster.kind_table import BY_KEY, KindRow
+from tests.cluster.kind_world import JobLife, KindWorld, kind_world
+from tests.cluster.queue_world import until
+from tests.sample_jobs import crd
+
+pytestmark = pytest.mark.cluster
+
+SOON_SECONDS: Final = 10.0
+"""Within which a kind is to be served that the API server serves."""
+QUOTA: Final = "come-and-go"
+COMES_AND_GOES: Final = ("jobset", "pytorchjob")
+MPI: Final = ("mpijob", "mpijobv1")
+
+
+@pytest.fixture(scope="module")
+def place(controlplane_binaries: Path) -> Iterator[KindWorld]:
+    """Both programs, and none of the CRDs of the kinds that they are for."""
+    rows = [BY_KEY[key] for key in ("job", *COMES_AND_GOES, *MPI)]
+    with kind_world(controlplane_binaries, rows, without=rows) as place:
+        place.create_quota(QUOTA, 1)
+        yield place
+
+
+@pytest.mark.parametrize("key", COMES_AND_GOES)
+def test_a_kind_is_served_while_its_crd_is_there(place: KindWorld, key: str) -> None:
+    row = BY_KEY[key]
+    assert place.controllers.get_health("/readyz") == 200
+    first = come(place, row)
+    go(place, row)
+    assert place.controllers.get_health("/readyz") == 200
+    assert place.controllers.get_health("/livez") == 200
+    other = place.job(BY_KEY["job"], f"beside-{key}")
+    other.create(QUOTA, suspend=True)
+    other.await_phase("Enqueued")
+    second = come(place, row)
+    assert second.uid != first.uid
+    first.await_gone()
+    assert troubles_of(place) == []
+
+
+def test_the_mpi_job_that_is_served_is_looked_after(place: KindWorld) -> None:
+    """Both are enabled. One by one they are served, and none ever by both."""
+    for key in MPI:
+        job = come(place, BY_KEY[key])
+        assert place.controllers.get_health("/readyz") == 200
+        go(place, BY_KEY[key])
+        job.await_gone()
+    assert troubles_of(place) == []
+
+
+def come(place: KindWorld, row: KindRow) -> JobLife:
+    """Install the CRD of a kind; a job of it is held and in line soon after that."""
+    place.install(crd(row.crd))
+    served_at = time.monotonic()
+    job = place.job(row, f"{row.key}-comes")
+    job.create(QUOTA, suspend=False)
+    job.await_phase("Enqueued")
+    assert time.monotonic() - served_at < SOON_SECONDS
+    assert job.is_suspended()
+    return job
+
+
+def go(place: KindWorld, row: KindRow) -> None:
+    """Remove the CRD of a kind, and wait until the controllers follow it no more."""
+    name, (api_version, _, _) = crd(row.crd)["metadata"]["name"], row.api.rpartition("/")
+    before = len(ends_of(place, api_version))
+    place.remove(name)
+    until(lambda: len(ends_of(place, api_version)) > before)
+
+
+def ends_of(place: KindWorld, api_version: str) -> list[object]:
+    """Return how often the controllers said that they follow a kind no more."""
+    return [
+        event
+        for event in place.controllers.events()
+        if event["event"] == "kind is not followed any more" and api_version in str(event["kind"])
+    ]
+
+
+def troubles_of(place: KindWorld) -> list[object]:
+    """Return what the controllers logged as errors."""
+    return [each for each in place.controllers.events() if each.get("level") == "error"]
