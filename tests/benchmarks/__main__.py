@@ -20,7 +20,9 @@ from shared_api.process.structured_logs import configure_logs
 from tests.benchmarks import (
     bare_loop,
     client_transport,
+    controllers_memory,
     engine_figures,
+    job_cpu,
     job_lives,
     kueue_shape,
     preemption_figures,
@@ -105,6 +107,18 @@ STAGES = (
         "the scheduler's memory with 100,000 units, over HTTP from the fake API server",
         55,
         lambda options: scheduler_memory.run(10_000 if options.quick else scheduler_memory.UNITS),
+    ),
+    Stage(
+        "controllers_memory",
+        "the controllers' memory with 10,000 jobs and 50,000 pods, over HTTP from the fake",
+        230,
+        lambda options: controllers_memory.run(500 if options.quick else controllers_memory.JOBS),
+    ),
+    Stage(
+        "job_cpu",
+        "what a job of each kind costs the controllers, beside a batch Job",
+        90,
+        lambda options: job_cpu.run(10, 2) if options.quick else job_cpu.run(),
     ),
     Stage(
         "bare_loop",

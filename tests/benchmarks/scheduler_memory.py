@@ -48,7 +48,7 @@ def run(units: int = UNITS) -> list[Figure]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             kubeconfig = Path(folder) / "kubeconfig"
-            kubeconfig.write_text(json.dumps(_kubeconfig(_answer(ours))), encoding="utf-8")
+            kubeconfig.write_text(json.dumps(kubeconfig_of(_answer(ours))), encoding="utf-8")
             with programs_of(kubeconfig) as programs:
                 empty = usage(programs.start(SCHEDULER, *AS_SHIPPED).pid)
             ours.send(units)
@@ -134,7 +134,8 @@ def unit_body(number: int) -> dict[str, Any]:
     )
 
 
-def _kubeconfig(url: str) -> dict[str, Any]:
+def kubeconfig_of(url: str) -> dict[str, Any]:
+    """Return a kubeconfig for an API server that asks for no login."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,0 +1,195 @@
+"""The controllers' memory with 10,000 jobs that run and their 50,000 pods, behind real HTTP.
+
+The API server is the fake one, in a process of its own. Twice: batch Jobs alone, by the flags as
+shipped, and jobs of all kinds in turns, with every extension switched on. All are of full size, and
+run already when the controllers come, so that each is adopted: it gets its unit, and the unit its
+phase. Jobs that are pods wait behind their gates.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from queue_controllers.extension_list import EXTENSIONS
+from shared_api.process.clock import SystemClock
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.object_builders import elastic_quota_body, namespace_body
+from tests.benchmarks.cluster_world import CONTROLLERS, CRDS, ProgramProcess, programs_of
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.full_size import pod_status
+from tests.benchmarks.job_mix import (
+    PRIORITY_CLASS,
+    MixedKind,
+    batch_jobs,
+    companions_of,
+    gated_pods,
+    job_body,
+    kinds_of_objects,
+    kinds_of_pods,
+    open_crds,
+    pods_of,
+    status_of,
+)
+from tests.benchmarks.process_usage import Usage, cpu_seconds, usage
+from tests.benchmarks.scheduler_memory import AS_SHIPPED, kubeconfig_of
+from tests.cluster.played_statuses import Stage
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+Json = dict[str, Any]
+
+JOBS: Final = 10_000
+PODS_PER_JOB: Final = 5
+NAMESPACES: Final = 50
+START_SECONDS: Final = 900.0
+"""For the fake server to be filled."""
+LOOK_SECONDS: Final = 3.0
+IDLE_SHARE: Final = 0.05
+"""Of a core: a process that uses less has nothing to do."""
+PATIENCE_SECONDS: Final = 600.0
+OLDER_MPI: Final = "mpijobv1"
+"""MPIJobs of kubeflow.org/v1; of the two versions one is switched on."""
+ALL_KINDS: Final = ",".join(e.kind.key for e in EXTENSIONS if e.kind.key != OLDER_MPI)
+
+
+def run(jobs: int = JOBS) -> list[Figure]:
+    """Measure both."""
+    suffix = f"{jobs // 1000}k"
+    return [
+        *_measure(f"controllers_rss_mb_{suffix}", jobs, mixed=False),
+        *_measure(f"controllers_rss_mb_{suffix}_mix", jobs, mixed=True),
+    ]
+
+
+def _measure(name: str, jobs: int, *, mixed: bool) -> list[Figure]:
+    flags = (*AS_SHIPPED, *((f"--enabled-extensions={ALL_KINDS}",) if mixed else ()))
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    server = context.Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    theirs.close()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            kubeconfig = Path(folder) / "kubeconfig"
+            kubeconfig.write_text(json.dumps(kubeconfig_of(_answer(ours))), encoding="utf-8")
+            with programs_of(kubeconfig) as programs:
+                empty = _when_idle(programs.start(CONTROLLERS, *flags))
+            ours.send((jobs, mixed))
+            pods = _answer(ours)
+            with programs_of(kubeconfig) as programs:
+                process = programs.start(CONTROLLERS, *flags)
+                at_first = usage(process.pid)
+                full = _when_idle(process)
+            ours.send("units?")
+            units = _answer(ours)
+    finally:
+        ours.close()
+        server.join(START_SECONDS)
+    if units != jobs:
+        message = f"{units} units were made for {jobs} jobs"
+        raise RuntimeError(message)
+    return [
+        Figure(
+            name=name,
+            value=full.peak_rss_mb,
+            unit="MB",
+            control=empty.rss_mb,
+            note=f"peak; {at_first.rss_mb:.0f} when ready, {full.rss_mb:.0f} at the end;"
+            f" {pods} pods; {full.cpu_seconds:.0f} s of CPU; control: no jobs",
+        )
+    ]
+
+
+def _when_idle(process: ProgramProcess) -> Usage:
+    """Return what a process has used, once it has nothing more to do."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    before = -1.0
+    while (now := cpu_seconds(process.pid)) - before > IDLE_SHARE * LOOK_SECONDS:
+        if time.monotonic() > deadline:
+            message = f"still busy after {PATIENCE_SECONDS:g} s"
+            raise RuntimeError(message)
+        before = now
+        time.sleep(LOOK_SECONDS)
+    return usage(process.pid)
+
+
+def _answer(pipe: Connection) -> Any:
+    if not pipe.poll(START_SECONDS):
+        message = f"the fake API server did not answer within {START_SECONDS:g} s"
+        raise RuntimeError(message)
+    return pipe.recv()
+
+
+def serve(parent: Connection) -> None:
+    """Be the API server: tell the URL, fill it when asked to, say how many units were made."""
+    # Without garbage collection: what stands between jobs and pods is not there.
+    server = FakeApiServer(
+        clock=SystemClock(), rng=random.Random(1), waits=True, collects_garbage=False
+    )
+    for path in CRDS:
+        server.direct.create_from(path)
+    server.direct.create_all([*open_crds(), PRIORITY_CLASS, namespace_body("koord-queue")])
+    for number in range(NAMESPACES):
+        server.direct.create(namespace_body(f"team-{number}"))
+        limits = {"cpu": "2000", "memory": "4Ti"}
+        server.direct.create(elastic_quota_body(f"team-{number}", min=limits, max=limits))
+    with server.serve_http() as face:
+        parent.send(face.url)
+        try:
+            jobs, mixed = parent.recv()
+            parent.send(_fill(server, jobs, mixed=mixed))
+            parent.recv()
+            parent.send(len(server.direct.list("queueunits")))
+            parent.recv()
+        except EOFError:
+            pass  # the parent has gone
+
+
+def _fill(server: FakeApiServer, jobs: int, *, mixed: bool) -> int:
+    """Create the jobs and what they run; return the number of pods."""
+    pods = 0
+    for number, kind in enumerate(_kinds(jobs, mixed=mixed)):
+        namespace = f"team-{number % NAMESPACES}"
+        if kind.row is None:
+            made = gated_pods(kind, f"{kind.key}-{number:05}", namespace, namespace)
+            server.direct.create_all(made)
+            pods += kind.pods
+        else:
+            pods += _create_running(server, kind, number, namespace)
+    return pods
+
+
+def _kinds(jobs: int, *, mixed: bool) -> Iterator[MixedKind]:
+    """Return a kind for each job; batch Jobs are of the size that gives 5 pods per job."""
+    if not mixed:
+        return islice(cycle([batch_jobs(PODS_PER_JOB)]), jobs)
+    left_out = {"job", OLDER_MPI}
+    others = [each for each in kinds_of_objects() if each.key not in left_out] + kinds_of_pods()
+    missing = sum(PODS_PER_JOB - each.pods for each in others)
+    of_jobs = batch_jobs(PODS_PER_JOB + round(missing / len(others)))
+    turns = [each for other in others for each in (other, of_jobs)]
+    return islice(cycle(turns), jobs)
+
+
+def _create_running(server: FakeApiServer, kind: MixedKind, number: int, namespace: str) -> int:
+    direct, name = server.direct, f"{kind.key}-{number:05}"
+    body = direct.create(job_body(kind, name, namespace, namespace, suspend=False))
+    direct.create_all(companions_of(kind, body))
+    status = {"status": status_of(kind, body, Stage.RUNNING)}
+    direct.patch(kind.plural, name, status, namespace=namespace, subresource="status")
+    made = pods_of(kind, body)
+    for order, pod in enumerate(made):
+        direct.create(pod)
+        said = {"status": pod_status(10 * number + order, "Running")}
+        where = {"namespace": namespace, "subresource": "status"}
+        direct.patch("pods", pod["metadata"]["name"], said, **where)
+    return len(made)

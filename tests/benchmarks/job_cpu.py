@@ -1,0 +1,281 @@
+"""What a job of each kind costs the controllers in CPU, beside a batch Job with as many pods.
+
+A life: created, its operator says that it is held, admitted, released, its pods made, bound and
+run, and ended. As many writes by others in each: the kinds differ in what the controllers make of
+them alone. All steps are called on one thread, over the fake API server and the product's client
+without HTTP. What the server uses is taken off: its calls are timed. Many jobs live at a time, so
+that what is done per step, and not per job, does not count.
+
+Jobs of kinds that do not end by themselves, and the Jobs beside them, are followed until they run.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar, cast
+
+from queue_controllers.configuration import Configuration, parse_flags
+from queue_controllers.extension_list import find_extensions
+from queue_controllers.wiring import build_controllers
+from shared_api.client.transport import Request, Response
+from shared_api.leader_election import SoleLeader
+from shared_api.process.loop_thread import Step
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.testing.watch_stream import FakeStream
+from shared_api.timestamps import rfc3339
+from tests.benchmarks.cluster_world import CRDS
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.job_mix import (
+    PRIORITY_CLASS,
+    MixedKind,
+    batch_jobs,
+    companions_of,
+    gated_pods,
+    job_body,
+    kinds_of_objects,
+    kinds_of_pods,
+    open_crds,
+    pods_of,
+    status_of,
+)
+from tests.cluster.played_statuses import Stage
+from tests.stepped_host import SteppedHost
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+JOBS: Final = 15
+ROUNDS: Final = 8
+NAMESPACE: Final = "team"
+QUOTA: Final = "gold"
+SETTLE_SECONDS: Final = 0.6
+TICK_SECONDS: Final = 0.02
+MOST_STEPS: Final = 50
+MICRO: Final = 1e6
+
+
+def run(jobs: int = JOBS, rounds: int = ROUNDS) -> list[Figure]:
+    """Measure every kind in turns with Jobs of its size; each counts with its best round."""
+    kinds = [*kinds_of_objects(), *kinds_of_pods()]
+    return [_compare(each, jobs, rounds) for each in kinds if each.key != "job"]
+
+
+def _compare(kind: MixedKind, jobs: int, rounds: int) -> Figure:
+    """Measure a kind and Jobs of its size in turns; each counts with its best round."""
+    control = batch_jobs(kind.pods, ends=kind.ends)
+    best = beside = float("inf")
+    for _ in range(rounds):
+        beside = min(beside, measure(control, jobs))
+        best = min(best, measure(kind, jobs))
+    return Figure(
+        name=f"job_cpu_us_{kind.key}",
+        value=best,
+        unit="us/job",
+        control=beside,
+        note=f"{kind.pods} pods" + ("" if kind.ends else ", until they run"),
+    )
+
+
+def measure(kind: MixedKind, jobs: int) -> float:
+    """Return the CPU, in microseconds, that the life of one job of a kind costs."""
+    lives = _Lives(kind, jobs)
+    gc.collect()
+    gc.disable()  # most of what it would look at is the server's
+    try:
+        return lives.play() / jobs * MICRO
+    finally:
+        gc.enable()
+
+
+class _TimedStream:
+    def __init__(self, stream: FakeStream, timed: Callable[..., Any]) -> None:
+        self._stream, self._timed = stream, timed
+        self.status, self.headers = stream.status, stream.headers
+
+    def read_line(self, timeout_seconds: float) -> bytes | None:
+        line: bytes | None = self._timed(self._stream.read_line, timeout_seconds)
+        return line
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _TimedServer:
+    """The fake API server as a transport that knows how much CPU it has used."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        self._server = server
+        self.seconds = 0.0
+
+    def send(self, request: Request, timeout_seconds: float) -> Response:
+        return self._timed(self._server.send, request, timeout_seconds)
+
+    def stream(self, request: Request, timeout_seconds: float) -> _TimedStream:
+        stream = self._timed(self._server.stream, request, timeout_seconds)
+        return _TimedStream(stream, self._timed)
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _timed(self, call: Callable[..., T], *arguments: Any) -> T:
+        began = time.process_time()
+        try:
+            return call(*arguments)
+        finally:
+            self.seconds += time.process_time() - began
+
+
+class _Lives:
+    """Some jobs of one kind in a cluster of their own, and the controllers with that kind alone."""
+
+    def __init__(self, kind: MixedKind, jobs: int) -> None:
+        self._kind = kind
+        self._jobs = jobs
+        self._clock = VirtualClock()
+        server = FakeApiServer(clock=self._clock, rng=random.Random(7), collects_garbage=False)
+        self._direct = server.direct
+        for path in CRDS:
+            server.direct.create_from(path)
+        server.direct.create_all(open_crds())
+        for name in (NAMESPACE, QUOTA):
+            server.direct.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+        server.direct.create(PRIORITY_CLASS)
+        self._transport = _TimedServer(server)
+        transport = cast("FakeApiServer", self._transport)  # asked for no more than a transport
+        host = SteppedHost(transport, self._clock, SoleLeader("test"))
+        self._controllers = build_controllers(
+            host,
+            parse_flags((f"--enabled-extensions={kind.key}",)),
+            Configuration(),
+            find_extensions(),
+            informer_wait_seconds=0.0,
+        )
+        self._settle()
+
+    def play(self) -> float:
+        """Let the jobs live; return the CPU seconds that the controllers used."""
+        if self._kind.row is None:
+            return self._play_pods()
+        return self._play_objects()
+
+    def _play_objects(self) -> float:
+        kind, names = self._kind, [f"job-{number}" for number in range(self._jobs)]
+        for name in names:
+            self._direct.create(job_body(kind, name, NAMESPACE, QUOTA, suspend=True))
+        used = self._settle()
+        for name in names:
+            self._direct.create_all(companions_of(kind, self._body(name)))
+            self._say(name, Stage.HELD)
+        used += self._settle()
+        self._admit_all()
+        used += self._settle()
+        pods = [pod for name in names for pod in pods_of(kind, self._body(name))]
+        self._direct.create_all(pods)
+        used += self._run(pods)
+        for name in names:
+            self._say(name, Stage.RUNNING)
+        used += self._settle()
+        self._expect("Running")
+        if not kind.ends:
+            return used
+        self._put_phase(pods, "Succeeded")
+        for name in names:
+            self._say(name, Stage.SUCCEEDED)
+        used += self._settle()
+        self._expect("Succeed")
+        return used
+
+    def _play_pods(self) -> float:
+        pods = []
+        for number in range(self._jobs):
+            made = gated_pods(self._kind, f"job-{number}", NAMESPACE, QUOTA)
+            self._direct.create_all(made)
+            pods += [each for each in made if each["kind"] == "Pod"]
+        used = self._settle()
+        self._admit_all()
+        used += self._settle()
+        used += self._run(pods)
+        used += self._settle()
+        self._expect("Running")
+        if not self._kind.ends:
+            return used
+        self._put_phase(pods, "Succeeded")
+        used += self._settle()
+        self._expect("Succeed")
+        return used
+
+    # --- what others do -------------------------------------------------------------------------
+
+    def _run(self, pods: Iterable[Json]) -> float:
+        """Let pods be bound, and run a moment later."""
+        self._put_phase(pods, "Pending")
+        used = self._settle(TICK_SECONDS)
+        self._put_phase(pods, "Running")
+        return used
+
+    def _put_phase(self, pods: Iterable[Json], phase: str) -> None:
+        condition = {"type": "PodScheduled", "status": "True"}
+        status = {"status": {"phase": phase, "conditions": [condition]}}
+        for pod in pods:
+            name = pod["metadata"]["name"]
+            self._direct.patch("pods", name, status, namespace=NAMESPACE, subresource="status")
+
+    def _say(self, name: str, stage: Stage) -> None:
+        status = {"status": status_of(self._kind, self._body(name), stage)}
+        place = {"namespace": NAMESPACE, "subresource": "status"}
+        self._direct.patch(self._kind.plural, name, status, **place)
+
+    def _body(self, name: str) -> Json:
+        return self._direct.get(self._kind.plural, name, NAMESPACE)
+
+    def _admit_all(self) -> None:
+        units = self._direct.list("queueunits")
+        assert len(units) == self._jobs, f"{self._kind.key}: {len(units)} units"
+        now = rfc3339(self._clock.now())
+        for unit in units:
+            admissions = [
+                {"name": each["name"], "replicas": each["count"], "running": 0}
+                for each in unit["spec"]["podSet"]
+            ]
+            status = {
+                "phase": "Dequeued",
+                "lastAllocateTime": now,
+                "lastUpdateTime": now,
+                "admissions": admissions,
+            }
+            self._direct.patch(
+                "queueunits",
+                unit["metadata"]["name"],
+                {"status": status},
+                namespace=NAMESPACE,
+                subresource="status",
+            )
+
+    def _expect(self, phase: str) -> None:
+        phases = {each["status"]["phase"] for each in self._direct.list("queueunits")}
+        assert phases == {phase}, f"{self._kind.key}: {phases}, not {phase}"
+
+    # --- the controllers ------------------------------------------------------------------------
+
+    def _settle(self, seconds: float = SETTLE_SECONDS) -> float:
+        """Call all steps while so much time passes; return the CPU seconds of the controllers."""
+        until = self._clock.monotonic() + seconds
+        server_before, began = self._transport.seconds, time.process_time()
+        while self._clock.monotonic() < until:
+            for step in self._controllers.steps():  # those of a kind come with it
+                _exhaust(step)
+            self._clock.advance(TICK_SECONDS)
+        used = time.process_time() - began
+        return used - (self._transport.seconds - server_before)
+
+
+def _exhaust(step: Step) -> None:
+    for _ in range(MOST_STEPS):
+        if step() != 0.0:
+            return
