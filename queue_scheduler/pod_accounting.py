@@ -345,12 +345,11 @@ def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
 
 def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
     """Say whether two versions of a unit have the same pods, whatever pods there are."""
-    old, new = before.metadata, after.metadata
     return (
         before.spec.consumer_ref == after.spec.consumer_ref
         and before.status.pod_owners == after.status.pod_owners
-        and old.uid == new.uid
-        and _own_since(before) == _own_since(after)
+        and before.metadata.uid == after.metadata.uid
+        and before.metadata.annotations == after.metadata.annotations  # since when, if not adopted
         and is_adopted(before) == is_adopted(after)
     )
 

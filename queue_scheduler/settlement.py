@@ -38,19 +38,23 @@ class Settlement:
         A decision of our own is no news: it makes no room, so it wakes nobody whose plugin can
         not say what would help.
         """
-        units, queues = self._units, self._units.queues
+        units, plugins = self._units, self._plugins
         if units.bookings.pods.has_changed:
             units.charge_changed_pods()
-        if queues.changed_heads and self._plugins.has_guarantees:
+        if units.queues.changed_heads and plugins.has_guarantees:
             self._protect_first_units()
-        for name, number in self._plugins.take_woken(anything_changed=is_news):
-            line = queues.line(name)
-            if line is not None and line.wake(number):
-                units.changed_lines[name] = None
+        if plugins.wakes_at_once or plugins.waits_for_anything:
+            self._wake_at_once(anything_changed=is_news)
         if units.admitted.leaving or not self._rounds.is_idle:
             for waiter in self._rounds.take_woken():
                 self.wake(waiter)
         return self.pass_on()
+
+    def _wake_at_once(self, *, anything_changed: bool) -> None:
+        for name, number in self._plugins.take_woken(anything_changed=anything_changed):
+            line = self._units.queues.line(name)
+            if line is not None and line.wake(number):
+                self._units.changed_lines[name] = None
 
     def wake(self, waiter: Waiter) -> None:
         """Ask a class again, whatever it waits for."""
@@ -105,18 +109,20 @@ class Settlement:
     def _protect_first_units(self) -> None:
         """Tell who keeps guarantees which unit of each quota waits first."""
         queues, records = self._units.queues, self._units.records
-        changed = sorted(queues.changed_heads)
-        queues.changed_heads.clear()
-        for quota in changed:
+        changed = queues.changed_heads
+        for quota in changed if len(changed) == 1 else sorted(changed):
             key = queues.first_waiting(quota)
             info = records[unit_key(key)].info if key is not None else None
-            if self._protected.get(quota) is info:
-                continue
+            known = self._protected.get(quota)
             if info is None:
-                del self._protected[quota]
-            else:
+                if known is not None:
+                    del self._protected[quota]
+                    self._plugins.protect(quota, None)
+            elif known is None or known.class_key is not info.class_key:
+                # Units of one class ask for the same, and get the same answers.
                 self._protected[quota] = info
-            self._plugins.protect(quota, None if info is None else at_least(info))
+                self._plugins.protect(quota, at_least(info))
+        changed.clear()
 
     def forget_refusals(self) -> None:
         """A copy without some plugins: what they refused is asked again."""

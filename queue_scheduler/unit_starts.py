@@ -108,7 +108,8 @@ class UnitStarts:
     ) -> Refused | Preempt:
         number = line.refuse(info, refusal)
         self._plugins.wait((line.name, number), info, refusal, by)
-        self._backfill.on_refused(line, info)
+        if self._backfill.waiting:
+            self._backfill.on_refused(line, info)
         return self._say_no(line, info, refusal, self._rounds.evict(line, info, refusal, moment))
 
     def _say_no(

@@ -81,9 +81,12 @@ class VictimSearch:
 
     def may_evict(self, line: SchedulingQueue, info: QueueUnitInfo) -> bool:
         """Say whether its queue or its quota lets a unit evict others at all."""
-        return line.lets_evict or any(
-            plugin.reclaim_terms(info) for plugin in self._plugins.reclaiming
-        )
+        if line.lets_evict:
+            return True
+        for plugin in self._plugins.reclaiming:  # noqa: SIM110 - no generator: all refused are asked
+            if plugin.reclaim_terms(info):
+                return True
+        return False
 
     def find(
         self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime

@@ -25,6 +25,9 @@ class PluginRunner:
         without_fork: Names of those that a fork had to leave out.
         waking_in_turn: Those whose waiters are offered room in turn.
         has_guarantees: Whether anybody wants to know first waiting units.
+        waits_for_anything: The classes that a plugin refused which can not say what would help
+            them: any fact may.
+        wakes_at_once: Whether any plugin says itself whom a fact lets in.
         reclaiming: Those that let owners take back what others borrow.
     """
 
@@ -56,8 +59,8 @@ class PluginRunner:
         self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
         self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
         self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
-        # Classes refused by a plugin that can not say what would help them: any fact may.
-        self._wait_for_anything: dict[points.Waiter, None] = {}
+        self.wakes_at_once = bool(self._waking)
+        self.waits_for_anything: dict[points.Waiter, None] = {}
 
     # --- placing ------------------------------------------------------------------------------
 
@@ -167,20 +170,20 @@ class PluginRunner:
         if waking is not None:
             waking.wait(waiter, info, refusal)
         else:
-            self._wait_for_anything[waiter] = None
+            self.waits_for_anything[waiter] = None
 
     def stop_waiting(self, waiter: points.Waiter) -> None:
         """Forget a class."""
-        self._wait_for_anything.pop(waiter, None)
+        self.waits_for_anything.pop(waiter, None)
         for plugin in self._all_waking:
             plugin.stop_waiting(waiter)
 
     def take_woken(self, *, anything_changed: bool) -> list[points.Waiter]:
         """Return the classes that may start now, but those that are offered in turn."""
         woken: list[points.Waiter] = []
-        if anything_changed and self._wait_for_anything:
-            woken.extend(self._wait_for_anything)
-            self._wait_for_anything.clear()
+        if anything_changed and self.waits_for_anything:
+            woken.extend(self.waits_for_anything)
+            self.waits_for_anything.clear()
         for plugin in self._waking:
             woken.extend(plugin.take_woken())
         return woken
@@ -261,7 +264,7 @@ class PluginRunner:
         """Return a runner over forks; plugins that can not fork are left out, and named."""
         twin = PluginRunner([p.fork() for p in self.plugins if isinstance(p, points.Forkable)])
         twin.without_fork = tuple(_names(self.plugins, twin.plugins))
-        twin._wait_for_anything = dict(self._wait_for_anything)
+        twin.waits_for_anything = dict(self.waits_for_anything)
         return twin
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
-from queue_scheduler.booked_quotas import BookedQuotas
+from queue_scheduler.booked_quotas import REASONS, BookedQuotas
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
@@ -53,6 +53,8 @@ from shared_api.well_known_labels import (
 
 NAME: Final = "ElasticQuotaV2"
 """The name under which upstream's configuration lists this plugin."""
+
+_BOOKS_REASONS: Final = {reason: books_reason for books_reason, reason in REASONS.items()}
 
 
 class ElasticQuotaPlugin(BookedQuotas):
@@ -291,7 +293,7 @@ def _translate_back(refusal: Refusal) -> QuotaRefusal:
     # What exceeds a quota fits under none of its limits, so this one does as well as another.
     exceeds = refusal.reason is Reason.EXCEEDS_QUOTA
     return QuotaRefusal(
-        reason=RefusalReason.OVER_QUOTA_MAX if exceeds else RefusalReason(refusal.reason.value),
+        reason=RefusalReason.OVER_QUOTA_MAX if exceeds else _BOOKS_REASONS[refusal.reason],
         quota=refusal.quota,
         resource=refusal.resource,
         limit=refusal.limit,

@@ -36,14 +36,19 @@ class QueueSet:
     """The queues, by name.
 
     Attributes:
+        line: From the name of a queue to its line; None where there is no such queue.
+        queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
+            None: it has nothing to decide.
         changed_heads: The quotas whose first waiting unit may have changed since somebody looked.
     """
 
+    line: Callable[[str], SchedulingQueue | None]
+    queue_ahead_of: Callable[[str], str | None]
+
     def __init__(self) -> None:
-        self._queues: dict[str, SchedulingQueue] = {}
+        self._keep({}, TurnOrder())
         self._ranks: dict[str, Rank] = {}
         self._queues_of_quota: dict[str, dict[str, None]] = {}
-        self._turns = TurnOrder()
         self._next_turn = 1
         self._next_generation = 1
         # What the queues' units compete for, until their quotas or the limits change.
@@ -51,6 +56,13 @@ class QueueSet:
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
         self.changed_heads: dict[str, None] = {}
+
+    def _keep(self, queues: dict[str, SchedulingQueue], turns: TurnOrder) -> None:
+        self._queues = queues
+        self._turns = turns
+        # Asked several times per decision: their own answers, without a call between.
+        self.line = queues.get
+        self.queue_ahead_of = turns.queue_ahead_of
 
     def __iter__(self) -> Iterator[SchedulingQueue]:
         return iter(self._queues.values())
@@ -66,10 +78,6 @@ class QueueSet:
     def rank(self, name: str) -> Rank | None:
         """Return the rank of a queue, or None."""
         return self._ranks.get(name)
-
-    def line(self, name: str) -> SchedulingQueue | None:
-        """Return the line of a queue, or None."""
-        return self._queues.get(name)
 
     # --- queues come and go -------------------------------------------------------------------
 
@@ -189,10 +197,6 @@ class QueueSet:
             self._called[name] = None
         self._touch(self._turns.set_movable(entry, competes))
 
-    def queue_ahead_of(self, name: str) -> str | None:
-        """Return the queue whose turn comes before this one's, or ""; None: nothing to decide."""
-        return self._turns.queue_ahead_of(name)
-
     def place_of(self, waiter: tuple[str, int]) -> Place:
         """Return the place of a class (queue, number): its queue's turn, and its first unit's."""
         name, number = waiter
@@ -235,10 +239,10 @@ class QueueSet:
     def fork(self) -> QueueSet:
         """Return an independent copy."""
         twin = QueueSet()
-        twin._queues = {name: line.copy() for name, line in self._queues.items()}
+        lines = {name: line.copy() for name, line in self._queues.items()}
+        twin._keep(lines, self._turns.copy())
         twin._ranks = dict(self._ranks)
         twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
-        twin._turns = self._turns.copy()
         twin._next_turn = self._next_turn
         twin._next_generation = self._next_generation
         twin._competes = dict(self._competes)

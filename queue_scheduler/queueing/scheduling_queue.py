@@ -120,6 +120,7 @@ class SchedulingQueue:
         self.counts_admitted = options.waits_for_pods or options.is_strict
         self.is_backfilling = options.backfill and self._banded is None
         self._blocks = HoldsBack.SAME_QUOTA in self._bands and not self.is_backfilling
+        self._blocks_in_part = self._blocks and HoldsBack.NOBODY in self._bands
         self.lets_evict = options.preempts and (self._policy is PRIORITY or self._policy is BLOCK)
         self.depth = options.max_depth
         if self.is_backfilling:
@@ -485,8 +486,8 @@ class SchedulingQueue:
         """Return the place of the first refused unit of the quota, where refusals block."""
         of_quota = self._by_quota.get(quota) if self._blocks else None
         first = of_quota.first_asleep() if of_quota is not None else None
-        if first is None or self.holds_back(first) is HoldsBack.NOBODY:
-            return None
+        if first is not None and self._blocks_in_part:
+            return None if self.holds_back(first) is HoldsBack.NOBODY else first
         return first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
