@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
-from queue_controllers.jobframework.pod_group import GathersPods, PodGroup
+from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.pod_usage import group_index
 from shared_api.informer.indexed_store import IndexedStore
@@ -29,7 +29,7 @@ _JUST_NOW: Final = Timestamp("9999-12-31T23:59:59Z")
 class PodGroupCache:
     """Looks like the cache of a kind's objects; reads from any thread."""
 
-    def __init__(self, adapter: GathersPods, pods: IndexedStore[Pod]) -> None:
+    def __init__(self, adapter: GatedPods, pods: IndexedStore[Pod]) -> None:
         self._adapter = adapter
         self._pods = pods
         self._index = group_index(adapter)

@@ -25,7 +25,7 @@ from queue_controllers.jobframework.generic_job import (
     LabelsPods,
     ReadsPodLabels,
 )
-from queue_controllers.jobframework.pod_group import GathersPods
+from queue_controllers.jobframework.pod_group import GatedPods
 from queue_controllers.jobframework.pod_template import ScheduledPodSpec
 from queue_controllers.slim_jobs import JobSlimmer
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
@@ -64,7 +64,7 @@ def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobSlimmer | None 
     adapters = tuple(adapters)
     keys = (key for each in adapters if isinstance(each, ReadsPodLabels) for key in each.pod_labels)
     slim = partial(slim_pod, labels=tuple(dict.fromkeys(keys)))
-    gatherers = tuple(each for each in adapters if isinstance(each, GathersPods))
+    gatherers = tuple(each for each in adapters if isinstance(each, GatedPods))
     if not gatherers:
         return slim
 
@@ -87,7 +87,7 @@ def _without_volumes(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=bound))
 
 
-def _with_pod_set(pod: Pod, adapter: GathersPods) -> Pod:
+def _with_pod_set(pod: Pod, adapter: GatedPods) -> Pod:
     """Return a pod that says to which pod set it belongs, also before its release has stamped it.
 
     To tell it of the pod anew at every look would take longer than the look.
@@ -149,17 +149,17 @@ def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexF
     groups = {
         group_index(each): partial(_groups_of, each)
         for each in adapters
-        if isinstance(each, GathersPods)
+        if isinstance(each, GatedPods)
     }
     return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of, **groups}
 
 
-def group_index(adapter: GathersPods) -> str:
+def group_index(adapter: GatedPods) -> str:
     """Return the name of the index by which a kind's jobs are found that are made of pods."""
     return f"group:{adapter.kind.key}"
 
 
-def _groups_of(adapter: GathersPods, pod: Pod) -> tuple[str, ...]:
+def _groups_of(adapter: GatedPods, pod: Pod) -> tuple[str, ...]:
     name = adapter.group_of(pod)
     return (f"{pod.metadata.namespace}/{name}",) if name else ()
 

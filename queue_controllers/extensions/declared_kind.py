@@ -96,6 +96,8 @@ class DeclaredKind(
     """Label of its pods whose value is the job's name, where a child of the job makes them."""
     pod_set_label: str = ""
     """Label of its pods whose value is the pod set's name."""
+    releases_on_absence: bool = False
+    """Its operator takes the suspend annotation for "suspended", whatever it says."""
 
 
 class DeclaredJob(WireStruct, frozen=True):
@@ -153,6 +155,7 @@ class DeclaredAdapter:
             plural=declared.plural,
             name_suffix=declared.name_suffix or f"{key}-qu",
             has_switch=self._suspend is not None,
+            releases_on_absence=declared.releases_on_absence,
         )
         self._pod_sets = _pod_sets_of(declared)
         self._succeeded = _test("succeeded", declared.succeeded)

@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -78,28 +78,6 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     def first(self) -> ScheduledPod:
         """The pod that speaks for the group."""
         return self.pods[0]
-
-
-@runtime_checkable
-class GathersPods(Protocol):
-    """A kind whose jobs are made of pods alone."""
-
-    @property
-    def kind(self) -> JobKind:
-        """The kind's names."""
-        ...
-
-    def group_of(self, pod: Pod) -> str:
-        """Return the name of the job that the pod is part of, "" where it is of none."""
-        ...
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Return the pod set's name."""
-        ...
-
-    def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
-        """Return the job of this name, of its pods: one at least, in any order."""
-        ...
 
 
 def is_held(pod: Pod) -> bool:

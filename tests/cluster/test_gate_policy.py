@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from queue_controllers.extension_list import EXTENSIONS
-from queue_controllers.jobframework.pod_group import GathersPods
+from queue_controllers.jobframework.pod_group import GatedPods
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from tests.charts.render import NAMESPACE, as_manifest, render
 from tests.charts.values_table import GATED, values_with
@@ -131,7 +131,7 @@ def test_pods_that_are_queued_get_the_gate(plane: ControlPlane, about: str) -> N
     made = created(plane, labelled)
     assert gates(made) == [GATE]
     found = msgspec.convert(made, ScheduledPod)
-    served = [each for each in EXTENSIONS if isinstance(each, GathersPods)]
+    served = [each for each in EXTENSIONS if isinstance(each, GatedPods)]
     assert len([each for each in served if each.group_of(found)]) == 1, "one looks after it"
 
 

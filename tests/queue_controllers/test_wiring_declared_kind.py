@@ -65,6 +65,10 @@ class Widgets:
     def get(self) -> Json:
         return self.world.direct.get("widgets", "main", "team")
 
+    def suspend_annotation(self) -> str | None:
+        annotations: dict[str, str] = self.get()["metadata"].get("annotations") or {}
+        return annotations.get("scheduling.x-k8s.io/suspend")
+
     def say(self, phase: str) -> None:
         status = {"status": {"phase": phase}}
         self.world.direct.patch("widgets", "main", status, namespace="team", subresource="status")
@@ -139,6 +143,29 @@ def test_a_declared_kind_goes_the_whole_path(world: World, widgets: Widgets) -> 
     widgets.say("Done")
     world.settle()
     assert world.phase(UNIT) == "Succeed"
+
+
+@pytest.mark.parametrize(
+    ("on_absence", "released"),
+    [pytest.param(False, "false", id="by its value"), pytest.param(True, None, id="by absence")],
+)
+def test_without_a_field_the_annotation_holds(
+    world: World, widgets: Widgets, on_absence: bool, released: str | None
+) -> None:
+    body = yaml.safe_load(WIDGET_DECLARATION)
+    (widget,) = body["kinds"]
+    del widget["suspend"]
+    widget["releasesOnAbsence"] = on_absence
+    world.start(configuration=read_configuration(body, {"job"}))
+    widgets.create()
+    world.settle()
+    for _ in range(2):
+        assert widgets.suspend_annotation() == "true"
+        widgets.admit()
+        assert widgets.suspend_annotation() == released
+        widgets.set_active(active=False)
+        world.settle(90.0)  # its operator, who says nothing, has his minute
+        widgets.set_active(active=True)
 
 
 def test_one_that_can_not_be_read_is_left_alone_and_told(world: World, widgets: Widgets) -> None:
