@@ -1,11 +1,13 @@
 """Flags and the configuration file of koord-queue-controllers.
 
 The file has upstream's shape: a key per extension, and under it that extension's options. Beside
-them stand options for all extensions, which an extension may override:
+them stand options for all extensions; `manage`, `adopt` and `fullPodTemplates` an extension may
+override:
 
     manage: namespace-quota      # labelled | namespace-quota | all
     adopt: running               # running | never
     fullPodTemplates: false
+    scheduleAdmissionLabel: false
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
@@ -126,6 +128,7 @@ class GeneralOptions(
     manage: Manage | None = None
     adopt: Adopt | None = None
     full_pod_templates: bool = False
+    schedule_admission_label: bool = False
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()
 
@@ -323,6 +326,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         own_namespace=flags.queue_namespace,
         held_by_annotation=own.annotation,
         full_pod_templates=full,
+        schedule_admission_label=general.schedule_admission_label,
         running_timeout_seconds=parse_seconds(own.running_timeout),
         partial_running_timeout_seconds=parse_seconds(own.partial_running_timeout),
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),

@@ -248,6 +248,7 @@ class Controllers:
             self._events,
             groups=groups,
             units=self._units,
+            labels_opened=settings.schedule_admission_label,
         )
         watch = PodsFollowed(self._pods)
         parts = ServerParts(jobs=groups, executor=executor, watch=watch, groups=groups)

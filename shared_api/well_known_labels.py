@@ -97,6 +97,10 @@ KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 ADMISSION_GATE: Final = PREFIX + "admission"
 """Scheduling gate of pods that wait for the queue. W: users, or the admission policy, as a pod is
 made; the controllers take it off. R: both."""
+SCHEDULE_ADMISSION: Final = "alibabacloud.com/schedule-admission"
+"""Label on pods: that gate for Alibaba's scheduler, "false" (held) or "true" (may be scheduled). W,
+if the setting `scheduleAdmissionLabel` asks for it: the admission policy together with the gate,
+controllers as they take that off. R: that scheduler; nobody here."""
 KUEUE_POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 """Label on pods: the group that starts as one."""
 KUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"

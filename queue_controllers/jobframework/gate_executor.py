@@ -34,7 +34,7 @@ from shared_api.client.resource_types import PODS
 from shared_api.leader_election import Leadership
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT
+from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
 
 HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
     PODS.group,
@@ -47,6 +47,7 @@ HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
 """Pods with all that says where they may go."""
 
 _OPEN: Final = {"schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}]}
+_OPEN_BY_LABEL: Final = {"labels": {SCHEDULE_ADMISSION: "true"}}
 _NO_UPDATE: Final = TemplateUpdate()
 
 
@@ -67,7 +68,17 @@ class PodGroups(Protocol):
 
 
 class GateExecutor(Executor[PodGroup]):
-    """Sends the writes of one extension whose jobs are pods."""
+    """Sends the writes of one extension whose jobs are pods.
+
+    Args:
+        adapter: The facts of the kind.
+        client: Where writes go.
+        leadership: Whether this process may write.
+        events: What people are told.
+        groups: The cache of jobs.
+        units: The cache of units.
+        labels_opened: A pod whose gate is taken off is labelled "may be scheduled", too.
+    """
 
     def __init__(
         self,
@@ -78,9 +89,11 @@ class GateExecutor(Executor[PodGroup]):
         *,
         groups: PodGroups,
         units: WrittenObjects[QueueUnit],
+        labels_opened: bool = False,
     ) -> None:
         super().__init__(adapter, client, leadership, events, jobs=_Nothing(), units=units)
         self._groups = groups
+        self._opened_metadata: dict[str, Any] = _OPEN_BY_LABEL if labels_opened else {}
 
     def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:
         """Return the object of the job, or its first pod where it has none."""
@@ -102,6 +115,7 @@ class GateExecutor(Executor[PodGroup]):
         room = dict(action.room)
         stamps = updates_of_stamps(action.stamps)
         assert isinstance(self._adapter, SortsPods), "kinds that gather pods sort them"
+        metadata = {**self._opened_metadata, "annotations": {RELEASED_AT: action.released_at}}
         for pod in job.pods:
             name = pod_set_of_pod(self._adapter, pod, tuple(room))
             if not is_held(pod) or pod.is_terminating or room.get(name, 0) <= 0:
@@ -111,7 +125,7 @@ class GateExecutor(Executor[PodGroup]):
                 pod,
                 update_body(stamps.get(name, _NO_UPDATE)),
                 update_body(action.updates.get(name, _NO_UPDATE)),
-                {"metadata": {"annotations": {RELEASED_AT: action.released_at}}, "spec": _OPEN},
+                {"metadata": metadata, "spec": _OPEN},
             )
             room[name] -= 1
 

@@ -51,6 +51,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The kind's operator honours the suspend annotation beside the suspend field."""
     full_pod_templates: bool = False
     """Units carry the whole pod template instead of the part that is read."""
+    schedule_admission_label: bool = False
+    """Pods whose gate is taken off are labelled for Alibaba's scheduler as well."""
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: for ever,
     unless the queue waits for them (`unit_status.running_timeout`)."""

@@ -44,6 +44,7 @@ from shared_api.well_known_labels import (
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
     RELEASED_AT,
+    SCHEDULE_ADMISSION,
     STAMPED_QUOTA,
     read_queue_name,
     spellings,
@@ -230,11 +231,17 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _own_labels(pod: ScheduledPod) -> dict[str, str]:
-    """Return the labels without the quota that a release has put there."""
+    """Return the labels without the quota that a release has put there, and the gate's label.
+
+    That one changes with the release: in a unit it would cost a write, and whoever makes a pod or a
+    reservation of the unit's template would have it held.
+    """
     labels = pod.metadata.labels
-    if STAMPED_QUOTA not in pod.metadata.annotations:
+    is_stamped = STAMPED_QUOTA in pod.metadata.annotations
+    if not is_stamped and SCHEDULE_ADMISSION not in labels:
         return labels
-    return {key: value for key, value in labels.items() if key != QUOTA_NAME}
+    marks = {SCHEDULE_ADMISSION, QUOTA_NAME} if is_stamped else {SCHEDULE_ADMISSION}
+    return {key: value for key, value in labels.items() if key not in marks}
 
 
 def template_of(pod: ScheduledPod) -> ScheduledPodTemplate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -12,12 +13,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queue_controllers.configuration import load_configuration, parse_flags, settings_of
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.extensions.argo_workflow import read_resources
 from queue_controllers.extensions.spark_application import SparkApplication, SparkApplicationAdapter
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
+from shared_api.well_known_labels import SCHEDULE_ADMISSION
 from tests.charts.render import CHART, of_kind, render, rules_of
-from tests.charts.test_chart import containers
+from tests.charts.test_chart import configurations, containers
 from tests.charts.test_roles import lines
 from tests.charts.values_table import GATED, SWITCHES, UPSTREAM, WIDGET, values_with
 
@@ -183,6 +186,22 @@ def test_the_policy_leaves_pods_of_all_known_jobs_alone() -> None:
     (listed,) = (each["expression"] for each in said if each["name"] == "not-of-a-job")
     pods = {"Pod", "PodGroup", "ReplicaSet", "Deployment", "StatefulSet", "LeaderWorkerSet"}
     assert set(re.findall(r"'(\w+)'", listed)) == KNOWN_JOB_KINDS - pods
+
+
+@pytest.mark.parametrize("on", [True, False, None])
+def test_the_policy_puts_the_gates_label_on_where_the_controllers_change_it(
+    on: bool | None, tmp_path: Path
+) -> None:
+    given = {} if on is None else {"scheduleAdmissionLabel": on}
+    values = values_with("pod", controllers={"config": given})
+    path = tmp_path / "config.yaml"
+    path.write_text(configurations(values)["controllers"])
+    settings = settings_of("pod", parse_flags([]), load_configuration(str(path), {"pod"}))
+    assert settings.schedule_admission_label is bool(on)
+    policies = of_kind(render(values), "MutatingAdmissionPolicy")
+    labelled = {name: SCHEDULE_ADMISSION in str(each) for name, each in policies.items()}
+    holding = ("koord-queue-hold-pods", "koord-queue-hold-pods-of-namespaces")
+    assert labelled == dict.fromkeys(holding, bool(on))
 
 
 # ------------------------------------------------- what the policy can read, the adapters can read

@@ -224,6 +224,9 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "controllers": {"config": {"reservations": {"nodeBlacklist": "ops/bad", "ttl": "1h"}}},
     },
     "every kind of job": values_with(*SWITCHES, *GATED),
+    "pods under Alibaba's scheduler": values_with(
+        *GATED, controllers={"config": {"scheduleAdmissionLabel": True}}
+    ),
     "a kind that is declared, alone": values_with(controllers={"config": {"kinds": [WIDGET]}}),
     "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
 }

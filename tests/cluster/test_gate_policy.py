@@ -16,6 +16,7 @@ import pytest
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.jobframework.pod_group import GatedPods
 from queue_controllers.jobframework.pod_template import ScheduledPod
+from shared_api.well_known_labels import SCHEDULE_ADMISSION
 from tests.charts.render import NAMESPACE, as_manifest, render
 from tests.charts.values_table import GATED, values_with
 from tests.controlplane.control_plane import ControlPlane
@@ -58,7 +59,7 @@ def pod(
 
 @pytest.fixture(scope="module")
 def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
-    """All kinds that are held by gates are on, and their policies in force."""
+    """All kinds that are held by gates are on, their policies in force, and the label asked for."""
     with ControlPlane(controlplane_binaries) as running:
         for name, key in ((MANAGED, "koord-queue/managed"), (OLDER, "kube-queue/managed")):
             labelled = {"name": name, "labels": {key: "true"}}
@@ -66,13 +67,13 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
             running.kubectl("apply", "--filename", "-", input=as_manifest([body]))
         for name in (NAMESPACE, PLAIN):
             running.kubectl("create", "namespace", name)
-        put_into_force(running, *GATED)
+        put_into_force(running, *GATED, controllers={"config": {"scheduleAdmissionLabel": True}})
         yield running
 
 
-def put_into_force(plane: ControlPlane, *switches: str) -> None:
+def put_into_force(plane: ControlPlane, *switches: str, **values: Json) -> None:
     """Apply the policies that the chart renders, and wait until they hold something."""
-    objects = render(values_with(*switches))
+    objects = render(values_with(*switches, **values))
     policies = [each for each in objects if each["kind"].startswith("MutatingAdmission")]
     plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(policies))
     deadline = time.monotonic() + POLICY_SECONDS
@@ -89,6 +90,11 @@ def created(plane: ControlPlane, body: Json, namespace: str = PLAIN) -> Json:
 
 def gates(made: Json) -> list[str]:
     return [each["name"] for each in made["spec"].get("schedulingGates", [])]
+
+
+def label(made: Json) -> str | None:
+    said: str | None = made["metadata"].get("labels", {}).get(SCHEDULE_ADMISSION)
+    return said
 
 
 def is_held(plane: ControlPlane, body: Json, namespace: str = PLAIN) -> bool:
@@ -130,6 +136,8 @@ def test_pods_that_are_queued_get_the_gate(plane: ControlPlane, about: str) -> N
         **body["metadata"]["labels"], **QUEUE}}}  # fmt: skip
     made = created(plane, labelled)
     assert gates(made) == [GATE]
+    assert label(made) == "false"
+    assert made["metadata"]["labels"].items() >= labelled["metadata"]["labels"].items()
     found = msgspec.convert(made, ScheduledPod)
     served = [each for each in EXTENSIONS if isinstance(each, GatedPods)]
     assert len([each for each in served if each.group_of(found)]) == 1, "one looks after it"
@@ -140,8 +148,9 @@ def test_pods_that_nobody_would_let_go_are_left_alone(plane: ControlPlane, about
     body = LEFT[about]
     labels = {**QUEUE, **body["metadata"]["labels"]}
     labelled = {**body, "metadata": {**body["metadata"], "labels": labels}}
-    assert not is_held(plane, labelled)
-    assert not is_held(plane, body, MANAGED)
+    for made in (created(plane, labelled), created(plane, body, MANAGED)):
+        assert GATE not in gates(made)
+        assert label(made) is None
 
 
 def test_pods_of_the_system_are_left_alone(plane: ControlPlane) -> None:
@@ -154,6 +163,17 @@ def test_a_gate_that_is_there_is_not_put_on_twice(plane: ControlPlane) -> None:
     assert sorted(gates(created(plane, pod(gates=("x/y",), labels=QUEUE)))) == [GATE, "x/y"]
 
 
+@pytest.mark.parametrize("said", ["true", "false", "perhaps"])
+def test_a_pod_that_comes_with_the_label_is_held_as_any_other(
+    plane: ControlPlane, said: str
+) -> None:
+    body = pod(labels={**QUEUE, SCHEDULE_ADMISSION: said}, gates=(GATE,))
+    made = created(plane, body)
+    assert (gates(made), label(made)) == ([GATE], "false")
+    loose = pod(labels={SCHEDULE_ADMISSION: said})
+    assert label(created(plane, loose)) == said, "it asks for no queue"
+
+
 def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
     """The last of this module: it changes what is in force."""
     only = {"pod": ("alone", "of a Deployment")}
@@ -164,3 +184,4 @@ def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
         time.sleep(POLL_SECONDS)
     held = [about for about, body in HELD.items() if is_held(plane, body, MANAGED)]
     assert held == [*only["pod"]]
+    assert label(created(plane, HELD["alone"], MANAGED)) is None, "nobody asks for it any more"

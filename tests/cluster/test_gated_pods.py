@@ -17,6 +17,7 @@ pytestmark = pytest.mark.cluster
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
+LABEL = "alibabacloud.com/schedule-admission"
 MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/default/pods"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -26,14 +27,18 @@ STILL_SECONDS = 1.5
 
 
 @pytest.fixture(scope="module")
-def cluster(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+def cluster(
+    controlplane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[QueueWorld]:
     """Controllers for what is made of pods, a quota per test."""
+    config = tmp_path_factory.mktemp("controllers") / "config.yaml"
+    config.write_text("scheduleAdmissionLabel: true\n")
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         world.start_scheduler("--leader-elect=false")
         for kind in ("podgroups", "leaderworkersets"):
             world.api.request("POST", CRDS, crd(kind))
         kinds = "--enabled-extensions=pod,podgroup,statefulset,leaderworkerset"
-        world.start(CONTROLLERS, kinds, "--leader-elect=false")
+        world.start(CONTROLLERS, kinds, "--leader-elect=false", f"--config={config}")
         yield world
 
 
@@ -91,6 +96,12 @@ def gated(world: QueueWorld, queue: str) -> list[str]:
     ]
 
 
+def said_by_label(world: QueueWorld, queue: str) -> dict[str, str | None]:
+    return {
+        pod["metadata"]["name"]: pod["metadata"]["labels"].get(LABEL) for pod in pods(world, queue)
+    }
+
+
 def phases(world: QueueWorld, queue: str) -> dict[str, str]:
     return {
         unit["metadata"]["name"]: unit.get("status", {}).get("phase", "")
@@ -120,6 +131,21 @@ def test_pods_start_one_after_the_other(cluster: QueueWorld) -> None:
     until(lambda: phases(world, "solo")["solo-b-pod-qu"] == "Failed")
     world.api.request("DELETE", f"{PODS}/solo-a")
     until(lambda: "solo-a-pod-qu" not in phases(world, "solo"))
+
+
+def test_the_label_of_alibabas_scheduler_goes_with_the_gate(cluster: QueueWorld) -> None:
+    world = cluster
+    world.create_quota("ali", cpu_max=1)
+    for name in ("ali-a", "ali-b"):
+        create_pod(world, name, "ali", **{LABEL: "false"})
+    (first,) = until(lambda: running(world, "ali"))
+    (second,) = gated(world, "ali")
+    assert said_by_label(world, "ali") == {first: "true", second: "false"}
+    world.end_pod(first)
+    until(lambda: running(world, "ali") == [second])
+    assert said_by_label(world, "ali") == {first: "true", second: "true"}
+    for name in (first, second):
+        assert LABEL not in json.dumps(world.unit(f"{name}-pod-qu")), "it says nothing of a demand"
 
 
 def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(

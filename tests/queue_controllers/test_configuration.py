@@ -135,6 +135,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             "manage": "labelled",
             "adopt": "never",
             "fullPodTemplates": True,
+            "scheduleAdmissionLabel": True,
             "job": {
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
@@ -161,6 +162,13 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     other = settings_of("tfjob", parse_flags(["--manage=all"]), configuration)
     assert (other.manage, other.adopt) == (Manage.ALL, Adopt.NEVER)
     assert other.full_pod_templates
+    assert own.schedule_admission_label
+    assert other.schedule_admission_label
+
+
+def test_the_gates_label_is_for_all_kinds_or_none() -> None:
+    with pytest.raises(ConfigurationError, match=r"^job: .*scheduleAdmissionLabel"):
+        read_configuration({"job": {"scheduleAdmissionLabel": True}}, KNOWN)
 
 
 def test_without_options_reservations_are_upstreams() -> None:

@@ -83,6 +83,14 @@ def test_what_a_release_has_put_on_a_pod_is_no_wish_of_its_user() -> None:
     assert template_of(own).metadata.labels[quota] == "gold", "that one he has chosen"
 
 
+def test_the_gates_label_is_no_wish_of_its_user() -> None:
+    label = "alibabacloud.com/schedule-admission"
+    for value, gated in (("false", True), ("true", False)):
+        pod = build_pod("a", gated=gated, labels={label: value})
+        assert template_of(pod).metadata.labels == {QUEUE: "gold"}
+        assert GROUPS.gather("g", [pod]).metadata.labels == {QUEUE: "gold"}
+
+
 def test_shapes() -> None:
     one = shape_of(build_pod("a"))
     assert one == shape_of(build_pod("b", gated=False, priority=3, nodeName="n"))

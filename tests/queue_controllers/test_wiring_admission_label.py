@@ -1,0 +1,86 @@
+"""The gate as a label for Alibaba's scheduler: one write changes both, where that is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from queue_controllers.configuration import Configuration, GeneralOptions
+from tests.queue_controllers.test_wiring_pods import KINDS, admit, gates, make_pod, pod, pod_sets
+
+if TYPE_CHECKING:
+    from tests.queue_controllers.conftest import World
+
+LABEL = "alibabacloud.com/schedule-admission"
+ON = Configuration(general=GeneralOptions(schedule_admission_label=True))
+GATE = "koord-queue/admission"
+
+
+def release(world: World, configuration: Configuration, **labels: str) -> dict[str, Any]:
+    """Have a pod queued and let go; return its labels then."""
+    world.start(KINDS, configuration=configuration)
+    make_pod(world, labels=labels)
+    world.settle()
+    assert pod(world)["metadata"]["labels"].get(LABEL) == labels.get(LABEL)
+    admit(world, "solo-pod-qu", main=1)
+    world.settle()
+    assert GATE not in gates(world)
+    found: dict[str, Any] = pod(world)["metadata"]["labels"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param({LABEL: "false"}, id="the policy has labelled it"),
+        pytest.param({}, id="nobody has"),
+    ],
+)
+def test_the_write_that_opens_the_gate_sets_the_label(world: World, labels: dict[str, str]) -> None:
+    assert release(world, ON, **labels)[LABEL] == "true"
+    world.settle(10.0)
+    assert world.writes() == ["create queueunits", "patch pods"]
+
+
+@pytest.mark.parametrize("labels", [{LABEL: "false"}, {}])
+def test_it_is_left_alone_unless_asked_for(world: World, labels: dict[str, str]) -> None:
+    assert release(world, Configuration(), **labels).get(LABEL) == labels.get(LABEL)
+
+
+def test_a_unit_does_not_carry_it(world: World) -> None:
+    release(world, ON, **{LABEL: "false"})
+    unit = world.get_unit("solo-pod-qu")
+    assert LABEL not in unit["metadata"]["labels"]
+    assert LABEL not in unit["spec"]["podSet"][0]["template"]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("value", ["true", "false", "perhaps"])
+def test_nothing_is_decided_by_it(world: World, value: str) -> None:
+    world.start(KINDS, configuration=ON)
+    make_pod(world, "held", labels={LABEL: value})
+    make_pod(world, "loose", gated=False, labels={LABEL: value})
+    world.settle(3.0)
+    assert world.units() == ["held-pod-qu"]
+    assert GATE in gates(world, "held")
+    assert world.writes() == ["create queueunits"]
+
+
+def make_member(world: World, name: str) -> None:
+    labels = {"kueue.x-k8s.io/pod-group-name": "ring", LABEL: "false"}
+    make_pod(world, name, labels=labels, annotations={"kueue.x-k8s.io/pod-group-total-count": "2"})
+
+
+def test_pods_of_a_group_have_it_as_they_are_let_go(world: World) -> None:
+    world.start(KINDS, configuration=ON)
+    make_member(world, "ring-0")
+    make_member(world, "ring-1")
+    world.settle()
+    admit(world, "ring-pg-qu", **pod_sets(world, "ring-pg-qu"))
+    world.settle()
+    make_member(world, "ring-2")
+    world.settle()
+    names = ("ring-0", "ring-1", "ring-2")
+    said = {name: pod(world, name)["metadata"]["labels"][LABEL] for name in names}
+    assert said == {"ring-0": "true", "ring-1": "true", "ring-2": "false"}
+    assert GATE in gates(world, "ring-2"), "one more than was granted"
