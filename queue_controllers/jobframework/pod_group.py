@@ -233,8 +233,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _own_labels(pod: ScheduledPod) -> dict[str, str]:
     """Return the labels without the quota that a release has put there, and the gate's label.
 
-    That one changes with the release: in a unit it would cost a write, and whoever makes a pod or a
-    reservation of the unit's template would have it held.
+    That one tells of the gate, and nothing that its user wants: what is reserved by the template of
+    a unit that carried it would be held.
     """
     labels = pod.metadata.labels
     is_stamped = STAMPED_QUOTA in pod.metadata.annotations
