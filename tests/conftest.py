@@ -15,6 +15,10 @@ from tests.controlplane.tool_cache import BinariesUnavailable
 CLUSTER_FOLDERS = [Path(__file__).with_name(name) for name in ("cluster", "contracts")]
 """Where the step `cluster` looks for its tests: collecting all others takes longer."""
 
+CLUSTER_TEST_SECONDS = 900
+"""Of a cluster test that sets no limit: on a slow and busy machine its control plane starts within
+it, and several waits (`queue_world.PATIENCE_SECONDS`) may be long."""
+
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
 # deadline: two cores shared by several processes say nothing about the code's speed; benchmarks
@@ -28,7 +32,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "h
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that asks for the binaries, before ``-m`` selects by marks.
+    """Mark every test that asks for the binaries, before ``-m`` selects by marks, and give it time.
 
     Raises:
         pytest.UsageError: such a test is where no step would run it.
@@ -40,6 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if elsewhere and item.get_closest_marker("cluster"):
             names = " and ".join(folder.name for folder in CLUSTER_FOLDERS)
             raise pytest.UsageError(f"{item.nodeid}: cluster tests are in {names}")
+        if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(CLUSTER_TEST_SECONDS))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

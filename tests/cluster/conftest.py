@@ -32,9 +32,6 @@ LONGEST: Final = (
 )
 """Files that start first, so that of several workers none is left with a long one at the end."""
 
-TIMEOUT_SECONDS: Final = 300
-"""Of a test that sets none: its control plane starts within it, and several waits may be long."""
-
 EARLY: Final = "early"
 """A quota and a Job of its that runs before the programs start; it takes more than the quota."""
 
@@ -47,13 +44,9 @@ class Cluster(NamedTuple):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, and give cluster tests time on a busy machine."""
+    """Begin with the longest files."""
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
-    for item in items:
-        is_ours = item.get_closest_marker("cluster") is not None
-        if is_ours and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="module")

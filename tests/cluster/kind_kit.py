@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.jobframework.generic_job import GenericJob, JobKind
+from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.sample_jobs import crd, sample
-
-SERVED_SECONDS: Final = 60.0
-POLL_SECONDS: Final = 0.1
 
 Json = Any
 
@@ -90,17 +88,12 @@ def install(plane: ControlPlane, *keys: str) -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies})
     plane.kubectl("apply", "--server-side", "--filename", "-", input=text)
     for key in keys:
-        _await_served(plane, ADAPTERS[key].kind)
+        until(partial(_is_served, plane, ADAPTERS[key].kind))
 
 
-def _await_served(plane: ControlPlane, kind: JobKind) -> None:
-    deadline = time.monotonic() + SERVED_SECONDS
-    while True:
-        try:
-            plane.client_for().request("GET", path_of(kind, "default"))
-        except ApiError:  # 404, then 429 while its storage starts
-            if time.monotonic() > deadline:
-                raise
-        else:
-            return
-        time.sleep(POLL_SECONDS)
+def _is_served(plane: ControlPlane, kind: JobKind) -> bool:
+    try:
+        plane.client_for().request("GET", path_of(kind, "default"))
+    except ApiError:  # 404, then 429 while its storage starts
+        return False
+    return True

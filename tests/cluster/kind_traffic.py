@@ -13,9 +13,8 @@ from shared_api.well_known_labels import ACTIVE
 from tests.cluster.judgement import Seen, cpu_of, granted_to, is_booked, is_living
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
-from tests.cluster.played_operators import PATIENCE_SECONDS
 from tests.cluster.played_pods import OF
-from tests.cluster.queue_world import until
+from tests.cluster.queue_world import PATIENCE_SECONDS, until
 
 Json = dict[str, Any]
 
@@ -73,7 +72,7 @@ class OneJob:
     def _stop(self) -> None:
         self._to_evict = False
         self.life.annotate(ACTIVE, "false")
-        until(self.life.is_suspended, PATIENCE_SECONDS)
+        until(self.life.is_suspended)
         self.life.operator.stop(self.life.name)
         self.life.await_phase("Enqueued")
         self.life.annotate(ACTIVE, "true")

@@ -22,7 +22,7 @@ from tests.cluster.kind_table import (
     Path as FieldPath,
 )
 from tests.cluster.observer import PATHS, Observer
-from tests.cluster.played_operators import PATIENCE_SECONDS, Operator
+from tests.cluster.played_operators import Operator
 from tests.cluster.played_pods import OF
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
@@ -80,12 +80,12 @@ class KindWorld:
             spec = each["spec"]
             for version in spec["versions"]:
                 path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
-                until(partial(self._is_served, path), PATIENCE_SECONDS)
+                until(partial(self._is_served, path))
 
     def remove(self, crd_name: str) -> None:
         """Delete a CRD with all of its objects, and wait until it is gone."""
         self.world.api.request("DELETE", f"{CRDS}/{crd_name}")
-        until(lambda: not self._is_served(f"{CRDS}/{crd_name}"), PATIENCE_SECONDS)
+        until(lambda: not self._is_served(f"{CRDS}/{crd_name}"))
 
     def _is_served(self, path: str) -> bool:
         try:
@@ -116,7 +116,7 @@ class KindWorld:
             booked = quota_view(self.scheduler, quota)["booked"]
             return bool(booked.get("cpu", "0") == cpu)
 
-        until(as_wanted, PATIENCE_SECONDS)
+        until(as_wanted)
 
 
 class JobLife:
@@ -207,8 +207,7 @@ class JobLife:
     def await_phase(self, *phases: str) -> Json:
         """Wait until its unit has come so far, and return it."""
         found = until(
-            lambda: (unit := self.unit()).get("status", {}).get("phase") in phases and unit,
-            PATIENCE_SECONDS,
+            lambda: (unit := self.unit()).get("status", {}).get("phase") in phases and unit
         )
         assert found
         return found
@@ -225,9 +224,13 @@ class JobLife:
 
     def first_pod(self) -> int:
         """Return the resourceVersion at which a pod of the job was first seen."""
-        pods = (each for each in list(self._place.observer.seen) if each.plural == "pods")
-        made = (pod for pod in pods if pod.body["metadata"].get("labels", {}).get(OF) == self.name)
-        return min(each.version for each in made)
+
+        def versions() -> list[int]:
+            pods = [each for each in list(self._place.observer.seen) if each.plural == "pods"]
+            labels = ((pod.version, pod.body["metadata"].get("labels", {})) for pod in pods)
+            return [version for version, marks in labels if marks.get(OF) == self.name]
+
+        return min(until(versions))
 
     def _seen(self, plural: str) -> list[Seen]:
         """Return all that was seen of this very job, in order."""
@@ -244,17 +247,17 @@ class JobLife:
 
     def await_gone(self) -> None:
         """Wait until it has no unit."""
-        until(lambda: not self.unit(), PATIENCE_SECONDS)
+        until(lambda: not self.unit())
 
     def await_held(self) -> Json:
         """Wait until it is suspended and in line; return its unit."""
-        until(self.is_suspended, PATIENCE_SECONDS)
+        until(self.is_suspended)
         self.operator.hold(self.name)
         return self.await_phase("Enqueued")
 
     def run(self) -> Json:
         """Wait for its release, let its operator start it, and wait until its unit runs."""
-        until(lambda: not self.is_suspended(), PATIENCE_SECONDS)
+        until(lambda: not self.is_suspended())
         self.operator.start(self.name, self.row.wanted_pods)
         return self.await_phase("Running")
 
@@ -262,7 +265,7 @@ class JobLife:
         """Ask for its place back, and let its operator stop it."""
         let_the_second_of_the_release_pass()
         self._set_active(active=False, by_annotation=by_annotation)
-        until(self.is_suspended, PATIENCE_SECONDS)
+        until(self.is_suspended)
         self.operator.stop(self.name)
         self.await_phase("Enqueued")
 

@@ -47,8 +47,6 @@ from tests.controlplane.api_client import ApiClient, ApiError
 
 Json = dict[str, Any]
 
-PATIENCE_SECONDS: Final = 120.0
-"""Many lives at once on two cores, and the garbage collector hears of a new kind within 30 s."""
 JSON_PATCH: Final = "application/json-patch+json"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -94,7 +92,7 @@ class Objects:
                 return None
             return made
 
-        made = until(try_it, PATIENCE_SECONDS)
+        made = until(try_it)
         assert made is not None
         return made
 
@@ -260,7 +258,7 @@ class Operator:
     def start(self, name: str, pods: int) -> None:
         """Make the pods of a job that is not suspended; they run when this returns."""
         self.make(name)
-        until(lambda: len(self.objects.running_pods(name)) == pods, PATIENCE_SECONDS)
+        until(lambda: len(self.objects.running_pods(name)) == pods)
         self.say_running(name)
 
     def make(self, name: str) -> None:
@@ -279,7 +277,7 @@ class Operator:
             self._stop_pods(name)
         if not self._part.says_late:
             self._say(name, Stage.SUSPENDED)
-        until(lambda: not self.objects.living_pods(name), PATIENCE_SECONDS)
+        until(lambda: not self.objects.living_pods(name))
         if self._part.says_late:
             self._say(name, Stage.SUSPENDED)
 

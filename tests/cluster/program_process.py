@@ -15,9 +15,9 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 ROOT: Final = Path(__file__).parents[2]
-START_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 30.0
-ANSWER_SECONDS: Final = 20.0
+START_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 60.0
 SCHEDULER: Final = "queue_scheduler"
 CONTROLLERS: Final = "queue_controllers"
 

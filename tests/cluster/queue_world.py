@@ -28,7 +28,9 @@ QUEUES: Final = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{QUEUE_NAMESPACE
 QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 JOBS: Final = "/apis/batch/v1/namespaces/{}/jobs"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
-PATIENCE_SECONDS: Final = 30.0
+PATIENCE_SECONDS: Final = 120.0
+"""For what crosses processes: tenths of a second on an idle machine, and up to half a minute where
+the cluster's garbage collector hears of a new kind. A machine may be slow, and busy with others."""
 MERGE: Final = "application/merge-patch+json"
 
 
@@ -312,10 +314,20 @@ def refusal_of(scheduler: ProgramProcess, unit: str) -> Json:
     return unit_view(scheduler, unit).get("refusal") or {}
 
 
-def unit_view(scheduler: ProgramProcess, unit: str) -> Json:
+def unit_view(scheduler: ProgramProcess, unit: str, namespace: str = "default") -> Json:
     """Return what the scheduler believes of a unit, {} while it does not know it."""
+    return _view(scheduler, f"/debug/queueunits/{namespace}/{unit}")
+
+
+def queue_view(scheduler: ProgramProcess, name: str) -> Json:
+    """Return what the scheduler believes of a queue, {} while it does not know it."""
+    found: Json = _view(scheduler, f"/debug/queues/{name}").get("queue", {})
+    return found
+
+
+def _view(scheduler: ProgramProcess, path: str) -> Json:
     try:
-        return debug(scheduler, f"/debug/queueunits/default/{unit}")
+        return debug(scheduler, path)
     except HTTPError as error:
         error.close()
         if error.code != HTTPStatus.NOT_FOUND:

@@ -15,7 +15,7 @@ from tests.charts.render import as_manifest, rights
 from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.cluster.queue_world import MERGE, UNITS, QueueWorld, condition, until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
 
@@ -29,8 +29,6 @@ REQUESTS: Final = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioning
 TEMPLATES: Final = "/api/v1/namespaces/default/podtemplates"
 CLASS: Final = "check-capacity.autoscaling.x-k8s.io"
 NOW: Final = "2026-11-01T10:00:00Z"
-COLLECTOR_SECONDS: Final = 120.0
-"""The cluster's garbage collector looks for new kinds twice a minute."""
 GPU: Final = {"nvidia.com/gpu": "1"}
 
 
@@ -159,7 +157,7 @@ def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(world: QueueWorld) -> N
     }
     patch_status(world, f"{UNITS.format('default')}/gets", phase="Succeed")
     until(lambda: not requests_for(world, "gets"))
-    until(lambda: not templates(world, "gets"), COLLECTOR_SECONDS)
+    until(lambda: not templates(world, "gets"))
 
 
 def test_a_failure_puts_the_unit_back(world: QueueWorld) -> None:

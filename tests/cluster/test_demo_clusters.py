@@ -20,11 +20,9 @@ from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where
 from tests.demo.terminal import Terminal
 
-pytestmark = pytest.mark.timeout(300)
-
-READY_SECONDS = 90.0
-RUN_SECONDS = 240.0
-GONE_SECONDS = 60.0
+READY_SECONDS = 200.0
+RUN_SECONDS = 600.0
+GONE_SECONDS = 200.0
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_
 from tests.cluster.queue_world import QUOTA_LABEL, refusal_of, until
 from tests.sample_jobs import crd
 
-pytestmark = pytest.mark.cluster
+# A test waits for the lives that were begun before its own.
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 AT_ONCE: Final = 6
 """Lives side by side: more would only wait for the processors."""

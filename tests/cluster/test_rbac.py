@@ -19,6 +19,7 @@ from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PATIENCE_SECONDS,
     QUEUE_NAMESPACE,
     QUEUES,
     QUOTAS,
@@ -29,13 +30,12 @@ from tests.cluster.queue_world import (
 )
 from tests.controlplane.api_client import ApiError
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
-PATIENCE_SECONDS: Final = 60.0
 _SAMPLE: Final = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
 
 
@@ -142,9 +142,9 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     names = [f"job-{number}" for number in range(4)]
     for name in names:
         world.create_job(name, "team", suspend=True, run_seconds=1)
-    until(lambda: all(is_complete(world, name) for name in names), PATIENCE_SECONDS)
+    until(lambda: all(is_complete(world, name) for name in names))
     world.create_job("started", "team", run_seconds=1, owner=world.create_cron_job("nightly"))
-    until(lambda: is_complete(world, "started"), PATIENCE_SECONDS)
+    until(lambda: is_complete(world, "started"))
     world.create_job("huge", "team", cpu="9", run_seconds=600)
     until(lambda: world.unit_of("huge").get("status", {}).get("conditions"))
     world.create_unit(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REQUEST_SECONDS = 30.0
+REQUEST_SECONDS = 60.0
 FIRST_STATUS_OF_ERRORS = 400
 
 Json = Any
