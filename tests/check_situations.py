@@ -15,10 +15,6 @@ from typing import Any, Final, Protocol
 
 Json = Any
 
-PROMPT_SECONDS: Final = 20.0
-"""Within which everything happens that follows from a write, on a busy machine, too; where time is
-virtual, a quarter of it is enough."""
-
 STILL_SECONDS: Final = 2.0
 """For which nothing happens where nothing should."""
 
@@ -107,14 +103,18 @@ class Cluster(Protocol):
 
 
 class Situation:
-    """A cluster, and what the conformance list does in it."""
+    """A cluster, and what the conformance list does in it.
 
-    def __init__(
-        self, cluster: Cluster, prefix: str, *, prompt_seconds: float = PROMPT_SECONDS
-    ) -> None:
+    Args:
+        cluster: where.
+        prefix: of all names.
+        patience_seconds: within which everything happens that follows from a write.
+    """
+
+    def __init__(self, cluster: Cluster, prefix: str, *, patience_seconds: float) -> None:
         self._cluster = cluster
         self._prefix = prefix
-        self._prompt_seconds = prompt_seconds
+        self._patience_seconds = patience_seconds
 
     def quota(self, *, cpu: int) -> None:
         """Create the quota, and wait for its queue."""
@@ -157,15 +157,9 @@ class Situation:
         """Return a unit's phase."""
         return str(self.status(name)["phase"])
 
-    def states(self, name: str) -> list[tuple[str, str]]:
-        """Return what each check says of a unit."""
-        entries = self.status(name).get("admissionChecks", [])
-        return [(entry["name"], entry["state"]) for entry in entries]
-
     def condition(self, name: str, kind: str) -> Json:
         """Return a condition of a unit, {} where it has none."""
-        found = self.status(name).get("conditions", [])
-        return next((one for one in found if one["type"] == kind), {})
+        return condition_in(self.status(name), kind)
 
     def say(self, name: str, **states: str) -> None:
         """Answer as the checks do."""
@@ -181,12 +175,22 @@ class Situation:
 
     def soon(self, what: Callable[[], bool]) -> None:
         """It must become so."""
-        seconds = self._prompt_seconds
+        seconds = self._patience_seconds
         assert self._cluster.wait(what, seconds), f"{self._prefix}: not within {seconds} s"
 
-    def becomes(self, name: str, phase: str) -> None:
-        """A unit must come to this phase."""
-        self.soon(lambda: self.phase(name) == phase)
+    def becomes(self, name: str, phase: str) -> Json:
+        """A unit must come to this phase; return the status that has it.
+
+        It has what the same write has brought: a later read may be of a unit that has moved on.
+        """
+        seen: list[Json] = []
+
+        def is_there() -> bool:
+            seen.append(self.status(name))
+            return bool(seen[-1]["phase"] == phase)
+
+        self.soon(is_there)
+        return seen[-1]
 
     def stays(self, name: str, phase: str) -> None:
         """A unit must be in this phase all the time."""
@@ -194,6 +198,16 @@ class Situation:
 
     def _name(self, name: str) -> str:
         return f"{self._prefix}-{name}"
+
+
+def states_in(status: Json) -> list[tuple[str, str]]:
+    """Return what each check says in a unit's status."""
+    return [(entry["name"], entry["state"]) for entry in status.get("admissionChecks", [])]
+
+
+def condition_in(status: Json, kind: str) -> Json:
+    """Return a condition in a unit's status, {} where it has none."""
+    return next((one for one in status.get("conditions", []) if one["type"] == kind), {})
 
 
 def checks_of_a_tree(situation: Situation) -> None:
@@ -208,33 +222,33 @@ def checks_of_a_tree(situation: Situation) -> None:
     for number, name in enumerate(names, start=1):
         situation.create(name, pod_set=number > 4)
     for name in names:
-        situation.becomes(name, "Reserved")
-        assert situation.states(name) == [("ad1", "Pending"), ("ad2", "Pending")]
+        reserved = situation.becomes(name, "Reserved")
+        assert states_in(reserved) == [("ad1", "Pending"), ("ad2", "Pending")]
+    # First the one that nothing follows from: what follows from the others comes after it.
+    situation.say("qu4", ad2="Ready")
     situation.say("qu1", ad1="Ready", ad2="Ready")
     situation.say("qu2", ad1="Ready", ad2="Rejected")
     situation.say("qu3", ad1="Ready", ad2="Retry")
-    situation.say("qu4", ad2="Ready")
-    situation.becomes("qu1", "Dequeued")
-    situation.becomes("qu2", "TimeoutBackoff")
-    situation.becomes("qu3", "TimeoutBackoff")
+    started = situation.becomes("qu1", "Dequeued")
+    refused = [situation.becomes(name, "TimeoutBackoff") for name in ("qu2", "qu3")]
     situation.stays("qu4", "Reserved")
     # Upstream leaves the admissions; here a unit in backoff holds no quota (decisions on phases).
-    assert [len(situation.status(name)["admissions"]) for name in names[:4]] == [1, 0, 0, 1]
-    assert situation.status("qu1")["message"] == "all admission checks success"
+    found = [started, *refused, situation.status("qu4")]
+    assert [len(status["admissions"]) for status in found] == [1, 0, 0, 1]
+    assert started["message"] == "all admission checks success"
 
 
 def conditions_of_an_admission(situation: Situation) -> None:
     """[C1] Dequeued: Admitted and QuotaReserved True, with reason and time (90 s)."""
     situation.quota(cpu=4)
     situation.create("u")
-    situation.becomes("u", "Dequeued")
+    status = situation.becomes("u", "Dequeued")
     for kind in ("Admitted", "QuotaReserved"):
-        found = situation.condition("u", kind)
+        found = condition_in(status, kind)
         assert (found["status"], bool(found["reason"])) == ("True", True)
         assert found["lastTransitionTime"]
-    admissions = situation.status("u")["admissions"]
-    assert [(each["name"], each["replicas"]) for each in admissions] == [("u", 1)]
-    assert situation.status("u")["lastAllocateTime"]
+    assert [(each["name"], each["replicas"]) for each in status["admissions"]] == [("u", 1)]
+    assert status["lastAllocateTime"]
 
 
 def conditions_of_a_refusal(situation: Situation) -> None:
@@ -242,15 +256,15 @@ def conditions_of_a_refusal(situation: Situation) -> None:
     situation.quota(cpu=4)
     situation.ask("conditions-check")
     situation.create("u")
-    situation.becomes("u", "Reserved")
-    assert situation.states("u") == [("conditions-check", "Pending")]
-    assert situation.condition("u", "QuotaReserved")["status"] == "True"
-    assert situation.condition("u", "Admitted")["status"] == "False"
+    reserved = situation.becomes("u", "Reserved")
+    assert states_in(reserved) == [("conditions-check", "Pending")]
+    assert condition_in(reserved, "QuotaReserved")["status"] == "True"
+    assert condition_in(reserved, "Admitted")["status"] == "False"
     situation.say("u", **{"conditions-check": "Rejected"})
-    situation.becomes("u", "TimeoutBackoff")
-    evicted = situation.condition("u", "Evicted")
+    refused = situation.becomes("u", "TimeoutBackoff")
+    evicted = condition_in(refused, "Evicted")
     assert (evicted["status"], evicted["reason"]) == ("True", "BackoffTimeout")
-    assert situation.condition("u", "QuotaReserved")["status"] == "False"
+    assert condition_in(refused, "QuotaReserved")["status"] == "False"
 
 
 def requeue_state(situation: Situation) -> None:
@@ -264,16 +278,14 @@ def requeue_state(situation: Situation) -> None:
     situation.create("u")
     situation.becomes("u", "Reserved")
     situation.say("u", c="Rejected")
-    situation.becomes("u", "TimeoutBackoff")
-    first = situation.status("u")
+    first = situation.becomes("u", "TimeoutBackoff")
     assert first["requeueState"]["count"] == 1
     assert _moment(first["requeueState"]["requeueAt"]) > _moment(first["lastUpdateTime"])
     entries = [{**entry, "state": "Pending"} for entry in first["admissionChecks"]]
     situation.patch("u", {"status": {"phase": "Reserved", "admissionChecks": entries}})
     situation.say("u", c="Rejected")
     situation.soon(lambda: situation.status("u")["requeueState"]["count"] == 2)
-    second = situation.status("u")
-    assert second["phase"] == "TimeoutBackoff"
+    second = situation.becomes("u", "TimeoutBackoff")
     assert _moment(second["requeueState"]["requeueAt"]) > _moment(
         first["requeueState"]["requeueAt"]
     )
@@ -311,8 +323,7 @@ def deactivation(situation: Situation) -> None:
     situation.create("rival")
     situation.patch("u", {"spec": {"active": False}})
     situation.becomes("rival", "Dequeued")
-    assert situation.phase("u") == "Enqueued"
-    assert situation.status("u")["admissions"] == []
+    assert situation.becomes("u", "Enqueued")["admissions"] == []
 
 
 def given_back(situation: Situation) -> None:
@@ -327,11 +338,11 @@ def given_back(situation: Situation) -> None:
     situation.stays("rival", "Enqueued")
     lowered = [{"name": "u", "replicas": 0, "running": 0}]
     situation.patch("u", {"status": {"admissions": lowered, "message": ""}})
+    # The place is the rival's before the unit is told that it is free: nothing orders the two.
     situation.becomes("rival", "Dequeued")
-    assert situation.phase("u") == "Enqueued"
+    assert situation.becomes("u", "Enqueued")["admissions"] == []
     situation.patch("rival", {"status": {"phase": "Succeed", "admissions": []}})
-    situation.becomes("u", "Dequeued")
-    (admission,) = situation.status("u")["admissions"]
+    (admission,) = situation.becomes("u", "Dequeued")["admissions"]
     assert (admission["replicas"], "reclaimState" in admission) == (1, False)
 
 

@@ -17,10 +17,18 @@ from tests.check_situations import (
     Situation,
     admission_check,
 )
-from tests.cluster.queue_world import MERGE, QUEUES, UNITS, QueueWorld, condition, until
+from tests.cluster.queue_world import (
+    MERGE,
+    PATIENCE_SECONDS,
+    QUEUES,
+    UNITS,
+    QueueWorld,
+    condition,
+    until,
+)
 from tests.controlplane.api_client import ApiError
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 CHECKS = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks"
 STEP_SECONDS = 0.05
@@ -79,14 +87,18 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         yield world
 
 
+def situation_in(world: QueueWorld, prefix: str) -> Situation:
+    return Situation(RealCluster(world), prefix, patience_seconds=PATIENCE_SECONDS)
+
+
 @pytest.mark.parametrize("number", SITUATIONS)
 def test_upstreams_list(world: QueueWorld, number: str) -> None:
-    SITUATIONS[number](Situation(RealCluster(world), number.lower()))
+    SITUATIONS[number](situation_in(world, number.lower()))
 
 
 def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWorld) -> None:
     """The kind appears while the scheduler runs, in two versions."""
-    situation = Situation(RealCluster(world), "kueue")
+    situation = situation_in(world, "kueue")
     situation.quota(cpu=4)
     situation.ask("nodes")
     crd = yaml.safe_dump(ADMISSION_CHECK_CRD)

@@ -10,14 +10,17 @@ import pytest
 from shared_api.testing.object_builders import elastic_quota_body
 from tests.check_situations import (
     ADMISSION_CHECK_CRD,
-    PROMPT_SECONDS,
     SITUATIONS,
     Json,
     Situation,
     admission_check,
+    states_in,
 )
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
+
+PROMPT_SECONDS = 5.0
+"""Of virtual time: within which everything happens that follows from a write."""
 
 
 class VirtualCluster:
@@ -69,7 +72,7 @@ def world() -> Iterator[SchedulerWorld]:
 @pytest.mark.parametrize("number", SITUATIONS)
 def test_upstreams_list(world: SchedulerWorld, number: str) -> None:
     cluster = VirtualCluster(world)
-    SITUATIONS[number](Situation(cluster, number.lower(), prompt_seconds=PROMPT_SECONDS / 4))
+    SITUATIONS[number](Situation(cluster, number.lower(), patience_seconds=PROMPT_SECONDS))
 
 
 # --- Kueue's AdmissionChecks --------------------------------------------------------------------
@@ -158,12 +161,12 @@ def test_a_check_that_the_queue_lists_twice_has_one_entry_and_answers_once(
 ) -> None:
     """As with two selectors, and of three that have two names."""
     cluster = VirtualCluster(world)
-    situation = Situation(cluster, "twice")
+    situation = Situation(cluster, "twice", patience_seconds=PROMPT_SECONDS)
     situation.quota(cpu=4)
     situation.ask("nodes", "budget", "nodes")
     situation.create("u")
     situation.becomes("u", "Reserved")
-    assert situation.states("u") == [("nodes", "Pending"), ("budget", "Pending")]
+    assert states_in(situation.status("u")) == [("nodes", "Pending"), ("budget", "Pending")]
     situation.say("u", nodes="Ready")
     situation.stays("u", "Reserved")
     situation.say("u", budget="Ready")
