@@ -21,6 +21,7 @@ from tests.contracts.api_server.server_under_test import (
     real_server,
 )
 
+WAITS = f"--timeout={EVENTUALLY_SECONDS:.0f}s"
 JOB = """
 apiVersion: batch/v1
 kind: Job
@@ -72,7 +73,7 @@ class Kubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=2 * EVENTUALLY_SECONDS,
             check=False,
             env={**os.environ, "HOME": str(self.home), "KUBECONFIG": ""},
         )
@@ -110,10 +111,10 @@ def kubectl(
         kubectl("apply", "-f", str(CRDS))
         for crd in ("claims", "plains"):
             name = f"crd/{crd}.conformance.example.com"
-            kubectl("wait", "--for=condition=Established", "--timeout=30s", name)
+            kubectl("wait", "--for=condition=Established", WAITS, name)
         deadline = time.monotonic() + EVENTUALLY_SECONDS
         # Established is said a moment before the kind is in discovery.
-        while "claims" not in kubectl("api-resources"):
+        while not {"claims", "plains"} <= set(kubectl("api-resources").split()):
             assert time.monotonic() < deadline
         kubectl("apply", "-f", "-", stdin=CLAIMS)
         kubectl("create", "-f", "-", stdin=EVENT)
@@ -201,7 +202,7 @@ def test_namespaces_come_and_go(kubectl: Kubectl) -> None:
     body = '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short-lived"}}'
     kubectl("create", "-f", "-", stdin=body)
     assert ["short-lived", "Active", "AGE"] in kubectl.table("get", "namespaces")
-    kubectl("delete", "namespace", "short-lived", "--timeout=60s")
+    kubectl("delete", "namespace", "short-lived", WAITS)
     assert "short-lived" not in kubectl("get", "ns")
 
 
