@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,6 +78,14 @@ class ApiAudit:
             for each in self._read()
             if each.agent.startswith(agent) and name in {"", each.name}
         ]
+
+    def accepted(self, agent: str, name: str) -> list[Request]:
+        """Return what they wrote to objects of that name, without what lost against another write.
+
+        The log has a write some time after all can see it.
+        """
+        sent = self.requests(agent, name)
+        return [each for each in sent if each.status != HTTPStatus.CONFLICT]
 
     def _read(self) -> Iterator[Request]:
         if not self._log.exists():

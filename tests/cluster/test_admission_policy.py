@@ -6,8 +6,8 @@ What they hold and leave is what the controllers say: the adapters are asked of 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from tests.cluster.kind_kit import (
     set_at,
     switch_of,
 )
+from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 
@@ -38,9 +39,7 @@ pytestmark = pytest.mark.cluster
 
 Json = Any
 
-POLICY_SECONDS: Final = 60.0
-"""The API server reads new policies into its caches after a second or two."""
-POLL_SECONDS: Final = 0.2
+NOT_FOUND: Final = 404
 UNAVAILABLE: Final = 503
 
 QUEUE: Final = {"koord-queue/queue-name": "q"}
@@ -93,6 +92,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
         running.kubectl("apply", "--filename", "-", input=as_manifest([WIDGET_CRD]))
         police(running, ALL)
         await_policies(running, *SERVED)
+        until(lambda: _holds_widgets(running))
         yield running
 
 
@@ -105,11 +105,8 @@ def police(plane: ControlPlane, values: Json) -> None:
 
 def await_policies(plane: ControlPlane, *keys: str) -> None:
     """Wait until objects of these kinds are held."""
-    deadline = time.monotonic() + POLICY_SECONDS
     for key in keys:
-        while not _is_in_force(plane, key):
-            assert time.monotonic() < deadline, f"the policies do not hold {key}"
-            time.sleep(POLL_SECONDS)
+        until(partial(_is_in_force, plane, key))
 
 
 def _is_in_force(plane: ControlPlane, key: str) -> bool:
@@ -120,6 +117,15 @@ def _is_in_force(plane: ControlPlane, key: str) -> bool:
         if error.status != UNAVAILABLE:
             raise
         # What the policies match waits for the server to know its kind.
+        return False
+
+
+def _holds_widgets(plane: ControlPlane) -> bool:
+    try:
+        return get_at(created_widget(plane, widget()), ("spec", "policy", "suspend")) is True
+    except ApiError as error:
+        if error.status not in {NOT_FOUND, UNAVAILABLE}:
+            raise
         return False
 
 
@@ -395,6 +401,12 @@ def widget(labels: Json = QUEUE, **spec: Json) -> Json:
     return {**body, "metadata": {"generateName": "w-", "labels": labels}}
 
 
+def created_widget(plane: ControlPlane, body: Json) -> Json:
+    """Return a Widget as it would be stored."""
+    path = f"/apis/example.com/v1/namespaces/{PLAIN}/widgets?dryRun=All"
+    return plane.client_for().request("POST", path, body)
+
+
 WIDGETS: Final = {
     "with all that is declared": (widget(), True),
     "with what the switch stands in": (widget(policy={"other": 1}), True),
@@ -414,21 +426,18 @@ def test_a_declared_kind_is_held_where_its_pods_can_be_read(
 ) -> None:
     adapter = DeclaredAdapter(msgspec.convert(WIDGET, DeclaredKind))
     assert (adapter.why_not_hold(msgspec.convert(body, DeclaredJob)) == "") is want
-    path = f"/apis/example.com/v1/namespaces/{PLAIN}/widgets?dryRun=All"
-    made = plane.client_for().request("POST", path, body)
+    made = created_widget(plane, body)
     assert (get_at(made, ("spec", "policy", "suspend")) is True) is want
     assert get_at(made, ("spec", "policy", "other")) == get_at(body, ("spec", "policy", "other"))
 
 
 def test_a_widget_that_is_not_the_queues_is_left_alone(plane: ControlPlane) -> None:
-    path = f"/apis/example.com/v1/namespaces/{PLAIN}/widgets?dryRun=All"
-    made = plane.client_for().request("POST", path, widget(labels={}))
+    made = created_widget(plane, widget(labels={}))
     assert "policy" not in made["spec"]
 
 
 def test_what_the_switch_can_not_be_set_in_is_created_as_it_is(plane: ControlPlane) -> None:
-    path = f"/apis/example.com/v1/namespaces/{PLAIN}/widgets?dryRun=All"
-    made = plane.client_for().request("POST", path, widget(policy="none"))
+    made = created_widget(plane, widget(policy="none"))
     assert made["spec"]["policy"] == "none"
 
 

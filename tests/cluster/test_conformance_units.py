@@ -214,7 +214,7 @@ def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling
     path = f"{UNITS.format('default')}/equal-older"
     spec = {"spec": {"active": True}}
     scheduling.world.api.request("PATCH", path, spec, content_type=MERGE)
-    until(lambda: scheduling.world.unit("equal-older")["status"].get("message"))
+    until(lambda: reason_of(scheduling, "equal-older") == "OverQuotaMax")
     assert scheduling.is_never_asked("equal-younger")
     higher = {"spec": {"priority": 6}}
     scheduling.world.api.request("PATCH", path, higher, content_type=MERGE)
@@ -230,6 +230,7 @@ def test_one_round_at_a_time(scheduling: Scheduling) -> None:
     scheduling.add("round-first", "round", priority=100, cpu=2)
     until(lambda: scheduling.is_asked("round-low-1"))
     scheduling.add("round-second", "round", priority=90, cpu=2)
+    until(lambda: scheduling.world.unit("round-second")["status"].get("message"))
     assert scheduling.is_never_asked("round-low-2")
     scheduling.free("round-low-1")
     until(lambda: scheduling.has_started("round-first"))

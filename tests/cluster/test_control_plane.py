@@ -45,7 +45,7 @@ def plane(binaries: Path) -> Iterator[ControlPlane]:
         yield running
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come true in time"
@@ -118,7 +118,7 @@ def test_programs_see_nothing_of_the_persons_environment_but_how_much_garbage_to
 
 
 def test_a_suspended_job_is_resumed_runs_and_completes(plane: ControlPlane) -> None:
-    plane.kubectl("apply", "--filename=-", input=job("good", run_seconds="2"))
+    plane.kubectl("apply", "--filename=-", input=job("good", run_seconds="6"))
     wait_until(lambda: status_of(plane, "good").get("conditions", [{}])[0].get("status") == "True")
     assert pod_phases(plane, "good") == []
 
@@ -139,14 +139,14 @@ def test_a_deleted_pod_goes_away(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--filename=-", input=job("long", run_seconds="3600"))
     resume(plane, "long")
     wait_until(lambda: pod_phases(plane, "long") == ["Running"] * 2)
-    plane.kubectl("delete", "job", "long", "--timeout=30s")
+    plane.kubectl("delete", "job", "long", "--timeout=100s")
     wait_until(lambda: pod_phases(plane, "long") == [])
 
 
 def test_nodes_are_ready_and_have_the_size_asked_for(plane: ControlPlane) -> None:
     names = plane.create_nodes(2, "8", "32Gi", {"nvidia.com/gpu": "4"}, name_prefix="gpu")
     assert names == ["gpu-0", "gpu-1"]
-    plane.kubectl("wait", "--for=condition=Ready", "--timeout=30s", "node/gpu-0", "node/gpu-1")
+    plane.kubectl("wait", "--for=condition=Ready", "--timeout=100s", "node/gpu-0", "node/gpu-1")
     status = plane.client_for().request("GET", "/api/v1/nodes/gpu-1")["status"]
     want = {"cpu": "8", "memory": "32Gi", "pods": "1k", "nvidia.com/gpu": "4"}
     assert status["allocatable"] == want

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.cluster.crd_kit import (
     patch,
     plane_with_crds,
 )
+from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
 
 pytestmark = pytest.mark.cluster
@@ -180,7 +182,9 @@ def test_a_unit_reads_enqueued_from_its_birth(plane: ControlPlane) -> None:
     assert listed[0]["status"] == {"phase": "Enqueued"}
     watch = f"{UNITS}?watch=1&timeoutSeconds=1&resourceVersion={version}"
     for path in (watch, f"{watch}&fieldSelector=status.phase%3DEnqueued"):
-        events = [json.loads(line) for line in plane.kubectl("get", "--raw", path).splitlines()]
+        # Within the second of one watch a busy server may have nothing to say.
+        said = until(partial(plane.kubectl, "get", "--raw", path))
+        events = [json.loads(line) for line in said.splitlines()]
         assert [(event["type"], event["object"]["status"]) for event in events] == [
             ("ADDED", {"phase": "Enqueued"})
         ]

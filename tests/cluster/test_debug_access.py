@@ -12,14 +12,13 @@ import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
 from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import QueueWorld, debug, until
+from tests.cluster.queue_world import PATIENCE_SECONDS, QueueWorld, debug, unit_view, until
 
 pytestmark = pytest.mark.cluster
 
 TLS: Final = ROOT / "tests" / "data" / "tls"
 VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
 ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"
-PATIENCE_SECONDS: Final = 30.0
 RBAC: Final = "rbac.authorization.k8s.io"
 
 Json = dict[str, Any]
@@ -133,5 +132,5 @@ def test_on_loopback_everybody_may_ask(world: QueueWorld) -> None:
     scheduler = world.start_scheduler(user=ACCOUNT)
     assert debug(scheduler, "/openapi.json")["info"]["title"] == "Koord-Queue debug API"
     until(lambda: debug(scheduler, "/debug/queues")["total"])
-    assert debug(scheduler, UNIT)["quota"] == "team"
+    until(lambda: unit_view(scheduler, "a").get("quota") == "team")
     scheduler.stop()

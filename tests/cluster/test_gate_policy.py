@@ -5,8 +5,8 @@ What they hold is what the controllers look after: the adapters are asked of the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,14 +19,12 @@ from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.well_known_labels import SCHEDULE_ADMISSION
 from tests.charts.render import NAMESPACE, as_manifest, render
 from tests.charts.values_table import GATED, values_with
+from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
 
 pytestmark = pytest.mark.cluster
 
 Json = Any
-
-POLICY_SECONDS: Final = 60.0
-POLL_SECONDS: Final = 0.2
 
 GATE: Final = "koord-queue/admission"
 QUEUE: Final = {"koord-queue/queue-name": "q"}
@@ -67,20 +65,28 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
             running.kubectl("apply", "--filename", "-", input=as_manifest([body]))
         for name in (NAMESPACE, PLAIN):
             running.kubectl("create", "namespace", name)
-        put_into_force(running, *GATED, controllers={"config": {"scheduleAdmissionLabel": True}})
+        asks = {"config": {"scheduleAdmissionLabel": True}}
+        put_into_force(running, *GATED, held=list(HELD), controllers=asks)
+        until(lambda: label(created(running, pod(labels=QUEUE))) is not None)
         yield running
 
 
-def put_into_force(plane: ControlPlane, *switches: str, **values: Json) -> None:
-    """Apply the policies that the chart renders, and wait until they hold something."""
+def put_into_force(plane: ControlPlane, *switches: str, held: list[str], **values: Json) -> None:
+    """Apply the policies that the chart renders, and wait until they hold these of HELD.
+
+    The API server reads them into its caches after a second or two, not all in the same moment.
+    """
     objects = render(values_with(*switches, **values))
     policies = [each for each in objects if each["kind"].startswith("MutatingAdmission")]
     plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(policies))
-    deadline = time.monotonic() + POLICY_SECONDS
-    for body, namespace in ((pod(labels=QUEUE), PLAIN), (pod(), MANAGED), (pod(), OLDER)):
-        while not is_held(plane, body, namespace):
-            assert time.monotonic() < deadline, f"no pod is held in {namespace}"
-            time.sleep(POLL_SECONDS)
+    until(lambda: is_held(plane, pod(labels=QUEUE)))
+    for namespace in (MANAGED, OLDER):
+        until(partial(are_held, plane, held, namespace))
+
+
+def are_held(plane: ControlPlane, about: list[str], namespace: str) -> bool:
+    """Say whether these of HELD, and no others, get the gate there."""
+    return [one for one, body in HELD.items() if is_held(plane, body, namespace)] == about
 
 
 def created(plane: ControlPlane, body: Json, namespace: str = PLAIN) -> Json:
@@ -176,12 +182,8 @@ def test_a_pod_that_comes_with_the_label_is_held_as_any_other(
 
 def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
     """The last of this module: it changes what is in force."""
-    only = {"pod": ("alone", "of a Deployment")}
-    put_into_force(plane, "pod")
-    deadline = time.monotonic() + POLICY_SECONDS
-    while is_held(plane, HELD["of a gang"], MANAGED):
-        assert time.monotonic() < deadline, "the older policy is still in force"
-        time.sleep(POLL_SECONDS)
-    held = [about for about, body in HELD.items() if is_held(plane, body, MANAGED)]
-    assert held == [*only["pod"]]
-    assert label(created(plane, HELD["alone"], MANAGED)) is None, "nobody asks for it any more"
+    only = ["alone", "of a Deployment"]
+    put_into_force(plane, "pod", held=only)
+    assert are_held(plane, only, MANAGED)
+    # Nobody asks for it any more.
+    until(lambda: label(created(plane, HELD["alone"], MANAGED)) is None)

@@ -174,6 +174,7 @@ def test_a_stateful_set_starts_whole_grows_and_is_stopped_and_started_again(
     create_set(world, "StatefulSet", "db", "db", 2)
     until(lambda: phases(world, "db").get("db-sts-qu") == "Enqueued")
     assert world.unit("db-sts-qu")["spec"]["request"] == {"cpu": "2"}
+    until(lambda: gated(world, "db") == ["db-0"])
     time.sleep(STILL_SECONDS)
     assert gated(world, "db") == ["db-0"]
     world.end_pod("db-before")

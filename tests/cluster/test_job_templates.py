@@ -44,7 +44,6 @@ def test_a_job_ends_when_its_time_is_used_up(world: QueueWorld) -> None:
     time = {MAX_EXEC: "2"}
     world.create_job("timed", "any", suspend=True, annotations=time, run_seconds=600)
     admit(world, "timed")
-    until(lambda: world.phase_of_job("timed") == "Running")
     until(lambda: world.unit_of("timed")["spec"].get("active") is False)
     until(lambda: world.phase_of_job("timed") == "Enqueued")
     unit = world.unit_of("timed")
@@ -54,7 +53,7 @@ def test_a_job_ends_when_its_time_is_used_up(world: QueueWorld) -> None:
     assert world.is_suspended("timed")
     assert world.living_pods("timed") == []
     until(lambda: USED_UP in world.event_notes("timed"))
-    world.patch_job("timed", {"metadata": {"annotations": {ACTIVE: "true"}}})
+    world.patch_job("timed", {"metadata": {"annotations": {ACTIVE: "true", MAX_EXEC: "600"}}})
     until(lambda: condition(world.unit_of("timed"), USED_UP)["status"] == "False")
     until(lambda: world.unit_of("timed")["spec"]["active"] is True)
     admit(world, "timed")
@@ -124,6 +123,7 @@ def evict(world: QueueWorld, job: str) -> None:
     asked = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "for urgent"}
     patch_status(world, job, {"conditions": [{**asked, "lastTransitionTime": NOW}]})
     until(lambda: world.phase_of_job(job) == "Enqueued")
+    until(lambda: not world.pods(job))
     until(lambda: "Preempted" in world.event_notes(job))
 
 

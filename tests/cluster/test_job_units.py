@@ -5,6 +5,8 @@ Ids in brackets stand for tests of upstream's (upstream/README.md).
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT
@@ -39,6 +41,9 @@ def never(cluster: Cluster) -> str:
     cluster.world.create_quota("never", cpu_max=1)
     body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
     cluster.world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    # Until the controllers have heard of the class.
+    cluster.world.create_job("class", "never", suspend=True, pod_spec={"priorityClassName": HIGH})
+    until(lambda: cluster.world.unit_of("class").get("spec", {}).get("priority") == HIGH_VALUE)
     return "never"
 
 
@@ -160,7 +165,7 @@ def test_demand_is_counted_as_kubernetes_counts_it(
     used = {"cpu": str(want)}
     assert quota_view(cluster.scheduler, exact)["used"] == used
     assert quota_view(cluster.scheduler, exact)["booked"] == used
-    assert refusal_of(cluster.scheduler, small)["requested"] == str(want)
+    until(lambda: refusal_of(cluster.scheduler, small).get("requested") == str(want))
     assert world.phase_of_job(small) == "Enqueued"
 
 
@@ -234,7 +239,7 @@ def test_the_unit_of_an_elastic_job_follows_it_while_it_waits(
     until(lambda: len(world.running_pods("elastic")) == 2)
     assert counts_of(world, "elastic") == [("elastic", 2)]
     assert quota_view(cluster.scheduler, "elastic")["used"] == {"cpu": "2"}
-    written = world.audit.requests(CONTROLLERS_AGENT, "elastic")
+    written = world.audit.accepted(CONTROLLERS_AGENT, "elastic")
     create_three_edits_release = [*["queueunits"] * 4, "jobs"]
     assert [each.resource for each in written][:5] == create_three_edits_release
 
@@ -263,6 +268,7 @@ def test_priority_raised_while_queued_changes_the_order(
     [pod] = until(lambda: world.running_pods(hold))
     for name in ("order-a", "order-b", "order-c"):
         world.create_job(name, "order", suspend=True, run_seconds=LONG)
+        until(partial(world.unit_of, name))  # of several at once any may get its unit first
 
     def line() -> list[str]:
         return [unit["name"] for unit in debug(cluster.scheduler, "/debug/queues/order")["units"]]
