@@ -34,7 +34,7 @@ from tests.demo.load_plan import (
     build_quotas,
 )
 
-SERVED_SECONDS: Final = 30.0
+SERVED_SECONDS: Final = 120.0
 """For a new kind to be served."""
 GONE_SECONDS: Final = 120.0
 """For a namespace to be gone: its pods have a grace period."""

@@ -22,7 +22,7 @@ from tests.demo.clusters import ROOT, Cluster, DemoFailed
 DEBUG_PORT: Final = 19876
 """The scheduler's default; any other where that is taken."""
 ANY_PORT: Final = 0
-READY_SECONDS: Final = 30.0
+READY_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 2.0
 LOOPBACK: Final = "127.0.0.1"

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.scenario
 ROOT = Path(__file__).parents[2]
 TLS = ROOT / "tests" / "data" / "tls"
 CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 PROGRAMS = ("queue_scheduler", "queue_controllers")
 
 
