@@ -31,7 +31,7 @@ from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, UNIT_STATUS, Json, ShellKit, exhaust
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 
-pytestmark = [pytest.mark.properties, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.properties, pytest.mark.timeout(1500)]
 
 CHECKS = ("a", "b", "c")
 STATES = ("Ready", "Ready", "Ready", "Pending", "Retry", "Rejected")

@@ -13,7 +13,7 @@ from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import Address, open_listener
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 
 
 @contextmanager

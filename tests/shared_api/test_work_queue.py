@@ -276,9 +276,9 @@ def test_many_threads_lose_no_key_and_share_none() -> None:
         workers = [pool.submit(work) for _ in range(4)]
         adders = [pool.submit(add_every_second, start) for start in (0, 1)]
         for adder in adders:
-            adder.result(timeout=30)
+            adder.result(timeout=60)
         is_all_added.set()
-        assert sum(worker.result(timeout=30) for worker in workers) >= 1000
+        assert sum(worker.result(timeout=60) for worker in workers) >= 1000
     assert set(seen) == set(range(1000))
 
 

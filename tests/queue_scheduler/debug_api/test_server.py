@@ -20,7 +20,7 @@ from queue_scheduler.debug_api.server import DebugServer, check_address, is_loop
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import Address, AddressError, open_listener
-from tests.queue_scheduler.served_app import served
+from tests.queue_scheduler.served_app import PATIENCE_SECONDS, served
 
 TLS = Path(__file__).parents[2] / "data" / "tls"
 CERTIFICATE, KEY = str(TLS / "test_only_server.pem"), str(TLS / "test_only_server_key.pem")
@@ -96,7 +96,7 @@ def test_it_serves_tls() -> None:
     thread.start()
     trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
     try:
-        with httpx.Client(verify=trusted, timeout=10.0, trust_env=False) as client:
+        with httpx.Client(verify=trusted, timeout=PATIENCE_SECONDS, trust_env=False) as client:
             assert client.get(f"https://127.0.0.1:{port}/").text == "hello"
     finally:
         assert thread.stop()
@@ -149,7 +149,7 @@ def test_too_many_connections_are_closed_and_the_others_served(
 def connected(client: httpx.Client) -> Iterator[socket.socket]:
     """Connect to where a client sends its requests."""
     port = client.base_url.port or 0
-    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
         yield connection
 
 

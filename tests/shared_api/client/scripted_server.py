@@ -23,7 +23,7 @@ TLS_FILES = Path(__file__).parents[2] / "data" / "tls"
 CA_PEM = (TLS_FILES / "test_only_ca.pem").read_bytes()
 CLIENT_PEM = (TLS_FILES / "test_only_client.pem").read_bytes()
 CLIENT_KEY_PEM = (TLS_FILES / "test_only_client_key.pem").read_bytes()
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """After which a test that waits for the other side fails instead of hanging."""
 
 

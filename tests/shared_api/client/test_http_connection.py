@@ -30,7 +30,7 @@ from tests.shared_api.client.scripted_server import (
 )
 
 GET = Request("GET", "/api/v1/pods")
-SOON = 0.15
+SOON = 0.5
 """Seconds: for what must time out."""
 
 

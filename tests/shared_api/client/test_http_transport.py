@@ -32,7 +32,7 @@ from tests.shared_api.client.scripted_server import (
 GET = Request("GET", "/api/v1/pods")
 PATCH = Request("PATCH", "/api/v1/pods/p", body=b'{"a":1}')
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-SOON = 0.15
+SOON = 0.5
 """Seconds: for what must time out."""
 
 

@@ -30,7 +30,7 @@ from tests.shared_api.client.scripted_server import (
 )
 
 PATCH = Request("PATCH", "/api/v1/pods/p", body=b'{"a":1}')
-SOON = 0.15
+SOON = 0.5
 """Seconds: for what must time out."""
 
 

@@ -21,7 +21,7 @@ from shared_api.client.login_renewal import (
 from shared_api.testing.virtual_clock import VirtualClock
 
 LONG = timedelta(seconds=100)
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class Setup:

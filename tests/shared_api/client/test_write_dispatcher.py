@@ -34,7 +34,7 @@ from shared_api.process.clock import Clock, SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
 
 LOW, NORMAL = Lane.LOW, Lane.NORMAL
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class RecordingClient:

@@ -19,6 +19,8 @@ from shared_api.process.loop_thread import (
 )
 from shared_api.testing.virtual_clock import VirtualClock
 
+PATIENCE_SECONDS = 60.0
+
 
 class ScriptedStep:
     """Answers as told; the last answer repeats. Counts its calls."""
@@ -39,7 +41,9 @@ class ScriptedStep:
 
     def wait_for_calls(self, count: int) -> None:
         with self.called:
-            assert self.called.wait_for(lambda: self.calls >= count, 10), f"{self.calls} calls"
+            assert self.called.wait_for(lambda: self.calls >= count, PATIENCE_SECONDS), (
+                f"{self.calls} calls"
+            )
 
 
 @contextmanager
@@ -48,7 +52,7 @@ def running(thread: LoopThread) -> Iterator[LoopThread]:
     try:
         yield thread
     finally:
-        assert thread.stop(10)
+        assert thread.stop(PATIENCE_SECONDS)
 
 
 def test_a_step_that_rests_is_called_again_when_the_rest_is_over() -> None:
@@ -137,8 +141,8 @@ def test_a_wake_does_not_shorten_the_pause_after_an_error() -> None:
 
     thread = LoopThread("t", woken_and_failing, clock)
     thread.start()
-    assert enough.wait(10)
-    assert thread.stop(10)
+    assert enough.wait(PATIENCE_SECONDS)
+    assert thread.stop(PATIENCE_SECONDS)
     assert clock.waits[:3] == [(0.1, False), (0.2, False), (0.4, False)]
 
 
@@ -175,7 +179,7 @@ def test_a_fatal_error_does_not_end_the_thread_in_silence(fatal: BaseException) 
         "worker", ScriptedStep(fatal), SystemClock(), on_fatal=lambda n, e: told.append((n, e))
     )
     thread.start()
-    assert thread.stop(10)
+    assert thread.stop(PATIENCE_SECONDS)
     assert told == [("worker", fatal)]
 
 
@@ -198,9 +202,9 @@ def test_stop_unblocks_a_step_that_waits_and_joins_it() -> None:
 
     thread = LoopThread("t", step, SystemClock(), unblock=door.set)
     thread.start()
-    assert inside.wait(10)
-    assert thread.stop(10)
-    assert thread.stop(10), "again"
+    assert inside.wait(PATIENCE_SECONDS)
+    assert thread.stop(PATIENCE_SECONDS)
+    assert thread.stop(PATIENCE_SECONDS), "again"
     assert not thread.is_alive()
 
 
@@ -214,10 +218,10 @@ def test_stop_gives_up_on_a_step_that_hangs() -> None:
 
     thread = LoopThread("t", step, SystemClock())
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE_SECONDS)
     assert not thread.stop(0.01)
     door.set()
-    assert thread.stop(10)
+    assert thread.stop(PATIENCE_SECONDS)
 
 
 def test_stop_before_start_and_from_the_thread_itself_is_harmless() -> None:
@@ -225,7 +229,7 @@ def test_stop_before_start_and_from_the_thread_itself_is_harmless() -> None:
     answers: list[bool] = []
     thread = LoopThread("t", lambda: answers.append(thread.stop()), SystemClock())
     thread.start()
-    assert thread.stop(10)
+    assert thread.stop(PATIENCE_SECONDS)
     assert answers == [True]
 
 
@@ -236,15 +240,15 @@ def test_what_runs_once_is_not_repeated_and_its_thread_ends(failure: Exception |
     def work() -> None:
         calls.append(threading.current_thread())
         inside.set()
-        door.wait(10)
+        door.wait(PATIENCE_SECONDS)
         if failure is not None:
             raise failure
 
     run_once("errand", work, SystemClock())
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE_SECONDS)
     assert calls[0].name == "errand"
     door.set()
-    calls[0].join(10)
+    calls[0].join(PATIENCE_SECONDS)
     assert not calls[0].is_alive()
     assert len(calls) == 1
 
@@ -259,7 +263,7 @@ def test_the_live_check_names_threads_that_ended_or_hang() -> None:
 
     hung = LoopThread("hung", hang, clock, unblock=door.set)
     with running(hung), running(LoopThread("well", ScriptedStep(None), clock)) as well:
-        assert inside.wait(10)
+        assert inside.wait(PATIENCE_SECONDS)
         clock.wait_for_sleepers(1)
         assert check_threads([hung, well], 30) == (True, "2 threads run")
         clock.advance(31)
@@ -276,13 +280,13 @@ def test_threads_that_stop_together_do_not_wait_for_each_other() -> None:
 
     def wait() -> None:
         begun.set()
-        assert is_free.wait(10)
+        assert is_free.wait(PATIENCE_SECONDS)
 
     waiting = LoopThread("waits for the next", wait, SystemClock())
     freeing = LoopThread("frees it", ScriptedStep(None), SystemClock(), unblock=is_free.set)
     waiting.start()
     freeing.start()
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE_SECONDS)
     assert stop_all([waiting, freeing], SystemClock(), 5.0)
 
 

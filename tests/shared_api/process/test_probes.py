@@ -31,6 +31,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 
 TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
 ANYWHERE = Address("127.0.0.1", 0)
+PATIENCE_SECONDS = 60.0
 
 
 @contextmanager
@@ -44,13 +45,15 @@ def serving(
     try:
         yield server.port
     finally:
-        assert thread.stop(10)
+        assert thread.stop(PATIENCE_SECONDS)
         server.close()
 
 
 def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     url = f"http://127.0.0.1:{port}{path}"
-    response = httpx.request(method, url, headers=headers, timeout=10, trust_env=False)
+    response = httpx.request(
+        method, url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False
+    )
     return response.status_code, response.text
 
 
@@ -131,12 +134,17 @@ def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> 
         TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
     )
     with serving(Routes(metrics=lambda: (b"up 1\n", "text/plain")), tls=context) as port:
-        silent = socket.create_connection(("127.0.0.1", port), timeout=10)
-        plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+        silent = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+        plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         with silent, plain:
             plain.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
             trusted = ssl.create_default_context(cafile=str(TLS_DATA / "test_only_ca.pem"))
-            got = httpx.get(f"https://localhost:{port}/metrics", verify=trusted, trust_env=False)
+            got = httpx.get(
+                f"https://localhost:{port}/metrics",
+                verify=trusted,
+                timeout=PATIENCE_SECONDS,
+                trust_env=False,
+            )
             assert got.text == "up 1\n"
             answer = b""
             with suppress(ConnectionResetError):  # how it is refused is up to TLS
@@ -161,7 +169,7 @@ def test_nonsense_on_the_socket_harms_nobody(port: int) -> None:
         b"GET\r\n\r\n",
         b"GET / HTTP/1.1\r\nx" + b"y" * 70_000,
     ):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
             connection.sendall(nonsense)
     assert get(port, "/livez") == (200, "ok")
 
@@ -235,4 +243,4 @@ def test_an_address_of_another_machine_is_an_error() -> None:
 def test_no_host_means_every_interface() -> None:
     with open_listener(Address("", 0), "--x") as listener:
         port = listener.getsockname()[1]
-        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS).close()

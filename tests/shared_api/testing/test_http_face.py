@@ -20,7 +20,7 @@ from shared_api.testing.faults import Match
 from shared_api.testing.http_face import MAX_BODY_BYTES, HttpFace
 from tests.shared_api.testing.fake_server_cases import THINGS, make_server, thing
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 WATCHES = 50
 
 

@@ -14,7 +14,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.testing.watch_stream import MAX_UNREAD_LINES, FakeStream, StreamPlan
 
 INFO = RequestInfo("watch", "/things", plural="things")
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
