@@ -14,13 +14,15 @@ from tests.cluster.judgement import Seen, cpu_of, granted_to, is_booked, is_livi
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
-from tests.cluster.queue_world import PATIENCE_SECONDS, until
+from tests.cluster.queue_world import until
 
 Json = dict[str, Any]
 
 LOOK_SECONDS: Final = 0.1
 RUN_SECONDS: Final = 1.5
 """How long one that is evicted runs: into the next second, so that its operator's word is newer."""
+TURN_SECONDS: Final = 900.0
+"""For which no job of a kind goes on at most: those of all other kinds may come first."""
 
 
 class Step(Enum):
@@ -140,7 +142,7 @@ class Traffic:
     def _play(self, key: str) -> None:
         jobs = [each for each in self.jobs if each.life.row.key == key]
         cache = Cache(self.place.observer.seen, key)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TURN_SECONDS
         while open_ones := [each for each in jobs if each.step is not Step.OVER]:
             assert time.monotonic() < deadline, [(each.life.name, each.step) for each in open_ones]
             cache.read()
@@ -149,7 +151,7 @@ class Traffic:
                 if body is not None:
                     each.look(body, cache.running_pods[each.life.name])
                 if each.step is not before:
-                    deadline = time.monotonic() + PATIENCE_SECONDS
+                    deadline = time.monotonic() + TURN_SECONDS
             time.sleep(LOOK_SECONDS)
 
 
