@@ -61,7 +61,7 @@ def troubles_of(body: dict[str, Any], name: str) -> list[str]:
 
 def shown_sets(adapter: GenericJob[Any], body: dict[str, Any]) -> dict[str, tuple[int, Any]]:
     """Return counts and requests of one pod, by pod set, of an object as it comes."""
-    job = msgspec.convert(body, adapter.object_type)
+    job = msgspec.json.decode(msgspec.json.encode(body), type=adapter.object_type)
     shown = {}
     for each in adapter.pod_sets(job):
         one = msgspec.structs.replace(each, count=1)

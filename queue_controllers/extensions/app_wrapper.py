@@ -19,8 +19,9 @@ Source: the CRD, documentation and sources of v1.2. There is no recording of the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -59,6 +60,10 @@ APP_WRAPPER_LABEL: Final = "workload.codeflare.dev/appwrapper"
 _ROOT: Final = "template"
 """Where all paths begin."""
 
+MAX_WRAPPED: Final = 256
+"""Wrapped objects of which it is remembered what was read: some kB each. They never change, and a
+job is looked at half a dozen times."""
+
 Json = dict[str, Any]
 
 
@@ -79,9 +84,12 @@ class PodSetInfo(WireStruct, frozen=True):
 
 
 class Component(WireStruct, frozen=True):
-    """One of `spec.components`; the whole object, since a path may lead anywhere in it."""
+    """One of `spec.components`.
 
-    template: dict[str, Any] = msgspec.field(default_factory=dict)
+    The whole object, since a path may lead anywhere in it; as text, which is a sixth of its size.
+    """
+
+    template: msgspec.Raw = msgspec.Raw(b"{}")
     pod_sets: tuple[WrappedPodSet, ...] | None = None
     pod_set_infos: tuple[PodSetInfo, ...] | None = None
 
@@ -179,12 +187,12 @@ class AppWrapperAdapter(ManagedByField[AppWrapper]):
     def update_patch(self, job: AppWrapper, updates: Mapping[str, TemplateUpdate]) -> Json:
         """Have templates changed: with infos of all sets of each component that has any."""
         sets = tuple(_sets_of(job)) if updates else ()
-        if not any(name in updates for _, name, _, _ in sets):
+        if not any(each.name in updates for each in sets):
             return {}
         components: list[Json] = [{} for _ in job.spec.components]
-        for position, name, component, pod_set in sets:
-            info = _info_of(updates[name], component, pod_set) if name in updates else {}
-            components[position].setdefault("podSetInfos", []).append(info)
+        for each in sets:
+            info = _info_of(updates[each.name], each) if each.name in updates else {}
+            components[each.component].setdefault("podSetInfos", []).append(info)
         return {"spec": {"components": components}}
 
 
@@ -201,11 +209,23 @@ def _outcome_of(status: AppWrapperStatus) -> Outcome | None:
 # --- pod sets -----------------------------------------------------------------------------------
 
 
-def _sets_of(job: AppWrapper) -> Iterator[tuple[int, str, Component, WrappedPodSet]]:
-    """Yield position of the component, name of the set, component and set, in their order.
+class _NamedSet(NamedTuple):
+    """A pod set, and where it stands: the component's position, and its own in that."""
+
+    component: int
+    at: int
+    name: str
+    path: str
+    replicas: int | None
+    wrapped: bytes
+    """What the component wraps, as JSON."""
+
+
+def _sets_of(job: AppWrapper) -> Iterator[_NamedSet]:
+    """Yield all pod sets in their order.
 
     Raises:
-        UnknownPodsError: Nobody has said yet which sets a component has.
+        UnknownPodsError: Nobody has said yet which sets a component has, or it can not be read.
     """
     components, said = job.spec.components, job.status.component_status or ()
     number = 0
@@ -216,29 +236,38 @@ def _sets_of(job: AppWrapper) -> Iterator[tuple[int, str, Component, WrappedPodS
         elif not sets:
             path = f"spec.components[{position}]"
             raise UnknownPodsError(f"{path} has no podSets, and its controller has added none")
-        kind = str(component.template.get("kind", "pods"))
-        for each in sets:
-            yield position, pod_set_name(f"{kind}-{number}"), component, each
+        wrapped = bytes(component.template)
+        for at, each in enumerate(sets):
+            name = pod_set_name(f"{_kind_of(wrapped)}-{number}")
+            yield _NamedSet(position, at, name, each.path, each.replicas, wrapped)
             number += 1
 
 
 def _read_sets(job: AppWrapper) -> tuple[JobPodSet, ...]:
-    sets, of_component = [], dict.fromkeys(range(len(job.spec.components)), 0)
-    for position, name, component, pod_set in _sets_of(job):
-        at, of_component[position] = of_component[position], of_component[position] + 1
+    sets = []
+    for each in _sets_of(job):
         try:
-            template = _template_at(component, pod_set.path)
+            template = _template_at(each.wrapped, each.path)
         except UnknownPodsError as error:
-            raise UnknownPodsError(f"spec.components[{position}].podSets[{at}]: {error}") from error
-        infos = component.pod_set_infos or ()
-        count = 1 if pod_set.replicas is None else max(pod_set.replicas, 0)
-        info = infos[at] if at < len(infos) else PodSetInfo()
-        sets.append(JobPodSet(name=name, count=count, template=_with_info(template, info)))
+            place = f"spec.components[{each.component}].podSets[{each.at}]"
+            raise UnknownPodsError(f"{place}: {error}") from error
+        infos = job.spec.components[each.component].pod_set_infos or ()
+        if each.at < len(infos):
+            template = _with_info(template, infos[each.at])
+        count = 1 if each.replicas is None else max(each.replicas, 0)
+        sets.append(JobPodSet(name=each.name, count=count, template=template))
     return tuple(sets)
 
 
-def _template_at(component: Component, path: str) -> ScheduledPodTemplate:
-    """Return the pod template at a path like "template.spec.groups[0].template".
+@functools.lru_cache(maxsize=MAX_WRAPPED)
+def _kind_of(wrapped: bytes) -> str:
+    """Return the kind of an object, "pods" where it says none."""
+    return str(_json_object(wrapped).get("kind", "pods"))
+
+
+@functools.lru_cache(maxsize=MAX_WRAPPED)
+def _template_at(wrapped: bytes, path: str) -> ScheduledPodTemplate:
+    """Return an object's pod template at a path like "template.spec.groups[0].template".
 
     Raises:
         UnknownPodsError: There is none.
@@ -246,7 +275,7 @@ def _template_at(component: Component, path: str) -> ScheduledPodTemplate:
     if not path.startswith(_ROOT):
         raise UnknownPodsError(f"path {path!r} can not be read: it begins with no {_ROOT}")
     try:
-        found = parse_path(path).read({_ROOT: component.template})
+        found = parse_path(path).read({_ROOT: _json_object(wrapped)})
     except FieldPathError as error:
         raise UnknownPodsError(f"path {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
@@ -255,6 +284,19 @@ def _template_at(component: Component, path: str) -> ScheduledPodTemplate:
         return msgspec.convert(found, ScheduledPodTemplate)
     except msgspec.ValidationError as error:
         raise UnknownPodsError(f"pod template at {path!r}: {error}") from error
+
+
+def _json_object(text: bytes) -> Json:
+    """Return what a text says, {} where that is no object.
+
+    Raises:
+        UnknownPodsError: It is nested too deep.
+    """
+    try:
+        found = msgspec.json.decode(text)
+    except RecursionError as error:
+        raise UnknownPodsError("what it wraps is nested too deep") from error
+    return found if isinstance(found, dict) else {}
 
 
 def _with_info(template: ScheduledPodTemplate, info: PodSetInfo) -> ScheduledPodTemplate:
@@ -273,11 +315,11 @@ def _with_info(template: ScheduledPodTemplate, info: PodSetInfo) -> ScheduledPod
     return msgspec.structs.replace(template, metadata=meta, spec=spec)
 
 
-def _info_of(update: TemplateUpdate, component: Component, pod_set: WrappedPodSet) -> Json:
+def _info_of(update: TemplateUpdate, of: _NamedSet) -> Json:
     """Return an update as an info, whose tolerations come beside those of the template."""
     body = update_body(update)
     info = {**body.get("metadata", {}), **body.get("spec", {})}
     if "tolerations" in info:
-        own = _template_at(component, pod_set.path).spec.tolerations
+        own = _template_at(of.wrapped, of.path).spec.tolerations
         info["tolerations"] = [each for each in info["tolerations"] if each not in own]
     return info

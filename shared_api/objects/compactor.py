@@ -115,6 +115,8 @@ class Compactor:
             return tuple([self._compacted(one) for one in value])
         if kind in self._whole:
             return self._shared_template(value)
+        if kind is msgspec.Raw:
+            return value.copy()  # else it would keep the whole answer that it came in
         if kind is Condition:
             return self._shared_condition(value)
         if isinstance(value, msgspec.Struct):

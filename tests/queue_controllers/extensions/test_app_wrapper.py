@@ -47,6 +47,10 @@ def component(
     return made
 
 
+def decoded(body: dict[str, Any]) -> AppWrapper:
+    return msgspec.json.decode(msgspec.json.encode(body), type=AppWrapper)
+
+
 def job(
     *components: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any
 ) -> AppWrapper:
@@ -55,7 +59,7 @@ def job(
         "spec": {"components": components, **spec},
         "status": status or {},
     }
-    return msgspec.convert(body, AppWrapper)
+    return decoded(body)
 
 
 SET = {"path": "template.spec.template"}
@@ -166,6 +170,19 @@ def test_one_that_is_not_understood_is_held_with_the_reason(
     assert why in facts.unknown_demand
     assert facts.pod_sets == ()
     assert ADAPTER.release_patch(job(*parts), {}) == {"spec": {"suspend": False}}
+
+
+def test_one_that_is_nested_without_end_is_held_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The decoder gives up sooner where more frames are below it; the depths are the user's."""
+    of = job(component(SET, depths=0))
+
+    def give_up(text: bytes) -> None:
+        raise RecursionError(text)
+
+    monkeypatch.setattr(msgspec.json, "decode", give_up)
+    assert "nested too deep" in AppWrapperAdapter().why_unknown(of)
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -313,7 +330,7 @@ def test_the_sample_and_its_release() -> None:
         "job-0": (3, {"cpu": "2", "memory": "4Gi"}),
         "pod-1": (1, {"cpu": "100m"}),
     }
-    of = msgspec.convert(body, AppWrapper)
+    of = decoded(body)
     assert ADAPTER.priority_of(of) == PrioritySource("high")
     stamps = {name: PodStamp(labels={"l": "1"}) for name in ("job-0", "pod-1")}
     patch = ADAPTER.release_patch(of, stamps)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
 
 from shared_api.objects import compactor
 from shared_api.objects.compactor import Compactor
-from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import Container, Pod, PodSchedulingGate, PodStatus, PodTemplate
 from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
 
@@ -180,3 +181,21 @@ def test_equal_texts_of_two_types_stay_two() -> None:
     compacted = [shared.compact(msgspec.convert(body, Pod)) for body in bodies]
     assert type(compacted[0].spec.scheduling_gates[0]) is PodSchedulingGate
     assert type(compacted[1].status) is PodStatus
+
+
+class WithText(WireStruct, frozen=True):
+    text: msgspec.Raw = msgspec.Raw(b"{}")
+    name: str = ""
+
+
+def test_a_part_that_stays_text_does_not_keep_the_answer_that_it_came_in() -> None:
+    shared = Compactor()
+    answer = json.dumps({"text": {"a": 1}, "name": "one"}).encode()
+    references = sys.getrefcount(answer)
+    one = msgspec.json.decode(answer, type=WithText)
+    assert sys.getrefcount(answer) > references
+    shared.compact(one)
+    assert sys.getrefcount(answer) == references
+    assert json.loads(bytes(one.text)) == {"a": 1}
+    two = msgspec.json.decode(answer.replace(b"one", b"two"), type=WithText)
+    assert shared.compact(two, one).text is one.text
