@@ -29,7 +29,7 @@ from queue_controllers.jobframework.managed import (
 )
 from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, template_body
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.pod_requests import pod_requests
+from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
@@ -162,6 +162,8 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
             count = min(count, pod_set.lowered_to)  # it has run with fewer, and goes on so
         if known is None or count > counts[pod_set.name]:
             return True
+        if ask_alike(pod_set.template.spec, known.template.spec):
+            continue
         wanted, granted = _requests(pod_set.template), _requests(known.template)
         if wanted is None or granted is None:
             return wanted != granted

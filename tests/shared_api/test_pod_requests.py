@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from shared_api.objects.pod import PodSpec
-from shared_api.pod_requests import pod_requests
+from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts
 
@@ -157,3 +157,23 @@ def test_the_spec_is_left_alone() -> None:
     before = msgspec.to_builtins(spec)
     assert pod_requests(spec) == pod_requests(spec)
     assert msgspec.to_builtins(spec) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        pytest.param({"priority": 5}, True, id="what is no request"),
+        pytest.param({"containers": [container(cpu=2)]}, False, id="a container"),
+        pytest.param({"containers": [container({"cpu": 2}, cpu=1)]}, False, id="a limit"),
+        pytest.param({"containers": [container(cpu="1000m")]}, False, id="the same in other words"),
+        pytest.param({"initContainers": [container(cpu=2)]}, False, id="an init container"),
+        pytest.param({"initContainers": [sidecar(cpu=3)]}, False, id="one that goes on running"),
+        pytest.param({"overhead": {"cpu": "1m"}}, False, id="overhead"),
+        pytest.param({"resources": {"requests": {"cpu": 1}}}, False, id="of the whole pod"),
+    ],
+)
+def test_specs_that_ask_alike(change: dict[str, Any], want: bool) -> None:
+    spec = {"containers": [container(cpu=1)], "initContainers": [container(cpu=3)]}
+    one, other = (msgspec.convert(each, PodSpec) for each in (spec, {**spec, **change}))
+    assert ask_alike(one, other) is want
+    assert ask_alike(one, one)

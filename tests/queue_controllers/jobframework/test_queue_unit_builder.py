@@ -356,6 +356,7 @@ def test_an_absent_active_annotation_leaves_a_deactivation_alone() -> None:
         pytest.param(job(pod_set(cpu="500m")), False, id="smaller pods"),
         pytest.param(job(pod_set(3)), True, id="more pods"),
         pytest.param(job(pod_set(cpu="1001m")), True, id="larger pods"),
+        pytest.param(job(pod_set(cpu="1000m")), False, id="as large in other words"),
         pytest.param(job(pod_set(), pod_set(1, name="new")), True, id="a set more"),
         pytest.param(job(pod_set(), pod_set(0, name="new")), False, id="an empty set more"),
         pytest.param(job(pod_set(cpu="x")), True, id="pods that can not be read"),
