@@ -86,8 +86,6 @@ class ExtensionServer(Generic[JobT]):
         self._groups = parts.groups
         # Once: asking a runtime protocol is too slow for every pod.
         self._labels_pods = adapter if isinstance(adapter, LabelsPods) else None
-        # The job whose pod changed last, and how many it has: its pods change one after the other.
-        self._counted: tuple[JobT | None, int] = (None, 0)
 
     def step(self) -> float:
         """Look whether the kind is served and this process decides; return how long to rest.
@@ -166,7 +164,7 @@ class ExtensionServer(Generic[JobT]):
             self._on_pod_of_group(self._groups, old, new)
             return
         for key in self._keys_of_pod(pod):
-            self.queue.add_after(key, pause_of(self._wanted_pods(key)))
+            self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
 
     def _on_pod_of_group(self, groups: PodGroupCache, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod that is a job, or a part of one."""
@@ -215,12 +213,3 @@ class ExtensionServer(Generic[JobT]):
             keys.add(f"{pod.metadata.namespace}/{name}" if name else "")
         keys.discard("")
         return keys
-
-    def _wanted_pods(self, key: str) -> int:
-        """Return about how many pods the job has: as many as its sets say."""
-        job = self._jobs.get(key)
-        if job is None:
-            return 0
-        if self._counted[0] is not job:
-            self._counted = (job, sum(each.count for each in self.adapter.pod_sets(job)))
-        return self._counted[1]

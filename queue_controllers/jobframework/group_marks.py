@@ -31,25 +31,30 @@ class GroupMark(NamedTuple):
     """What a pod says about its group."""
 
     name: str
-    pods: int | None = None
-    """How many it has, where the pod says it; None: an object does, or nobody."""
+    counts: tuple[str | None, ...] = ()
+    """What the pod says how many it has; what comes first counts, if it can be read."""
     api_group: str = ""
     """Of the PodGroup that says it."""
+
+    @property
+    def pods(self) -> int | None:
+        """How many it has, where the pod says it; None: an object does, or nobody."""
+        counts = map(_count, self.counts)
+        return next((each for each in counts if each is not None), None)
 
 
 def read_group_mark(pod: Pod) -> GroupMark | None:
     """Return what a pod says about its group; None: it is alone."""
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if name := labels.get(KUEUE_POD_GROUP):
-        return GroupMark(name, _count(annotations.get(KUEUE_GROUP_COUNT)))
+        return GroupMark(name, (annotations.get(KUEUE_GROUP_COUNT),))
     for key in KOORDINATOR_POD_GROUP:
         if name := labels.get(key):
             return GroupMark(name, api_group=KOORDINATOR_API)
     if name := labels.get(PLUGINS_POD_GROUP):
         return GroupMark(name, api_group=PLUGINS_API)
     if name := annotations.get(KOORDINATOR_GANG):
-        counts = (_count(annotations.get(key)) for key in KOORDINATOR_GANG_COUNT)
-        return GroupMark(name, next((each for each in counts if each is not None), None))
+        return GroupMark(name, tuple(map(annotations.get, KOORDINATOR_GANG_COUNT)))
     return None
 
 

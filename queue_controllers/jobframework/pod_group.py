@@ -58,9 +58,9 @@ _OWN_MARKS: Final = frozenset(
 _UID_PARTS: Final = (0, 8, 12, 16, 20, 32)
 """Where a uid has its dashes."""
 
-MAX_SHAPES: Final = 1024
-"""Whose name is remembered: pods of a group mostly are alike, and all of it are asked at each look.
-"""
+MAX_REMEMBERED: Final = 1024
+"""Shapes, uids of jobs, and orders of names: pods of a group mostly are alike, and all of it are
+asked at each look."""
 
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
@@ -141,9 +141,7 @@ class GatedPods:
 
     def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
         """Return the job's uid; without an object, one that its name gives in every process."""
-        key = f"{self.kind.key}:{pods[0].metadata.namespace}/{name}"
-        digits = hashlib.sha256(key.encode()).hexdigest()
-        return Uid("-".join(digits[start:end] for start, end in pairwise(_UID_PARTS)))
+        return _uid_of_text(f"{self.kind.key}:{pods[0].metadata.namespace}/{name}")
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -218,16 +216,23 @@ def in_order(pods: Iterable[ScheduledPod]) -> tuple[ScheduledPod, ...]:
     return tuple(sorted(pods, key=_rank))
 
 
-def _rank(pod: ScheduledPod) -> tuple[bool, str, list[tuple[int, str]]]:
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _uid_of_text(text: str) -> Uid:
+    digits = hashlib.sha256(text.encode()).hexdigest()
+    return Uid("-".join(digits[start:end] for start, end in pairwise(_UID_PARTS)))
+
+
+def _rank(pod: ScheduledPod) -> tuple[bool, str, tuple[tuple[int, str], ...]]:
     meta = pod.metadata
     is_over = pod.is_terminating or not pod.is_living
     return is_over, meta.creation_timestamp, _natural(meta.name)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
     """Return what sorts w-2 before w-10."""
     parts = _DIGITS.split(name)
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
+    return tuple([(int(part), "") if part.isdecimal() else (0, part) for part in parts])
 
 
 def _own_labels(pod: ScheduledPod) -> dict[str, str]:
@@ -266,7 +271,7 @@ def shape_of(pod: ScheduledPod) -> str:
     return _shape_of_text(msgspec.json.encode(spec))
 
 
-@functools.lru_cache(maxsize=MAX_SHAPES)
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
 def _shape_of_text(text: bytes) -> str:
     """Return the name of the shape of a template with this spec."""
     spec = msgspec.json.decode(text, type=ScheduledPodSpec)

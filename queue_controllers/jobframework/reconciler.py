@@ -104,7 +104,6 @@ _REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
 }
 """Reason and words of the events about writes that the server refuses."""
 
-_NEVER: Final = (None, None)
 
 log = structlog.get_logger("job_reconciler")
 
@@ -136,6 +135,17 @@ class _Versions:
             self.job = written.resource_version
         else:
             self.unit = written.resource_version
+
+
+class _Look(NamedTuple):
+    """A look that found nothing more to do: at which versions, and at how many pods."""
+
+    job: str
+    unit: str
+    wanted_pods: int
+
+
+_NO_LOOK: Final = _Look("", "", 0)
 
 
 class _Judged(NamedTuple):
@@ -202,9 +212,9 @@ class JobReconciler(Generic[JobT]):
         # Written by the worker that has the key, and by the job handler before and after a job's
         # life; dicts take that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
-        # The versions of job and unit at which the last look found nothing more to do: a watch
-        # that brings just these, which is what it does with every write of our own, has no news.
-        self._looked_at: dict[str, tuple[str, str]] = {}
+        # A watch that brings just the versions that were looked at, which is what it does with
+        # every write of our own, has no news.
+        self._looked_at: dict[str, _Look] = {}
         self._orphan_since: dict[Uid, float] = {}
         # Jobs whose unit has vanished: the job may have gone with it, unheard of as yet.
         self._bereft: dict[Uid, None] = {}
@@ -235,11 +245,15 @@ class JobReconciler(Generic[JobT]):
 
     def has_looked_at_job(self, job: ObjectMeta) -> bool:
         """Say whether this very version was looked at, and nothing was to do."""
-        return self._looked_at.get(job.key, _NEVER)[0] == job.resource_version
+        return self._looked_at.get(job.key, _NO_LOOK).job == job.resource_version
 
     def has_looked_at_unit(self, key: str, unit: ObjectMeta) -> bool:
         """Say whether this version of the unit was, in a look at the job with this key."""
-        return self._looked_at.get(key, _NEVER)[1] == unit.resource_version
+        return self._looked_at.get(key, _NO_LOOK).unit == unit.resource_version
+
+    def wanted_pods(self, key: str) -> int:
+        """Return how many pods the job with this key wanted at the last look, 0 if not known."""
+        return self._looked_at.get(key, _NO_LOOK).wanted_pods
 
     # --- the step ----------------------------------------------------------------------------
 
@@ -328,12 +342,15 @@ class JobReconciler(Generic[JobT]):
             self._queue.add_after(key, max(decision.look_again_seconds, 0.01))
         if decision.actions and not decision.settled:
             return True
-        self._looked_at[key] = (seen.job, seen.unit)
+        wanted = sum(each.count for each in judged.facts.pod_sets)
+        self._looked_at[key] = _Look(seen.job, seen.unit, wanted)
         return False
 
     def _remember(self, job: ObjectMeta, memory: JobMemory) -> None:
         if memory == NOTHING_KNOWN:
             self._memories.pop(job.uid, None)
+            return
+        if self._memories.get(job.uid) == memory:
             return
         self._memories[job.uid] = memory
         # The cache loses a job before its handler forgets it: gone already, nobody would any more.

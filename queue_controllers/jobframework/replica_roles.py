@@ -16,6 +16,7 @@ Source: the CRDs' own words; what real operators did is in tests/data/recordings
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeVar
@@ -45,6 +46,9 @@ JOB_NAME_LABEL: Final = "training.kubeflow.org/job-name"
 OPERATOR_LABEL: Final = "training.kubeflow.org/operator-name"
 REPLICA_TYPE_LABEL: Final = "training.kubeflow.org/replica-type"
 JOB_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
+
+MAX_ROLE_LISTS: Final = 256
+"""Lists of roles of which the order is remembered: jobs of a kind have one of a few."""
 
 
 class ReplicaSpec(WireStruct, frozen=True):
@@ -144,15 +148,13 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[str, ...]
     added: tuple[AddedContainer, ...] = ()
 
-    def roles_of(self, specs: Mapping[str, Any]) -> dict[str, str]:
+    def roles_of(self, specs: Mapping[str, Any]) -> Mapping[str, str]:
         """Return the roles as the object spells them, by pod set, in order.
 
         Operators take a role in any case. Of two spellings of one they take either; here it is the
         one that sorts last.
         """
-        ranks = {role.lower(): rank for rank, role in enumerate(self.order)}
-        roles = sorted(specs, key=lambda each: (ranks.get(each.lower(), len(ranks)), each))
-        return {pod_set_name(role): role for role in roles}
+        return _in_order(self.order, tuple(specs))
 
     def pod_sets(self, specs: ReplicaSpecs, finished: Mapping[str, int]) -> tuple[JobPodSet, ...]:
         """Return the pod sets, less the pods that have finished, by pod set."""
@@ -219,6 +221,13 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
             role: bodies[name] for name, role in self.roles_of(specs).items() if name in bodies
         }
         return {"spec": {self.field: patch}} if patch else {}
+
+
+@functools.lru_cache(maxsize=MAX_ROLE_LISTS)
+def _in_order(order: tuple[str, ...], roles: tuple[str, ...]) -> Mapping[str, str]:
+    ranks = {role.lower(): rank for rank, role in enumerate(order)}
+    ordered = sorted(roles, key=lambda each: (ranks.get(each.lower(), len(ranks)), each))
+    return {pod_set_name(role): role for role in ordered}
 
 
 class RoleJob(JobWithSpec, Protocol):

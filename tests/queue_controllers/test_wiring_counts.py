@@ -66,3 +66,20 @@ def test_a_life_without_trouble_costs_four_writes(world: World) -> None:
 def set_phase(world: World, name: str, phase: str) -> None:
     status = {"status": {"phase": phase}}
     world.direct.patch("pods", name, status, namespace="team", subresource="status")
+
+
+def test_pods_of_a_large_job_are_looked_at_less_often(world: World) -> None:
+    """Every look counts all of them; how many it wants tells how long one waits for others."""
+    world.start()
+    world.job(parallelism=40_000, completions=40_000)
+    world.settle()
+    world.admit(replicas=40_000)
+    world.settle()
+    world.run_pods()
+    world.settle(2.0)
+    before = world.looks()
+    set_phase(world, "main-0", "Failed")
+    world.settle(0.7)
+    assert world.looks() == before
+    world.settle(0.5)
+    assert world.looks() == before + 1
