@@ -8,21 +8,15 @@ phase. Jobs that are pods wait behind their gates.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import random
-import tempfile
 import time
 from collections.abc import Iterator
 from itertools import cycle, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from queue_controllers.extension_list import EXTENSIONS
-from shared_api.process.clock import SystemClock
 from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.object_builders import elastic_quota_body, namespace_body
-from tests.benchmarks.cluster_world import CONTROLLERS, CRDS, ProgramProcess, programs_of
+from tests.benchmarks.cluster_world import CONTROLLERS, ProgramProcess, programs_of
+from tests.benchmarks.distant_server import AS_SHIPPED, distant_server, new_server, reply
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.full_size import pod_status
 from tests.benchmarks.job_mix import (
@@ -39,19 +33,14 @@ from tests.benchmarks.job_mix import (
     status_of,
 )
 from tests.benchmarks.process_usage import Usage, cpu_seconds, usage
-from tests.benchmarks.scheduler_memory import AS_SHIPPED, kubeconfig_of
 from tests.cluster.played_statuses import Stage
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-Json = dict[str, Any]
-
 JOBS: Final = 10_000
 PODS_PER_JOB: Final = 5
 NAMESPACES: Final = 50
-START_SECONDS: Final = 900.0
-"""For the fake server to be filled."""
 LOOK_SECONDS: Final = 3.0
 IDLE_SHARE: Final = 0.05
 """Of a core: a process that uses less has nothing to do."""
@@ -72,28 +61,15 @@ def run(jobs: int = JOBS) -> list[Figure]:
 
 def _measure(name: str, jobs: int, *, mixed: bool) -> list[Figure]:
     flags = (*AS_SHIPPED, *((f"--enabled-extensions={ALL_KINDS}",) if mixed else ()))
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    theirs.close()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            kubeconfig = Path(folder) / "kubeconfig"
-            kubeconfig.write_text(json.dumps(kubeconfig_of(_answer(ours))), encoding="utf-8")
-            with programs_of(kubeconfig) as programs:
-                empty = _when_idle(programs.start(CONTROLLERS, *flags))
-            ours.send((jobs, mixed))
-            pods = _answer(ours)
-            with programs_of(kubeconfig) as programs:
-                process = programs.start(CONTROLLERS, *flags)
-                at_first = usage(process.pid)
-                full = _when_idle(process)
-            ours.send("units?")
-            units = _answer(ours)
-    finally:
-        ours.close()
-        server.join(START_SECONDS)
+    with distant_server(serve) as server:
+        with programs_of(server.kubeconfig) as programs:
+            empty = _when_idle(programs.start(CONTROLLERS, *flags))
+        pods = server.ask((jobs, mixed))
+        with programs_of(server.kubeconfig) as programs:
+            process = programs.start(CONTROLLERS, *flags)
+            at_first = usage(process.pid)
+            full = _when_idle(process)
+        units = server.ask()
     if units != jobs:
         message = f"{units} units were made for {jobs} jobs"
         raise RuntimeError(message)
@@ -122,36 +98,16 @@ def _when_idle(process: ProgramProcess) -> Usage:
     return usage(process.pid)
 
 
-def _answer(pipe: Connection) -> Any:
-    if not pipe.poll(START_SECONDS):
-        message = f"the fake API server did not answer within {START_SECONDS:g} s"
-        raise RuntimeError(message)
-    return pipe.recv()
-
-
 def serve(parent: Connection) -> None:
-    """Be the API server: tell the URL, fill it when asked to, say how many units were made."""
-    # Without garbage collection: what stands between jobs and pods is not there.
-    server = FakeApiServer(
-        clock=SystemClock(), rng=random.Random(1), waits=True, collects_garbage=False
+    """Be the API server: fill it with so many jobs, mixed or not; say how many units were made."""
+    server = new_server(NAMESPACES, {"cpu": "2000", "memory": "4Ti"})
+    server.direct.create_all([*open_crds(), PRIORITY_CLASS])
+    reply(
+        server,
+        parent,
+        lambda asked: _fill(server, asked[0], mixed=asked[1]),
+        lambda _: len(server.direct.list("queueunits")),
     )
-    for path in CRDS:
-        server.direct.create_from(path)
-    server.direct.create_all([*open_crds(), PRIORITY_CLASS, namespace_body("koord-queue")])
-    for number in range(NAMESPACES):
-        server.direct.create(namespace_body(f"team-{number}"))
-        limits = {"cpu": "2000", "memory": "4Ti"}
-        server.direct.create(elastic_quota_body(f"team-{number}", min=limits, max=limits))
-    with server.serve_http() as face:
-        parent.send(face.url)
-        try:
-            jobs, mixed = parent.recv()
-            parent.send(_fill(server, jobs, mixed=mixed))
-            parent.recv()
-            parent.send(len(server.direct.list("queueunits")))
-            parent.recv()
-        except EOFError:
-            pass  # the parent has gone
 
 
 def _fill(server: FakeApiServer, jobs: int, *, mixed: bool) -> int:

@@ -8,23 +8,13 @@ is as full as it gets.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import random
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from shared_api.process.clock import SystemClock
 from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.object_builders import (
-    elastic_quota_body,
-    namespace_body,
-    node_body,
-    queue_unit_body,
-)
-from tests.benchmarks.cluster_world import CRDS, SCHEDULER, programs_of
+from shared_api.testing.object_builders import node_body, queue_unit_body
+from tests.benchmarks.cluster_world import SCHEDULER, programs_of
+from tests.benchmarks.distant_server import AS_SHIPPED, distant_server, new_server, reply
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.process_usage import cpu_seconds, usage
 
@@ -33,37 +23,23 @@ if TYPE_CHECKING:
 
 UNITS: Final = 100_000
 QUEUES: Final = 100
-AS_SHIPPED: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 SETTLE_SECONDS: Final = 20.0
-START_SECONDS: Final = 120.0
 
 
 def run(units: int = UNITS) -> list[Figure]:
     """Measure the scheduler without units, and with so many."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    theirs.close()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            kubeconfig = Path(folder) / "kubeconfig"
-            kubeconfig.write_text(json.dumps(kubeconfig_of(_answer(ours))), encoding="utf-8")
-            with programs_of(kubeconfig) as programs:
-                empty = usage(programs.start(SCHEDULER, *AS_SHIPPED).pid)
-            ours.send(units)
-            _answer(ours)
-            with programs_of(kubeconfig) as programs:
-                began = time.monotonic()
-                process = programs.start(SCHEDULER, *AS_SHIPPED)
-                ready_seconds = time.monotonic() - began
-                at_first = usage(process.pid)
-                time.sleep(SETTLE_SECONDS)
-                full = usage(process.pid)
-                cpu = cpu_seconds(process.pid)
-    finally:
-        ours.close()
-        server.join(START_SECONDS)
+    with distant_server(serve) as server:
+        with programs_of(server.kubeconfig) as programs:
+            empty = usage(programs.start(SCHEDULER, *AS_SHIPPED).pid)
+        server.ask(units)
+        with programs_of(server.kubeconfig) as programs:
+            began = time.monotonic()
+            process = programs.start(SCHEDULER, *AS_SHIPPED)
+            ready_seconds = time.monotonic() - began
+            at_first = usage(process.pid)
+            time.sleep(SETTLE_SECONDS)
+            full = usage(process.pid)
+            cpu = cpu_seconds(process.pid)
     suffix = "100k" if units == UNITS else str(units)
     return [
         Figure(
@@ -83,37 +59,17 @@ def run(units: int = UNITS) -> list[Figure]:
     ]
 
 
-def _answer(pipe: Connection) -> Any:
-    if not pipe.poll(START_SECONDS):
-        message = f"the fake API server did not answer within {START_SECONDS:g} s"
-        raise RuntimeError(message)
-    return pipe.recv()
-
-
 def serve(parent: Connection) -> None:
-    """Be the API server: tell the URL, create as many units as are asked for, live till the end."""
-    # Without garbage collection, which would take units whose job was never made.
-    server = FakeApiServer(
-        clock=SystemClock(), rng=random.Random(1), waits=True, collects_garbage=False
-    )
-    for path in CRDS:
-        server.direct.create_from(path)
-    server.direct.create(namespace_body("koord-queue"))
+    """Be the API server: create as many units as are asked for."""
+    server = new_server(QUEUES, {"cpu": "5", "memory": "100Gi"})
     server.direct.create(node_body("node", allocatable={"cpu": str(5 * QUEUES), "memory": "10Ti"}))
-    limits = {"cpu": "5", "memory": "100Gi"}
-    for queue in range(QUEUES):
-        server.direct.create(namespace_body(f"team-{queue}"))
-        server.direct.create(elastic_quota_body(f"team-{queue}", min=limits, max=limits))
-    with server.serve_http() as face:
-        parent.send(face.url)
-        try:
-            count = parent.recv()
-            for number in range(count):
-                server.direct.create(unit_body(number))
-            parent.send("created")
-            parent.recv()
-        except EOFError:
-            pass  # the parent has gone
+    reply(server, parent, lambda units: _fill(server, units))
+
+
+def _fill(server: FakeApiServer, units: int) -> int:
+    for number in range(units):
+        server.direct.create(unit_body(number))
+    return units
 
 
 def unit_body(number: int) -> dict[str, Any]:
@@ -132,15 +88,3 @@ def unit_body(number: int) -> dict[str, Any]:
             "ownerReferences": [{**job, "controller": True, "blockOwnerDeletion": True}],
         },
     )
-
-
-def kubeconfig_of(url: str) -> dict[str, Any]:
-    """Return a kubeconfig for an API server that asks for no login."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "fake", "cluster": {"server": url}}],
-        "users": [{"name": "nobody", "user": {}}],
-        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "nobody"}}],
-        "current-context": "fake",
-    }
