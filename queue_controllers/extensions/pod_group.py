@@ -71,9 +71,9 @@ class PodGroupAdapter(CountedPods):
 
     def why_unknown(self, job: PodGroup) -> str:
         """Say that nobody has said how many pods it has, or that they are not all there yet."""
-        mark = _mark_of(job)
         wanted = _count_of(job)
         if wanted is None:
+            mark = _mark_of(job)
             if mark.api_group:
                 return f"there is no PodGroup {mark.name} ({mark.api_group})"
             return "its pods do not say how many they are, or not in a number that can be read"

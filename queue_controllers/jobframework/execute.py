@@ -104,6 +104,8 @@ class Executor(Generic[JobT]):
         self._jobs = jobs
         self._units = units
         self._full_pod_templates = full_pod_templates
+        # Once: asking a runtime protocol takes as long as a write does here.
+        self._list_keys = adapter.list_keys if isinstance(adapter, ListsTemplates) else None
         kind = adapter.kind
         self.job_type: ResourceType[JobT] = ResourceType(
             kind.group,
@@ -194,9 +196,9 @@ class Executor(Generic[JobT]):
             patches.append(self._adapter.update_patch(job, action.updates))
         if action.resize is not None:
             patches.append(self._resized(action.resize, job, annotations))
-        if (action.stamps or action.updates) and isinstance(self._adapter, ListsTemplates):
+        if (action.stamps or action.updates) and self._list_keys is not None:
             # What is read at another version than the job was decided at meets a conflict.
-            body = fill_all(patches, self._read_whole(meta), self._adapter.list_keys)
+            body = fill_all(patches, self._read_whole(meta), self._list_keys)
         else:
             body = functools.reduce(merge_patches, patches)
         return self._patch_job(job, {**body, "metadata": metadata})
