@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,25 @@ kinds:
 """A kind that nobody knows, as a configuration file declares it."""
 
 
+def declared_on_page(version: str, kind: str) -> dict[str, Any]:
+    """Return the declaration of a kind that the page on kinds of jobs gives as an example."""
+    page = (DATA.parents[1] / "docs" / "jobs.md").read_text("utf-8")
+    blocks = (block.partition("```")[0] for block in page.split("```yaml\n")[1:])
+    kinds = [
+        each
+        for block in blocks
+        if block.startswith("kinds:")
+        for each in yaml.safe_load(block)["kinds"]
+    ]
+    (found,) = (
+        each
+        for each in kinds
+        if each["kind"] == kind and each["apiVersion"].endswith(f"/{version}")
+    )
+    declared: dict[str, Any] = found
+    return declared
+
+
 def sample(name: str) -> dict[str, Any]:
     """Return a sample of tests/data/jobs."""
     loaded: dict[str, Any] = yaml.safe_load((DATA / "jobs" / f"{name}.yaml").read_text("utf-8"))
@@ -41,6 +62,12 @@ def sample(name: str) -> dict[str, Any]:
 
 def crd(name: str) -> dict[str, Any]:
     """Return a CRD of tests/data/crds, by the name of its file; the largest are gzipped."""
+    return copy.deepcopy(_crd(name))
+
+
+@cache
+def _crd(name: str) -> dict[str, Any]:
+    """Read it once: some take seconds."""
     plain = DATA / "crds" / f"{name}.yaml"
     packed = plain.with_name(f"{plain.name}.gz")
     text = plain.read_bytes() if plain.exists() else gzip.decompress(packed.read_bytes())

@@ -143,6 +143,20 @@ class World:
         }
         self.patch_unit_status(status, name, namespace=namespace)
 
+    def admit_whole(self, name: str, **fewer: int) -> None:
+        """Do it with a unit of any kind; `fewer`: of these pod sets not all that it asks for."""
+        pod_sets = self.get_unit(name)["spec"]["podSet"]
+        counts = {each["name"]: each["count"] for each in pod_sets} | fewer
+        status = {
+            "phase": "Dequeued",
+            "lastAllocateTime": self.now(),
+            "lastUpdateTime": self.now(),
+            "admissions": [
+                {"name": each, "replicas": count, "running": 0} for each, count in counts.items()
+            ],
+        }
+        self.patch_unit_status(status, name)
+
     def return_to_line(self) -> None:
         """Do what the scheduler does when a backoff is over: the count stays."""
         unit = msgspec.convert(self.get_unit(), QueueUnit)

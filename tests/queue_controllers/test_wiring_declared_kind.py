@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 UNIT = "main-widget-qu"
 
 
-def crd_of(kind: str, plural: str) -> Json:
+def crd_of(kind: str, plural: str, *, group: str = "example.com", version: str = "v1") -> Json:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    said = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.example.com"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": "example.com",
+            "group": group,
             "names": {
                 "plural": plural,
                 "singular": kind.lower(),
@@ -32,7 +32,7 @@ def crd_of(kind: str, plural: str) -> Json:
                 "listKind": f"{kind}List",
             },
             "scope": "Namespaced",
-            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+            "versions": [{**said, "schema": {"openAPIV3Schema": schema}}],
         },
     }
 

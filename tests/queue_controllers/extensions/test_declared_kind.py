@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,8 +24,7 @@ from queue_controllers.jobframework.generic_job import (
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
-
-ROOT = Path(__file__).parents[3]
+from tests.sample_jobs import declared_on_page
 
 WIDGET = """
 apiVersion: example.com/v1
@@ -222,13 +220,7 @@ def test_what_is_wrong_with_a_declaration_is_said(changes: dict[str, Any], says:
 
 
 def test_the_mpi_jobs_of_alibabas_operator_are_read_as_the_page_declares_them() -> None:
-    page = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
-    (text,) = (
-        block.partition("```")[0]
-        for block in page.split("```yaml\n")
-        if "v1alpha1\n    kind: MPI" in block
-    )
-    (body,) = yaml.safe_load(text)["kinds"]
+    body = declared_on_page("v1alpha1", "MPIJob")
     adapter = DeclaredAdapter(msgspec.convert(body, DeclaredKind))
     assert not adapter.kind.has_switch, "the annotation holds it"
     assert (adapter.kind.key, adapter.kind.name_suffix) == ("mpijobv1alpha1", "mpi-qu")
