@@ -15,7 +15,11 @@ from queue_controllers.jobframework.generic_job import (
     PodStamp,
     PrioritySource,
     TakesTemplateUpdates,
+    read_facts,
 )
+from queue_controllers.jobframework.job_machine import NO_PODS, judge_job
+from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.managed import Surroundings, judge_managed
 from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from tests.recorded_lives import demands_of, told_states
@@ -42,7 +46,9 @@ def test_the_switch(said: bool | None, want: bool) -> None:
     ("text", "want"),
     [
         pytest.param("cpu: 2\nmemory: 4Gi", {"cpu": 2000, "memory": 4 << 30}, id="ctl-59 YAML"),
-        pytest.param('{"cpu": "2", "memory": "4Gi"}', {"cpu": 2000, "memory": 4 << 30}, id="JSON"),
+        pytest.param(
+            '{"cpu": "2", "memory": "4Gi"}', {"cpu": 2000, "memory": 4 << 30}, id="ctl-59 JSON"
+        ),
         pytest.param("cpu: 500m", {"cpu": 500}, id="ctl-59 less than one"),
         pytest.param("cpu: 0.5", {"cpu": 500}, id="a fraction"),
         pytest.param("{}", {}, id="nothing is something: it books nothing"),
@@ -143,12 +149,12 @@ def test_a_status_in_words(status: dict[str, Any], empty: bool, running: bool, p
 @pytest.mark.parametrize(
     ("phase", "want"),
     [
-        ("Succeeded", (True, "why")),
-        ("Failed", (False, "why")),
-        ("Error", (False, "why")),
-        ("Running", None),
-        ("Pending", None),
-        ("", None),
+        pytest.param("Succeeded", (True, "why"), id="ctl-59 Succeeded"),
+        pytest.param("Failed", (False, "why"), id="ctl-59 Failed"),
+        pytest.param("Error", (False, "why"), id="ctl-59 Error"),
+        pytest.param("Running", None, id="ctl-59 Running"),
+        pytest.param("Pending", None, id="Pending"),
+        pytest.param("", None, id="not looked at"),
     ],
 )
 def test_how_it_ended(phase: str, want: tuple[bool, str] | None) -> None:
@@ -182,6 +188,36 @@ ENTRY = [{"name": "other", "priorityClassName": "low"}, {"name": "main"}]
 )
 def test_where_the_priority_comes_from(spec: dict[str, Any], want: PrioritySource) -> None:
     assert ADAPTER.priority_of(job(**spec)) == want
+
+
+MARK = {"name": "koord-queue-suspend", "suspend": {}}
+WAITS = {"a": {"type": "Suspend", "phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("suspend", "status", "want"),
+    [
+        pytest.param(True, {}, "held", id="suspended"),
+        pytest.param(False, {}, "starting", id="not suspended"),
+        pytest.param(
+            False, {"phase": "Running", "nodes": WAITS}, "starting", id="waits in a step of its own"
+        ),
+        pytest.param(
+            True, {"conditions": [{"type": "Enqueued", "status": "True"}]}, "held", id="a condition"
+        ),
+    ],
+)
+@pytest.mark.parametrize("templates", [[MARK], []], ids=["with upstream's template", "without"])
+def test_where_it_stands_goes_by_its_switch_alone(
+    templates: list[dict[str, Any]], suspend: bool, status: dict[str, Any], want: str
+) -> None:
+    """[ctl-59] Upstream wants a template of a certain name, waits in it, and marks the status."""
+    of = job(status, suspend=suspend, templates=templates)
+    facts = read_facts(ADAPTER, of, held_by_annotation=False)
+    assert judge_job(facts, NO_PODS, admitted=False, silent=False).state.value == want
+    asks = Surroundings(namespace_labels={"koord-queue/managed": "true"})
+    found = judge_managed(facts, asks, JobSettings(), has_unit=False, read_owner=lambda _: None)
+    assert (found.managed, facts.why_not_hold) == (True, "")
 
 
 def test_patches() -> None:

@@ -14,9 +14,11 @@ from queue_controllers.jobframework.generic_job import (
     PodStamp,
     PrioritySource,
     StatusFacts,
+    read_facts,
 )
+from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts, judge_job
 from queue_controllers.jobframework.list_patches import fill_lists
-from queue_controllers.jobframework.queue_unit_builder import demand_of
+from queue_controllers.jobframework.queue_unit_builder import choose_unit_name, demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
@@ -218,6 +220,85 @@ def test_whose_it_is() -> None:
 def test_priority_comes_from_the_templates() -> None:
     cluster = {"headGroupSpec": {"template": {"spec": {"priority": 5}}}}
     assert ADAPTER.priority_of(job(rayClusterSpec=cluster)) == PrioritySource("", 5)
+
+
+# --- upstream's tests ---------------------------------------------------------------------------
+
+
+def ray_pod(cpu: str, memory: str) -> dict[str, Any]:
+    requests = {"cpu": cpu, "memory": memory}
+    return {"spec": {"containers": [{"name": "ray", "resources": {"requests": requests}}]}}
+
+
+def of_groups(*groups: tuple[str, int], **spec: Any) -> RayJob:
+    """Return a RayJob with a head of 2 cores and 4Gi, and groups of workers of 1 and 2Gi."""
+    workers = [
+        {"groupName": name, "replicas": replicas, "template": ray_pod("1", "2Gi")}
+        for name, replicas in groups
+    ]
+    cluster = {"headGroupSpec": {"template": ray_pod("2", "4Gi")}, "workerGroupSpecs": workers}
+    return job(rayClusterSpec=cluster, **spec)
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [("worker-group-1", "worker-group-1"), ("", "worker"), ("WorkerGroup", "workergroup")],
+)
+def test_sets_are_head_and_groups(group: str, name: str) -> None:
+    """[ctl-52] The pod that submits is one more, which upstream leaves out."""
+    sets = ADAPTER.pod_sets(of_groups((group, 2)))
+    assert [(each.name, each.count) for each in sets] == [("head", 1), (name, 2), ("submitter", 1)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "cpu", "memory_mib"),
+    [
+        pytest.param("HTTPMode", 5000, 10 * 1024, id="as upstream counts"),
+        pytest.param("K8sJobMode", 5500, 10 * 1024 + 200, id="with the pod that submits"),
+    ],
+)
+def test_demand_is_that_of_all_pods(mode: str, cpu: int, memory_mib: int) -> None:
+    """[ctl-52]."""
+    found = ADAPTER.pod_sets(of_groups(("worker-group-1", 3), submissionMode=mode))
+    assert demand_of(found) == {"cpu": cpu, "memory": memory_mib * MIB}
+
+
+def test_the_name_of_its_unit_has_its_suffix_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[ctl-53] A variable of Alibaba's platform takes it off upstream; here it has no effect."""
+    monkeypatch.setenv("PAI_ENV", "true")
+    facts = read_facts(ADAPTER, job(), held_by_annotation=False)
+    assert choose_unit_name(facts, is_taken=False) == (f"{facts.metadata.name}-ray-qu", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "pods", "want"),
+    [
+        pytest.param(
+            {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "endTime": LATER},
+            NO_PODS,
+            "finished",
+            id="Complete",
+        ),
+        pytest.param(
+            {"jobDeploymentStatus": "Failed", "endTime": LATER}, NO_PODS, "finished", id="Failed"
+        ),
+        pytest.param(
+            {
+                "jobDeploymentStatus": "Running",
+                "startTime": LATER,
+                "rayClusterStatus": {"state": "ready"},
+            },
+            PodFacts(total=1, living=1, running=1),
+            "running",
+            id="Running",
+        ),
+        pytest.param({}, NO_PODS, "starting", id="released: upstream's Pending"),
+    ],
+)
+def test_where_it_stands(status: dict[str, Any], pods: PodFacts, want: str) -> None:
+    """[ctl-54] An end counts at once: pods that are left are charged until they are gone."""
+    facts = read_facts(ADAPTER, job(status, suspend=False), held_by_annotation=False)
+    assert judge_job(facts, pods, admitted=True, silent=False).state.value == want
 
 
 def test_a_recorded_life() -> None:

@@ -18,12 +18,16 @@ from queue_controllers.jobframework.generic_job import (
     PodStamp,
     PrioritySource,
     StatusFacts,
+    read_facts,
 )
-from queue_controllers.jobframework.queue_unit_builder import demand_of
+from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts, judge_job
+from queue_controllers.jobframework.managed import Surroundings
+from queue_controllers.jobframework.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.testing.schema_validation import compile_schema
+from shared_api.well_known_labels import SUSPEND
 from tests.queue_controllers.extensions.job_kit import DATA, life, sample, sample_sets
 
 ADAPTER: GenericJob[SparkApplication] = SparkApplicationAdapter()
@@ -181,6 +185,71 @@ def test_whose_pods() -> None:
     assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=labels))) == "executor"
     other = {"spark-role": "shuffle"}
     assert adapter.pod_set_of(Pod(metadata=ObjectMeta(labels=other))) == ""
+
+
+# --- upstream's tests ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "sets", "cpu", "memory_mib"),
+    [
+        pytest.param(
+            {
+                "mode": "cluster",
+                "driver": {"cores": 2, "memory": "4g"},
+                "executor": {"cores": 1, "memory": "2g", "instances": 2},
+            },
+            [("driver", 1), ("executor", 2)],
+            4,
+            8 * 1024 + 409 + 2 * 384,
+            id="cluster",
+        ),
+        pytest.param(
+            {"mode": "client", "executor": {"cores": 2, "memory": "2g", "instances": 3}},
+            [("executor", 3)],
+            6,
+            6 * 1024 + 3 * 384,
+            id="client",
+        ),
+    ],
+)
+def test_sets_and_demand(
+    spec: dict[str, Any], sets: list[tuple[str, int]], cpu: int, memory_mib: int
+) -> None:
+    """[ctl-56] Upstream's 8Gi and 6Gi are the JVMs' alone; pods ask for an overhead as well."""
+    found = ADAPTER.pod_sets(app(type="Java", sparkConf={}, **spec))
+    assert [(each.name, each.count) for each in found] == sets
+    assert demand_of(found) == {"cpu": cpu * 1000, "memory": memory_mib * 2**20}
+
+
+def test_the_value_of_its_priority_class_counts() -> None:
+    """[ctl-57]."""
+    of = app(batchSchedulerOptions={"priorityClassName": "high-priority"})
+    around = Surroundings(priority_classes={"high-priority": 1000})
+    facts = read_facts(ADAPTER, of, held_by_annotation=False)
+    assert priority_of_job(facts, around) == ("high-priority", 1000)
+
+
+RUNS = PodFacts(total=1, living=1, running=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "annotation", "pods", "want"),
+    [
+        pytest.param("COMPLETED", "false", NO_PODS, "finished", id="COMPLETED"),
+        pytest.param("FAILED", "false", NO_PODS, "finished", id="FAILED"),
+        pytest.param("RUNNING", "false", RUNS, "running", id="RUNNING"),
+        pytest.param("", "false", NO_PODS, "starting", id="released: upstream's Pending"),
+        pytest.param("", "true", NO_PODS, "held", id="asks to be queued: Queuing, or Created"),
+    ],
+)
+def test_where_it_stands(state: str, annotation: str, pods: PodFacts, want: str) -> None:
+    """[ctl-58] Where the operator is said to honour the annotation; in line is who has a unit."""
+    of = app(says(state, "RUNNING RUNNING RUNNING") if state else {}, suspend=False)
+    meta = msgspec.structs.replace(of.metadata, annotations={SUSPEND: annotation})
+    of = msgspec.structs.replace(of, metadata=meta)
+    facts = read_facts(ADAPTER, of, held_by_annotation=True)
+    assert judge_job(facts, pods, admitted=False, silent=False).state.value == want
 
 
 def test_a_recorded_life() -> None:
