@@ -17,6 +17,8 @@ from queue_controllers.extension_list import EXTENSIONS
 from shared_api.well_known_labels import PRIORITY
 from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
 from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
+from tests.cluster.played_operators import PATIENCE_SECONDS
+from tests.cluster.played_pods import pods_of_ray_child
 from tests.cluster.queue_world import QUOTA_LABEL, refusal_of, until
 from tests.sample_jobs import crd
 
@@ -121,6 +123,35 @@ def life_in_line(place: KindWorld, row: KindRow) -> None:
     job.await_gone()
 
 
+def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
+    """Workers that Ray adds to the RayCluster of a RayJob, whose own spec stays as it is."""
+    quota = place.create_quota("scaled", TINY)
+    job = place.job(row, "scaled")
+    job.enter(quota)
+    job.await_phase("Enqueued")
+    group = ("spec", "rayClusterSpec", "workerGroupSpecs", 0)
+    for field, number in (("numOfHosts", 1), ("replicas", 0)):
+        job.edit((*group, field), number)
+    none_yet = [("head", 1), ("gpu", 0), ("submitter", 1)]
+    until(lambda: counts_of(job) == none_yet)
+    place.resize_quota(quota, HUGE)
+    until(lambda: not job.is_suspended(), PATIENCE_SECONDS)
+    job.operator.start(job.name, 2)
+    job.await_phase("Running")
+    place.await_booked(quota, "1500m")
+    objects = job.operator.objects
+    (cluster,) = objects.find("rayclusters", job.name)
+    cluster["spec"]["workerGroupSpecs"][0]["replicas"] = 2
+    _, *workers = pods_of_ray_child(job.body(), cluster)
+    for each in workers:
+        objects.create(each.path, each.body)
+    place.await_booked(quota, "9500m")
+    assert counts_of(job) == none_yet
+    job.operator.end(job.name, succeeded=True)
+    job.await_phase("Succeed")
+    place.await_booked(quota, "0")
+
+
 def counts_of(job: JobLife) -> list[tuple[str, int]]:
     """Return the pod sets of a job's unit."""
     return [(each["name"], each["count"]) for each in job.unit()["spec"]["podSet"]]
@@ -154,6 +185,9 @@ LIVES: Final[dict[str, Life]] = {
 }
 
 
+AUTOSCALED: Final = BY_KEY["rayjob"]
+
+
 class Lives:
     """All lives of all kinds, on their way.
 
@@ -171,6 +205,8 @@ class Lives:
         for row in sorted(ROWS, key=lambda row: row.key != SLOW):
             if row.key != SECOND.key:
                 self._begin(row)
+        scaled = pool.submit(life_that_its_autoscaler_grows, place, AUTOSCALED)
+        self._futures["autoscaled", AUTOSCALED.key] = scaled
         before = [each for (_, key), each in self._futures.items() if key == FIRST.key]
         self._begin(SECOND, pool.submit(self._swap, before))
 
@@ -216,6 +252,7 @@ def test_the_table_has_every_kind() -> None:
 
 @pytest.mark.parametrize("key", BY_KEY)
 def test_whole_life(lives: Lives, key: str) -> None:
+    """[ctl-49, ctl-57] Among others: each names a priority class, whose value its unit has."""
     lives.tell("whole", key)
 
 
@@ -232,6 +269,11 @@ def test_one_that_is_deleted(lives: Lives, key: str) -> None:
 @pytest.mark.parametrize("key", BY_KEY)
 def test_one_that_is_edited_in_line(lives: Lives, key: str) -> None:
     lives.tell("line", key)
+
+
+def test_one_that_grows_without_its_own_spec(lives: Lives) -> None:
+    """[ctl-55] Upstream raises the unit's counts; here the new pods are charged as they come."""
+    lives.tell("autoscaled", AUTOSCALED.key)
 
 
 NESTED: Final = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.program_process import CONTROLLERS
-from tests.cluster.queue_world import Json, QueueWorld, until
+from tests.cluster.queue_world import MERGE, QUOTAS, Json, QueueWorld, until
 from tests.sample_jobs import crd, sample
 
 pytestmark = pytest.mark.cluster
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.cluster
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 LABEL = "alibabacloud.com/schedule-admission"
-MERGE = "application/merge-patch+json"
 PODS = "/api/v1/namespaces/default/pods"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APPS = "/apis/apps/v1/namespaces/default/{}"
@@ -110,6 +109,12 @@ def phases(world: QueueWorld, queue: str) -> dict[str, str]:
     }
 
 
+def resize_quota(world: QueueWorld, name: str, cpu: int) -> None:
+    spec = {"min": {"cpu": str(cpu)}, "max": {"cpu": str(cpu)}}
+    path = f"{QUOTAS.format('default')}/{name}"
+    world.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
+
+
 def deactivate(world: QueueWorld, unit: str, *, active: bool) -> None:
     path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{unit}"
     world.api.request("PATCH", path, {"spec": {"active": active}}, content_type=MERGE)
@@ -162,6 +167,27 @@ def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(
     until(lambda: len(running(world, "web")) == 2)
     until(lambda: len(gated(world, "web")) == 1)
     until(lambda: len(phases(world, "web")) == 3)
+
+
+def test_as_many_gates_are_open_as_fit(cluster: QueueWorld) -> None:
+    """[ctl-62] There a unit by hand says how many of five; here each of them is a unit.
+
+    Nobody shuts a gate again: who has to stop is deleted, and made anew behind its gate.
+    """
+    world, queue = cluster, "five"
+    world.create_quota(queue, cpu_max=2)
+    create_set(world, "Deployment", "five", queue, 5)
+    until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (2, 3))
+    time.sleep(STILL_SECONDS)
+    assert len(gated(world, queue)) == 3
+    resize_quota(world, queue, 5)
+    until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (5, 0))
+    resize_quota(world, queue, 0)
+    for name in running(world, queue):
+        deactivate(world, f"{name}-pod-qu", active=False)
+    until(lambda: (len(running(world, queue)), len(gated(world, queue))) == (0, 5))
+    time.sleep(STILL_SECONDS)
+    assert len(gated(world, queue)) == 5
 
 
 def test_a_stateful_set_starts_whole_grows_and_is_stopped_and_started_again(

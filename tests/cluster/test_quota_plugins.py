@@ -2,14 +2,15 @@
 
 The scheduler has exactly the rights that the chart gives it for these plugins.
 
-Ids in brackets stand for tests of upstream's (upstream/README.md); where those use a kind of job
-that is not served here, a batch/v1 Job of the same pods stands for it.
+Ids in brackets stand for tests of upstream's (upstream/README.md). What those do with jobs of
+Kubeflow is done with batch/v1 Jobs of the same pods as well, which need nobody to play an operator.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,17 +24,27 @@ from shared_api.testing.object_builders import (
     tree_node,
 )
 from tests.charts.render import as_manifest, rights
+from tests.cluster.played_operators import Operator
 from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.cluster.queue_world import JOBS, QUEUES, UNITS, QueueWorld, condition, until
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
 
-TREE_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotatrees.yaml"
+CRDS: Final = ROOT / "tests" / "data" / "crds"
+TREE_CRD: Final = CRDS / "elasticquotatrees.yaml"
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 ACCOUNT: Final = "queue-account"
 CHECK_AVAILABLE: Final = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
 SUSPEND: Final = {"scheduling.x-k8s.io/suspend": "true"}
+TRAINING_JOBS: Final = "/apis/kubeflow.org/v1/namespaces/{}/{}"
+ROLES_OF: Final = {
+    "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),
+    "TFJob": ("tfReplicaSpecs", "tensorflow"),
+}
+"""Where the roles of a kind are, and what their container is called."""
+STILL_SECONDS: Final = 1.5
+"""How long something that must not happen is watched for."""
 
 Json = dict[str, Any]
 
@@ -89,6 +100,50 @@ class PluginWorld:
             completions=pods,
         )
 
+    def create_training_job(
+        self, kind: str, name: str, namespace: str, *, cpu: str, **replicas: int
+    ) -> None:
+        """Create a job of Kubeflow, by roles, that asks to be queued."""
+        field, container = ROLES_OF[kind]
+        requests = {"cpu": cpu, "memory": "1Gi"}
+        containers = [{"name": container, "image": "none", "resources": {"requests": requests}}]
+        template = {"spec": {"containers": containers}}
+        roles = {role: {"replicas": n, "template": template} for role, n in replicas.items()}
+        metadata = {"name": name, "annotations": SUSPEND}
+        body = {"metadata": metadata, "spec": {field: roles}}
+        path = TRAINING_JOBS.format(namespace, f"{kind.lower()}s")
+        self.world.api.request("POST", f"{path}?fieldValidation=Strict", body)
+
+    def is_suspended(self, kind: str, name: str, namespace: str) -> bool:
+        """Say whether such a job is suspended by its own field."""
+        path = TRAINING_JOBS.format(namespace, f"{kind.lower()}s")
+        spec = self.world.api.request("GET", f"{path}/{name}")["spec"]
+        return spec.get("runPolicy", {}).get("suspend") is True
+
+    def unit(self, name: str, namespace: str) -> Json:
+        """Return a unit by its name, {} while there is none."""
+        units = self.world.api.request("GET", UNITS.format(namespace))["items"]
+        return next((each for each in units if each["metadata"]["name"] == name), {})
+
+    def phase_of_unit(self, name: str, namespace: str) -> str:
+        return str(self.unit(name, namespace).get("status", {}).get("phase", ""))
+
+    def create_small_tree(self, namespace: str) -> None:
+        """Let a namespace have two cores."""
+        limits: dict[str, Any] = {"cpu": 2, "memory": "2Gi", "koord-queue/max-jobs": 10}
+        self.create_namespace(namespace)
+        child = tree_node("child-2", namespaces=[namespace], max=limits, min=limits)
+        self.put_tree(tree_node("root", child, max={"cpu": 100}, min={"cpu": 100}))
+        self.use("ElasticQuota", arguments=[CHECK_AVAILABLE])
+
+    def create_shared_quota(self, namespace: str) -> str:
+        """Let a namespace have four cores by a ResourceQuota; return its path."""
+        hard = resource_quota_body("quota", namespace=namespace, hard={"cpu": 4, "memory": "4Gi"})
+        path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+        self.world.api.request("POST", path, hard)
+        self.use("defaultgroup", "ResourceQuota")
+        return f"{path}/quota"
+
     def job(self, name: str, namespace: str) -> Json:
         found: Json = self.world.api.request("GET", f"{JOBS.format(namespace)}/{name}")
         return found
@@ -109,7 +164,10 @@ def world(controlplane_binaries: Path) -> Iterator[PluginWorld]:
     with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
         world.plane.apply(TREE_CRD)
         until(lambda: has_trees(world))
-        world.start_controllers("--leader-elect=false")
+        for each in ("pytorchjobs", "tfjobs"):
+            world.plane.apply(CRDS / f"{each}.yaml")
+        kinds = "--enabled-extensions=job,pytorchjob,tfjob"
+        world.start_controllers("--leader-elect=false", kinds)
         yield PluginWorld(world)
 
 
@@ -126,12 +184,8 @@ def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_start
     world: PluginWorld,
 ) -> None:
     """[ctl-65, ctl-66] A unit of 20 cpu, 2 at most, is Enqueued; one of 2 is Dequeued and runs."""
-    limits: dict[str, Any] = {"cpu": 2, "memory": "2Gi", "koord-queue/max-jobs": 10}
-    namespace = "koord-queue-e2e-test"
-    world.create_namespace(namespace)
-    child = tree_node("child-2", namespaces=[namespace], max=limits, min=limits)
-    world.put_tree(tree_node("root", child, max={"cpu": 100}, min={"cpu": 100}))
-    world.use("ElasticQuota", arguments=[CHECK_AVAILABLE])
+    namespace = "small-node"
+    world.create_small_tree(namespace)
     world.create_job("pending", namespace, pods=2, cpu="10", memory="1Gi")
     until(lambda: world.reason("pending", namespace) == "ExceedsQuota")
     world.create_job("running", namespace, pods=2, cpu="1", memory="1Gi")
@@ -139,6 +193,21 @@ def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_start
     until(lambda: world.phase("running", namespace) == "Succeed")
     assert world.phase("pending", namespace) == "Enqueued"
     assert world.job("pending", namespace)["spec"]["suspend"] is True
+
+
+def test_so_does_a_pytorch_job(world: PluginWorld) -> None:
+    """[ctl-65, ctl-66] With a master and a worker; what is Dequeued is resumed."""
+    namespace = "koord-queue-e2e-test"
+    world.create_small_tree(namespace)
+    both = {"Master": 1, "Worker": 1}
+    world.create_training_job("PyTorchJob", "pytorch-e2e-test", namespace, cpu="10", **both)
+    unit = partial(world.unit, "pytorch-e2e-test-py-qu", namespace)
+    until(lambda: condition(unit(), "QuotaReserved").get("reason") == "ExceedsQuota")
+    world.create_training_job("PyTorchJob", "running", namespace, cpu="1", **both)
+    until(lambda: world.phase_of_unit("running-py-qu", namespace) == "Dequeued")
+    until(lambda: not world.is_suspended("PyTorchJob", "running", namespace))
+    assert unit()["status"]["phase"] == "Enqueued"
+    assert world.is_suspended("PyTorchJob", "pytorch-e2e-test", namespace)
 
 
 def test_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: PluginWorld) -> None:
@@ -174,10 +243,7 @@ def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> 
     """[ctl-68] Of 4 cpu, two jobs of 3 pods with a cpu each run in turn; both succeed."""
     namespace = "shared-quota"
     world.create_namespace(namespace)
-    hard = resource_quota_body("quota", namespace=namespace, hard={"cpu": 4, "memory": "4Gi"})
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    world.world.api.request("POST", path, hard)
-    world.use("defaultgroup", "ResourceQuota")
+    world.create_shared_quota(namespace)
     names = ("job1", "job2")
     for name in names:
         world.create_job(name, namespace, pods=3, cpu="1", memory="1Gi")
@@ -191,6 +257,33 @@ def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> 
         assert is_over or not has_begun
         time.sleep(0.1)
     until(lambda: {world.phase(name, namespace) for name in names} == {"Succeed"})
+
+
+def test_two_tf_jobs_run_one_after_the_other(world: PluginWorld) -> None:
+    """[ctl-68] A parameter server and two workers each; their operator is played."""
+    namespace, kind, names = "default", "TFJob", {"job1", "job2"}
+    quota = world.create_shared_quota(namespace)
+    api = world.world.api
+    path = TRAINING_JOBS.format(namespace, "tfjobs")
+    operator = Operator(api, "tfjob", path, has_status_path=True)
+    for name in sorted(names):
+        world.create_training_job(kind, name, namespace, cpu="1", PS=1, Worker=2)
+    waiting = partial(world.is_suspended, kind, namespace=namespace)
+    until(lambda: [waiting(name) for name in names].count(False) == 1)
+    (first,) = (name for name in names if not waiting(name))
+    (second,) = names - {first}
+    operator.start(first, 3)
+    until(lambda: world.phase_of_unit(f"{first}-tf-qu", namespace) == "Running")
+    time.sleep(STILL_SECONDS)
+    assert waiting(second)
+    assert world.phase_of_unit(f"{second}-tf-qu", namespace) == "Enqueued"
+    operator.end(first, succeeded=True)
+    until(lambda: world.phase_of_unit(f"{first}-tf-qu", namespace) == "Succeed")
+    until(lambda: not waiting(second))
+    operator.start(second, 3)
+    operator.end(second, succeeded=True)
+    until(lambda: world.phase_of_unit(f"{second}-tf-qu", namespace) == "Succeed")
+    api.request("DELETE", quota)
 
 
 def queues(world: PluginWorld) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from queue_controllers.extensions.batch_job import BatchJobAdapter
 from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import World, pod_of
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
+from tests.sample_jobs import crd, sample
 
 if TYPE_CHECKING:
     pass
@@ -130,10 +131,7 @@ def test_those_for_pods_on_their_way_stay_until_they_run_too(world: StrictWorld)
 
 
 def test_refused_and_then_granted_in_the_next_attempt(world: StrictWorld) -> None:
-    """[ctl-63] There a PyTorchJob of a master and a worker; here a Job of two pods.
-
-    Jobs are the only kind that comes along.
-    """
+    """[ctl-63] Of a Job of two pods."""
     world.begin()
     first = set(world.reservations())
     assert len(first) == 2
@@ -145,6 +143,40 @@ def test_refused_and_then_granted_in_the_next_attempt(world: StrictWorld) -> Non
     world.settle()
     assert (world.phase(), world.is_suspended()) == ("SchedSucceed", False)
     assert not first & set(world.reservations()), "the second attempt has its own"
+
+
+def test_refused_and_then_granted_by_role(world: StrictWorld) -> None:
+    """[ctl-63] Of a PyTorchJob that is suspended by annotation, with one master and one worker."""
+    unit = "sample-py-qu"
+    world.direct.create(crd("pytorchjobs"))
+    world.start("--enable-reservation", "--enabled-extensions=pytorchjob")
+    body = sample("pytorchjob")
+    body["metadata"] |= {"namespace": "team"}
+    body["metadata"]["annotations"] = {"scheduling.x-k8s.io/suspend": "true"}
+    body["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 1
+    world.direct.create(body)
+    world.settle()
+    roles: list[set[tuple[str, str]]] = []
+    for attempt in (1, 2):
+        world.admit_whole(unit)
+        world.patch_unit_status({"phase": "SchedReady", "attempts": attempt}, unit)
+        world.settle()
+        roles.append({role_of(each) for each in world.reservations().values()})
+        if attempt == 1:
+            world.answer("False", "Unschedulable/1")
+            assert world.phase(unit) == "SchedFailed"
+    assert roles == [{("master", "master"), ("worker", "worker")}] * 2
+    world.answer("True", "Scheduled/2", phase="Available")
+    world.settle()
+    assert world.phase(unit) == "SchedSucceed"
+    assert not world.direct.get("pytorchjobs", "sample", "team")["spec"]["runPolicy"]["suspend"]
+
+
+def role_of(reservation: Json) -> tuple[str, str]:
+    """Return the pod set that a reservation is for, and the role of the pod that may take it."""
+    (owner,) = reservation["spec"]["owners"]
+    role = owner["labelSelector"]["matchLabels"]["training.kubeflow.org/replica-type"]
+    return reservation["metadata"]["labels"]["koord-queue/related-podset-name"], role
 
 
 def test_refused_it_keeps_no_room_and_says_so_on_the_job(world: StrictWorld) -> None:
