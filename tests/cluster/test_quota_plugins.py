@@ -110,7 +110,8 @@ class PluginWorld:
         template = {"spec": {"containers": containers}}
         roles = {role: {"replicas": n, "template": template} for role, n in replicas.items()}
         metadata = {"name": name, "annotations": SUSPEND}
-        body = {"metadata": metadata, "spec": {field: roles}}
+        body = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": metadata}
+        body["spec"] = {field: roles}
         path = TRAINING_JOBS.format(namespace, f"{kind.lower()}s")
         self.world.api.request("POST", f"{path}?fieldValidation=Strict", body)
 

@@ -143,7 +143,7 @@ class World:
         }
         self.patch_unit_status(status, name, namespace=namespace)
 
-    def admit_whole(self, name: str, **fewer: int) -> None:
+    def admit_unit(self, name: str, **fewer: int) -> None:
         """Do it with a unit of any kind; `fewer`: of these pod sets not all that it asks for."""
         pod_sets = self.get_unit(name)["spec"]["podSet"]
         counts = {each["name"]: each["count"] for each in pod_sets} | fewer

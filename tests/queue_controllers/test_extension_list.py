@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from queue_controllers import extension_list
 from queue_controllers.extension_list import ENTRY_POINT_GROUP, EXTENSIONS, find_extensions
 from queue_controllers.extensions.batch_job import BatchJobAdapter
-from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.jobframework.generic_job import JobKind, ManagedElsewhere
 from shared_api.program_flags import FlagError
+from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow, set_at
+
+ROWS_OF_EXTENSIONS: Final = [row for row in ROWS if row.key != WIDGET]
 
 
 class ThingAdapter(BatchJobAdapter):
@@ -66,3 +71,43 @@ def test_an_installed_adapter_that_can_not_be_taken_is_named(
     offer(monkeypatch, value)
     with pytest.raises(FlagError, match=f"extension one .*{why}"):
         find_extensions()
+
+
+@pytest.mark.parametrize("row", ROWS_OF_EXTENSIONS, ids=lambda row: row.key)
+def test_a_switch_is_on_when_it_says_so(row: KindRow) -> None:
+    adapter = find_extensions()[row.key]
+    for said, want in ((True, True), (False, False), (None, False)):
+        assert adapter.is_suspended(of(row, "suspend", said)) is want
+
+
+@pytest.mark.parametrize(
+    ("key", "usual"),
+    [
+        ("job", "kubernetes.io/job-controller"),
+        ("jobset", "jobset.sigs.k8s.io/jobset-controller"),
+        ("trainjob", "trainer.kubeflow.org/trainjob-controller"),
+        ("appwrapper", "workload.codeflare.dev/appwrapper-controller"),
+        ("tfjob", "kubeflow.org/training-operator"),
+        ("pytorchjob", "kubeflow.org/training-operator"),
+        ("xgboostjob", "kubeflow.org/training-operator"),
+        ("paddlejob", "kubeflow.org/training-operator"),
+        ("jaxjob", "kubeflow.org/training-operator"),
+        ("mpijobv1", "kubeflow.org/training-operator"),
+        ("mpijob", "kubeflow.org/mpi-operator"),
+        ("rayjob", "ray.io/kuberay-operator"),
+        ("raycluster", "ray.io/kuberay-operator"),
+        ("rayservice", "ray.io/kuberay-operator"),
+    ],
+)
+def test_a_job_that_names_another_controller_is_that_ones(key: str, usual: str) -> None:
+    adapter = find_extensions()[key]
+    assert isinstance(adapter, ManagedElsewhere)
+    for said, want in ((None, ""), (usual, ""), ("example.com/other", "example.com/other")):
+        assert adapter.foreign_manager(of(BY_KEY[key], "managedBy", said)) == want
+
+
+def of(row: KindRow, field: str, value: object) -> Any:
+    """Return a job of a kind that says nothing but this, beside its suspend field or there."""
+    body: dict[str, Any] = {}
+    set_at(body, (*row.switch[:-1], field), value)
+    return msgspec.convert(body, find_extensions()[row.key].object_type)

@@ -21,19 +21,6 @@ def start(world: World) -> dict[str, Any]:
     return made
 
 
-def admit(world: World) -> None:
-    counts = {"driver": 1, "workers": 8}
-    status = {
-        "phase": "Dequeued",
-        "lastAllocateTime": world.now(),
-        "lastUpdateTime": world.now(),
-        "admissions": [
-            {"name": name, "replicas": count, "running": 0} for name, count in counts.items()
-        ],
-    }
-    world.patch_unit_status(status, UNIT)
-
-
 def job_set(world: World) -> dict[str, Any]:
     return world.direct.get("jobsets", "train", "team")
 
@@ -46,7 +33,7 @@ def test_a_release_stamps_every_template_and_loses_nothing(world: World) -> None
         ("driver", 1),
         ("workers", 8),
     ]
-    admit(world)
+    world.admit_unit(UNIT)
     world.settle()
     after = job_set(world)["spec"]
     assert after["suspend"] is False
@@ -63,7 +50,7 @@ def test_a_job_set_that_changes_while_it_is_read_is_released_as_it_is_then(world
     start(world)
     # A write of the job, that its watch tells of too late.
     world.server.faults.fail(409, match=Match(verb="patch", plural="jobsets"))
-    admit(world)
+    world.admit_unit(UNIT)
     world.settle(2.0)
     spec = job_set(world)["spec"]
     assert spec["suspend"] is False
@@ -74,7 +61,7 @@ def test_a_job_set_that_changes_while_it_is_read_is_released_as_it_is_then(world
 
 def test_pods_of_its_jobs_are_counted_by_role(world: World) -> None:
     start(world)
-    admit(world)
+    world.admit_unit(UNIT)
     world.settle()
     said = {"active": 2, "ready": 1, "failed": 0, "succeeded": 0, "suspended": 0}
     status = {"replicatedJobsStatus": [{"name": "workers", **said}]}

@@ -55,11 +55,7 @@ def put_in_line(world: World, key: str, crd: str, **spec: Any) -> Json:
 
 
 def admit(world: World, unit: Json, **fewer: int) -> None:
-    counts = {each["name"]: each["count"] for each in unit["spec"]["podSet"]} | fewer
-    granted = [{"name": name, "replicas": n, "running": 0} for name, n in counts.items()]
-    now = world.now()
-    status = {"phase": "Dequeued", "lastAllocateTime": now, "lastUpdateTime": now}
-    world.patch_unit_status({**status, "admissions": granted}, unit["metadata"]["name"])
+    world.admit_unit(unit["metadata"]["name"], **fewer)
     world.settle()
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from shared_api.testing.faults import Match
-
-if TYPE_CHECKING:
-    from tests.queue_controllers.conftest import World
+from tests.queue_controllers.conftest import World
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 KINDS = "--enabled-extensions=pod,podgroup,statefulset,leaderworkerset"
 
 Json = dict[str, Any]
+
+
+@pytest.fixture
+def world() -> World:
+    """A cluster with controllers for all of these kinds."""
+    world = World()
+    world.start(KINDS)
+    return world
 
 
 def make_pod(
@@ -43,16 +51,17 @@ def run(world: World, *names: str, phase: str = "Running") -> None:
         world.direct.patch("pods", name, status, namespace="team", subresource="status")
 
 
-def admit(world: World, unit: str, **counts: int) -> None:
-    status = {
-        "phase": "Dequeued",
-        "lastAllocateTime": world.now(),
-        "lastUpdateTime": world.now(),
-        "admissions": [
-            {"name": name, "replicas": count, "running": 0} for name, count in counts.items()
-        ],
-    }
-    world.patch_unit_status(status, unit)
+def release_a_pod(world: World, **changes: Any) -> None:
+    make_pod(world, **changes)
+    world.settle()
+    world.admit_unit("solo-pod-qu")
+    world.settle()
+
+
+def run_a_pod(world: World, **changes: Any) -> None:
+    release_a_pod(world, **changes)
+    run(world, "solo")
+    world.settle()
 
 
 def evict(world: World, unit: str) -> None:
@@ -89,7 +98,6 @@ def reasons(world: World) -> list[str]:
 
 
 def test_a_pod_goes_the_whole_path(world: World) -> None:
-    world.start(KINDS)
     made = make_pod(world, annotations={"scheduling.x-k8s.io/priority": "7"})
     world.settle()
     unit = world.get_unit("solo-pod-qu")
@@ -104,7 +112,7 @@ def test_a_pod_goes_the_whole_path(world: World) -> None:
         made["metadata"]["uid"]
     ]
     assert GATE in gates(world)
-    admit(world, "solo-pod-qu", main=1)
+    world.admit_unit("solo-pod-qu")
     world.settle()
     assert gates(world) == ["example.com/other"], "the gates of others are theirs"
     annotations = pod(world)["metadata"]["annotations"]
@@ -125,18 +133,13 @@ def test_a_pod_goes_the_whole_path(world: World) -> None:
 
 
 def test_a_pod_that_fails(world: World) -> None:
-    world.start(KINDS)
-    make_pod(world)
-    world.settle()
-    admit(world, "solo-pod-qu", main=1)
-    world.settle()
+    release_a_pod(world)
     run(world, "solo", phase="Failed")
     world.settle()
     assert world.phase("solo-pod-qu") == "Failed"
 
 
 def test_an_edit_while_it_waits_moves_the_unit(world: World) -> None:
-    world.start(KINDS)
     make_pod(world)
     world.settle()
     label = {"metadata": {"labels": {QUEUE: "silver"}}}
@@ -146,13 +149,7 @@ def test_an_edit_while_it_waits_moves_the_unit(world: World) -> None:
 
 
 def test_an_evicted_pod_is_deleted_and_books_until_it_is_gone(world: World) -> None:
-    world.start(KINDS)
-    make_pod(world, finalizers=["example.com/keep"])
-    world.settle()
-    admit(world, "solo-pod-qu", main=1)
-    world.settle()
-    run(world, "solo")
-    world.settle()
+    run_a_pod(world, finalizers=["example.com/keep"])
     evict(world, "solo-pod-qu")
     world.settle()
     assert pod(world)["metadata"]["deletionTimestamp"]
@@ -172,7 +169,6 @@ def test_an_evicted_pod_is_deleted_and_books_until_it_is_gone(world: World) -> N
 
 
 def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
-    world.start(KINDS)
     make_pod(world, gated=False)
     world.settle(3.0)
     assert world.units() == []
@@ -185,7 +181,6 @@ def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
 
 
 def test_pods_that_are_nobodys_business(world: World) -> None:
-    world.start(KINDS)
     make_pod(world, "kueues", labels={"kueue.x-k8s.io/queue-name": "q"})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     make_pod(world, "of-a-job", ownerReferences=[owner])
@@ -194,17 +189,15 @@ def test_pods_that_are_nobodys_business(world: World) -> None:
 
 
 def test_the_steps_of_a_workflow_are_queued_one_by_one(world: World) -> None:
-    world.start(KINDS)
     owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "w", "uid": "u"}
     make_pod(world, "w-step", ownerReferences=[{**owner, "controller": True}])
     world.settle()
-    admit(world, "w-step-pod-qu", main=1)
+    world.admit_unit("w-step-pod-qu")
     world.settle()
     assert GATE not in gates(world, "w-step")
 
 
 def test_a_gate_that_somebody_else_opens_is_booked(world: World) -> None:
-    world.start(KINDS)
     make_pod(world)
     world.settle()
     world.direct.patch("pods", "solo", {"spec": {"schedulingGates": None}}, namespace="team")
@@ -216,13 +209,7 @@ def test_a_gate_that_somebody_else_opens_is_booked(world: World) -> None:
 
 
 def test_a_released_pod_whose_unit_vanishes_is_adopted(world: World) -> None:
-    world.start(KINDS)
-    make_pod(world)
-    world.settle()
-    admit(world, "solo-pod-qu", main=1)
-    world.settle()
-    run(world, "solo")
-    world.settle()
+    run_a_pod(world)
     world.direct.delete("queueunits", "solo-pod-qu", "team")
     world.settle()
     unit = world.get_unit("solo-pod-qu")
@@ -231,7 +218,6 @@ def test_a_released_pod_whose_unit_vanishes_is_adopted(world: World) -> None:
 
 
 def test_a_deleted_pod_that_waits_takes_its_unit_along(world: World) -> None:
-    world.start(KINDS)
     make_pod(world)
     world.settle()
     world.direct.delete("pods", "solo", "team")
@@ -241,13 +227,7 @@ def test_a_deleted_pod_that_waits_takes_its_unit_along(world: World) -> None:
 
 
 def test_a_restart_in_the_middle_changes_nothing(world: World) -> None:
-    world.start(KINDS)
-    make_pod(world)
-    world.settle()
-    admit(world, "solo-pod-qu", main=1)
-    world.settle()
-    run(world, "solo")
-    world.settle()
+    run_a_pod(world)
     before = world.server.resource_version
     world.start(KINDS)
     world.settle(5.0)
@@ -255,11 +235,10 @@ def test_a_restart_in_the_middle_changes_nothing(world: World) -> None:
 
 
 def test_a_release_that_the_server_does_not_answer_is_done_again(world: World) -> None:
-    world.start(KINDS)
     make_pod(world)
     world.settle()
     world.server.faults.fail(500, match=Match(verb="patch", plural="pods"))
-    admit(world, "solo-pod-qu", main=1)
+    world.admit_unit("solo-pod-qu")
     world.settle(3.0)
     assert GATE not in gates(world)
 
@@ -277,8 +256,16 @@ def grouped(world: World, name: str, *, total: str = "3", **changes: Any) -> Jso
     )
 
 
+RING = [f"ring-{number}" for number in range(3)]
+
+
+def make_ring(world: World) -> None:
+    for name in RING:
+        grouped(world, name)
+    world.settle()
+
+
 def test_a_group_waits_for_all_of_its_pods_and_starts_as_one(world: World) -> None:
-    world.start(KINDS)
     grouped(world, "ring-0")
     grouped(world, "ring-1", cpu="2")
     world.settle(7.0)
@@ -291,7 +278,7 @@ def test_a_group_waits_for_all_of_its_pods_and_starts_as_one(world: World) -> No
     unit = world.get_unit("ring-pg-qu")
     assert unit["spec"]["request"] == {"cpu": "5"}
     assert "ownerReferences" not in unit["metadata"], "the collector would look for the owner"
-    admit(world, "ring-pg-qu", **counts)
+    world.admit_unit("ring-pg-qu")
     world.settle()
     assert all(GATE not in gates(world, f"ring-{n}") for n in range(3))
     run(world, "ring-0", "ring-1", "ring-2")
@@ -307,38 +294,29 @@ def test_a_group_waits_for_all_of_its_pods_and_starts_as_one(world: World) -> No
 
 
 def test_an_evicted_group_whose_pods_are_made_again_waits_and_starts_again(world: World) -> None:
-    world.start(KINDS)
-    names = [f"ring-{number}" for number in range(3)]
-    for name in names:
-        grouped(world, name)
+    make_ring(world)
+    world.admit_unit("ring-pg-qu")
     world.settle()
-    counts = pod_sets(world, "ring-pg-qu")
-    admit(world, "ring-pg-qu", **counts)
-    world.settle()
-    run(world, *names)
+    run(world, *RING)
     world.settle()
     evict(world, "ring-pg-qu")
     world.settle(0.3)
     assert world.direct.list("pods") == []
-    for name in names:
+    for name in RING:
         grouped(world, name)
     world.settle()
     assert world.phase("ring-pg-qu") == "Enqueued"
-    assert all(GATE in gates(world, name) for name in names)
-    admit(world, "ring-pg-qu", **counts)
+    assert all(GATE in gates(world, name) for name in RING)
+    world.admit_unit("ring-pg-qu")
     world.settle()
-    assert all(GATE not in gates(world, name) for name in names)
+    assert all(GATE not in gates(world, name) for name in RING)
 
 
 def test_a_pod_that_is_made_in_the_place_of_a_failed_one_starts_at_once(world: World) -> None:
-    world.start(KINDS)
-    names = [f"ring-{number}" for number in range(3)]
-    for name in names:
-        grouped(world, name)
+    make_ring(world)
+    world.admit_unit("ring-pg-qu")
     world.settle()
-    admit(world, "ring-pg-qu", **pod_sets(world, "ring-pg-qu"))
-    world.settle()
-    run(world, *names)
+    run(world, *RING)
     world.settle()
     run(world, "ring-1", phase="Failed")
     world.settle()
@@ -355,23 +333,19 @@ def test_a_pod_that_is_made_in_the_place_of_a_failed_one_starts_at_once(world: W
 
 
 def test_a_group_under_the_name_of_one_that_has_ended_begins_anew(world: World) -> None:
-    world.start(KINDS)
-    names = [f"ring-{number}" for number in range(3)]
-    for name in names:
-        grouped(world, name)
+    make_ring(world)
+    world.admit_unit("ring-pg-qu")
     world.settle()
-    admit(world, "ring-pg-qu", **pod_sets(world, "ring-pg-qu"))
-    world.settle()
-    run(world, *names, phase="Succeeded")
+    run(world, *RING, phase="Succeeded")
     world.settle()
     assert world.phase("ring-pg-qu") == "Succeed"
-    for name in names:
+    for name in RING:
         world.direct.delete("pods", name, "team")
-    for name in names:
+    for name in RING:
         grouped(world, name)
     world.settle()
     assert world.phase("ring-pg-qu") in {"", "Enqueued"}
-    assert all(GATE in gates(world, name) for name in names)
+    assert all(GATE in gates(world, name) for name in RING)
 
 
 # --- sets -----------------------------------------------------------------------------------------
@@ -405,13 +379,12 @@ def of_set(world: World, made: Json, number: int) -> None:
 
 
 def test_a_stateful_set_is_admitted_whole_and_starts_one_by_one(world: World) -> None:
-    world.start(KINDS)
     made = make_set(world)
     of_set(world, made, 0)
     world.settle()
     assert pod_sets(world, "db-sts-qu") == {"main": 3}
     assert world.get_unit("db-sts-qu")["spec"]["request"] == {"cpu": "3"}
-    admit(world, "db-sts-qu", main=3)
+    world.admit_unit("db-sts-qu")
     for number in range(3):
         world.settle()
         assert GATE not in gates(world, f"db-{number}")
@@ -426,11 +399,10 @@ def test_a_stateful_set_is_admitted_whole_and_starts_one_by_one(world: World) ->
 
 
 def test_a_stateful_set_that_grows_waits_for_what_is_granted(world: World) -> None:
-    world.start(KINDS)
     made = make_set(world, 1)
     of_set(world, made, 0)
     world.settle()
-    admit(world, "db-sts-qu", main=1)
+    world.admit_unit("db-sts-qu")
     world.settle()
     run(world, "db-0")
     world.settle()
@@ -459,7 +431,6 @@ def of_group(world: World, number: int, *, size: str = "3") -> None:
 
 
 def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
-    world.start(KINDS)
     of_group(world, 0)
     world.settle()
     assert world.units() == [], "what its workers ask for nobody knows yet"
@@ -468,7 +439,7 @@ def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
     unit = "llm-1-lws-qu"
     assert pod_sets(world, unit) == {"leader": 1, "workers": 2}
     assert world.get_unit(unit)["spec"]["request"] == {"cpu": "5"}
-    admit(world, unit, leader=1, workers=2)
+    world.admit_unit(unit)
     world.settle()
     assert GATE not in gates(world, "llm-1")
     assert GATE not in gates(world, "llm-1-1")

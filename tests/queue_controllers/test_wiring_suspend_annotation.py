@@ -194,7 +194,7 @@ def states(world: World, plural: str, switch: Path) -> dict[str, tuple[bool, str
 
 def admit(world: World, units: Iterable[str]) -> None:
     for name in units:
-        world.admit_whole(name)
+        world.admit_unit(name)
     world.settle()
 
 

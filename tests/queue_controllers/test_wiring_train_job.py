@@ -63,16 +63,7 @@ def test_it_is_released_with_stamps_in_the_queues_own_patch(world: World) -> Non
     made = start(world)
     make_job_set(world, made)
     world.settle(6.0)
-    status = {
-        "phase": "Dequeued",
-        "lastAllocateTime": world.now(),
-        "lastUpdateTime": world.now(),
-        "admissions": [
-            {"name": "driver", "replicas": 1, "running": 0},
-            {"name": "workers", "replicas": 8, "running": 0},
-        ],
-    }
-    world.patch_unit_status(status, UNIT)
+    world.admit_unit(UNIT)
     world.settle()
     spec = world.direct.get("trainjobs", "tune", "team")["spec"]
     assert spec["suspend"] is False

@@ -64,9 +64,8 @@ def test_every_test_of_the_table_exists() -> None:
     assert missing == set()
 
 
-def test_every_row_names_a_test_or_says_why_there_is_none() -> None:
-    without = [row[1].strip() for row in ROWS if not _TEST.search(row[3])]
-    assert without == ["`ctl-47` to `ctl-59`, `ctl-61`, `ctl-62`"]
+def test_every_row_names_a_test() -> None:
+    assert [row[1].strip() for row in ROWS if not _TEST.search(row[3])] == []
 
 
 def test_ids_in_tests_are_those_of_the_table() -> None:

@@ -71,25 +71,6 @@ def test_it_has_these_abilities() -> None:
     assert isinstance(ADAPTER, TakesTemplateUpdates)
 
 
-@pytest.mark.parametrize(("said", "want"), [(True, True), (False, False), (None, False)])
-def test_the_switch(said: bool | None, want: bool) -> None:
-    assert ADAPTER.is_suspended(job(suspend=said)) is want
-    assert ADAPTER.why_not_hold(job(suspend=said)) == ""
-    assert ADAPTER.suspend_patch(job()) == {"spec": {"suspend": True}}
-
-
-@pytest.mark.parametrize(
-    ("said", "want"),
-    [
-        (None, ""),
-        ("workload.codeflare.dev/appwrapper-controller", ""),
-        ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue"),
-    ],
-)
-def test_another_controller_may_own_it(said: str | None, want: str) -> None:
-    assert AppWrapperAdapter().foreign_manager(job(managedBy=said)) == want
-
-
 def test_pods_name_their_wrapper() -> None:
     labels = {"workload.codeflare.dev/appwrapper": "main"}
     assert AppWrapperAdapter.pod_labels == tuple(labels)

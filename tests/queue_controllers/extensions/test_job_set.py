@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from queue_controllers.extensions.job_set import JobSet, JobSetAdapter
 from queue_controllers.jobframework.generic_job import (
@@ -33,24 +32,6 @@ def job(status: dict[str, Any] | None = None, **spec: Any) -> JobSet:
 def test_it_has_these_abilities() -> None:
     for ability in (LabelsPods, SortsPods, ListsTemplates, ManagedElsewhere, TakesTemplateUpdates):
         assert isinstance(ADAPTER, ability)
-
-
-@pytest.mark.parametrize(("said", "want"), [(True, True), (False, False), (None, False)])
-def test_the_switch(said: bool | None, want: bool) -> None:
-    assert ADAPTER.is_suspended(job(suspend=said)) is want
-    assert ADAPTER.why_not_hold(job(suspend=said)) == ""
-
-
-@pytest.mark.parametrize(
-    ("said", "want"),
-    [
-        (None, ""),
-        ("jobset.sigs.k8s.io/jobset-controller", ""),
-        ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue"),
-    ],
-)
-def test_another_controller_may_own_it(said: str | None, want: str) -> None:
-    assert JobSetAdapter().foreign_manager(job(managedBy=said)) == want
 
 
 def test_patches() -> None:

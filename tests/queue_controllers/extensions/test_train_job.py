@@ -50,25 +50,6 @@ def test_it_has_these_abilities() -> None:
     assert isinstance(ADAPTER, NeedsOther)
 
 
-@pytest.mark.parametrize(("said", "want"), [(True, True), (False, False), (None, False)])
-def test_the_switch(said: bool | None, want: bool) -> None:
-    assert ADAPTER.is_suspended(job(suspend=said)) is want
-    assert ADAPTER.why_not_hold(job(suspend=said)) == ""
-    assert ADAPTER.suspend_patch(job()) == {"spec": {"suspend": True}}
-
-
-@pytest.mark.parametrize(
-    ("said", "want"),
-    [
-        (None, ""),
-        ("trainer.kubeflow.org/trainjob-controller", ""),
-        ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue"),
-    ],
-)
-def test_another_controller_may_own_it(said: str | None, want: str) -> None:
-    assert TrainJobAdapter().foreign_manager(job(managedBy=said)) == want
-
-
 def test_until_its_job_set_is_known_nothing_is() -> None:
     of = job(runtimeRef={"kind": "TrainingRuntime", "name": "mine"})
     facts = read_facts(ADAPTER, of, held_by_annotation=False)

@@ -158,7 +158,7 @@ def test_refused_and_then_granted_by_role(world: StrictWorld) -> None:
     world.settle()
     roles: list[set[tuple[str, str]]] = []
     for attempt in (1, 2):
-        world.admit_whole(unit)
+        world.admit_unit(unit)
         world.patch_unit_status({"phase": "SchedReady", "attempts": attempt}, unit)
         world.settle()
         roles.append({role_of(each) for each in world.reservations().values()})
