@@ -32,7 +32,7 @@ from shared_api.client.errors import NotFound
 from shared_api.client.resource_client import PatchType, ResourceClient, ResourceType
 from shared_api.client.resource_types import PODS
 from shared_api.leader_election import Leadership
-from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
 
@@ -49,6 +49,12 @@ HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
 _OPEN: Final = {"schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}]}
 _OPEN_BY_LABEL: Final = {"labels": {SCHEDULE_ADMISSION: "true"}}
 _NO_UPDATE: Final = TemplateUpdate()
+
+
+class _Object(WireStruct, frozen=True):
+    """The object of a job, as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class PodGroups(Protocol):
@@ -94,6 +100,15 @@ class GateExecutor(Executor[PodGroup]):
         super().__init__(adapter, client, leadership, events, jobs=_Nothing(), units=units)
         self._groups = groups
         self._opened_metadata: dict[str, Any] = _OPEN_BY_LABEL if labels_opened else {}
+        kind = adapter.kind
+        self._object_type: ResourceType[_Object] = ResourceType(
+            kind.group,
+            kind.version,
+            kind.plural,
+            kind.kind,
+            namespaced=True,
+            object_type=_Object,
+        )
 
     def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:
         """Return the object of the job, or its first pod where it has none."""
@@ -143,9 +158,13 @@ class GateExecutor(Executor[PodGroup]):
             raise NotLeadingError
 
     def read_job(self, namespace: str, name: str) -> PodGroup | None:
-        """Read the first pod of a job from the server; None when no pod of it is there."""
+        """Read the first pod of a job from the server; None when no pod of it is there.
+
+        None, too, when what made the pods is gone, or on its way: they may outlive it for as long
+        as they take to stop, and a unit that is made for them would be collected at once.
+        """
         group = self._groups.get(f"{namespace}/{name}")
-        if group is None:
+        if group is None or not self._has_maker(group):
             return None
         meta = group.first.metadata
         try:
@@ -154,6 +173,17 @@ class GateExecutor(Executor[PodGroup]):
             return group if len(group.pods) > 1 else None
         self._groups.note_written(found)
         return self._groups.get(f"{namespace}/{name}")
+
+    def _has_maker(self, job: PodGroup) -> bool:
+        """Say whether the object stays that makes the pods, where that is the job's own."""
+        meta = job.metadata
+        if not self._adapter.kind.has_object or meta.uid == job.first.metadata.uid:
+            return True
+        try:
+            found = self._client.get(self._object_type, meta.namespace, meta.name)
+        except NotFound:
+            return False
+        return found.metadata.uid == meta.uid and found.metadata.deletion_timestamp is None
 
 
 class _Nothing:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import pytest
+
 from shared_api.testing.faults import Match
 from tests.queue_controllers.conftest import World
 
@@ -351,7 +353,7 @@ def test_a_group_under_the_name_of_one_that_has_ended_begins_anew(world: World) 
 # --- sets -----------------------------------------------------------------------------------------
 
 
-def make_set(world: World, replicas: int = 3) -> Json:
+def make_set(world: World, replicas: int = 3, **metadata: Any) -> Json:
     labels = {"app": "db"}
     spec = {
         "replicas": replicas,
@@ -362,12 +364,12 @@ def make_set(world: World, replicas: int = 3) -> Json:
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         },
     }
-    meta = {"name": "db", "namespace": "team"}
+    meta = {"name": "db", "namespace": "team", **metadata}
     body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
     return world.direct.create(body)
 
 
-def of_set(world: World, made: Json, number: int) -> None:
+def of_set(world: World, made: Json, number: int, **metadata: Any) -> None:
     owner = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -375,7 +377,7 @@ def of_set(world: World, made: Json, number: int) -> None:
         "uid": made["metadata"]["uid"],
         "controller": True,
     }
-    make_pod(world, f"db-{number}", ownerReferences=[owner])
+    make_pod(world, f"db-{number}", ownerReferences=[owner], **metadata)
 
 
 def test_a_stateful_set_is_admitted_whole_and_starts_one_by_one(world: World) -> None:
@@ -446,3 +448,26 @@ def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
     of_group(world, 2)
     world.settle()
     assert GATE not in gates(world, "llm-1-2")
+
+
+@pytest.mark.parametrize("finalizers", [[], ["example.com/keep"]], ids=["gone", "going"])
+def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
+    world: World, finalizers: list[str]
+) -> None:
+    """They may take long to stop, and their set's unit goes with the set."""
+    world.start(KINDS)
+    made = make_set(world, 1, finalizers=finalizers)
+    of_set(world, made, 0, finalizers=["example.com/keep"])
+    world.settle()
+    admit(world, "db-sts-qu", main=1)
+    world.settle()
+    run(world, "db-0")
+    world.settle()
+    world.direct.delete("statefulsets", "db", "team")
+    if finalizers:  # deleted in the foreground: what belongs to it goes first
+        world.direct.delete("pods", "db-0", "team")
+        world.direct.delete("queueunits", "db-sts-qu", "team")
+    world.settle()
+    assert pod(world, "db-0")["metadata"]["deletionTimestamp"]
+    assert world.units() == []
+    assert world.writes().count("create queueunits") == 1
