@@ -329,13 +329,8 @@ class JobReconciler(Generic[JobT]):
             job, judged = whole, self._judge(whole, own)
         view = self._view_of(job, own, judged)
         decision = decide(view)
-        if own is None and job.metadata.uid in self._bereft:
-            there = self._executor.read_job(job.metadata.namespace, job.metadata.name)
-            if there is None:
-                return False  # the watch will tell
-            self._bereft.pop(job.metadata.uid, None)
-            if there.metadata.uid != job.metadata.uid:
-                return True
+        if own is None and (again := self._look_if_there(key, job.metadata)) is not None:
+            return again
         seen = _Versions(job.metadata, own)
         self._remember(job.metadata, self._carry_out(decision, job, view, seen))
         if decision.look_again_seconds is not None:
@@ -345,6 +340,18 @@ class JobReconciler(Generic[JobT]):
         wanted = sum(each.count for each in judged.facts.pod_sets)
         self._looked_at[key] = _Look(seen.job, seen.unit, wanted)
         return False
+
+    def _look_if_there(self, key: str, job: ObjectMeta) -> bool | None:
+        """Return None if a unit may be made for the job, else whether to look at its key again."""
+        bereft = job.uid in self._bereft
+        # Others may have gone since this look began: that they were bereft is forgotten with them.
+        read = self._executor.read_job
+        found = read(job.namespace, job.name) if bereft else self._jobs.get(key)
+        if found is None:
+            return False  # the watch will tell
+        if bereft:
+            self._bereft.pop(job.uid, None)
+        return None if found.metadata.uid == job.uid else True
 
     def _remember(self, job: ObjectMeta, memory: JobMemory) -> None:
         if memory == NOTHING_KNOWN:

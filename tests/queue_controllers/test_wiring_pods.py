@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-import pytest
-
-from shared_api.testing.faults import Match
-from tests.queue_controllers.conftest import World
+from shared_api.testing.faults import Match, RequestInfo
+from tests.queue_controllers.conftest import World, exhaust
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
@@ -455,11 +453,10 @@ def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
     world: World, finalizers: list[str]
 ) -> None:
     """They may take long to stop, and their set's unit goes with the set."""
-    world.start(KINDS)
     made = make_set(world, 1, finalizers=finalizers)
     of_set(world, made, 0, finalizers=["example.com/keep"])
     world.settle()
-    admit(world, "db-sts-qu", main=1)
+    world.admit_unit("db-sts-qu")
     world.settle()
     run(world, "db-0")
     world.settle()
@@ -471,3 +468,22 @@ def test_the_pods_that_a_deleted_set_leaves_behind_get_no_unit(
     assert pod(world, "db-0")["metadata"]["deletionTimestamp"]
     assert world.units() == []
     assert world.writes().count("create queueunits") == 1
+
+
+def test_no_unit_is_made_for_what_went_while_it_was_looked_at(world: World) -> None:
+    controllers = world.controllers
+    assert controllers is not None
+
+    def while_its_set_is_read(info: RequestInfo) -> bool:
+        """Delete its pod, and have the watch tell so, before the answer."""
+        if info.verb == "get" and info.plural == "statefulsets" and world.direct.list("pods"):
+            world.direct.delete("pods", "db-0", "team")
+            for step in controllers.steps():
+                exhaust(step)
+        return False
+
+    world.server.faults.fail(500, match=Match(when=while_its_set_is_read))
+    of_set(world, make_set(world, 1), 0)
+    world.settle()
+    assert world.direct.list("pods") == []
+    assert world.writes() == []
