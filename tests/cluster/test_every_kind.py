@@ -17,7 +17,6 @@ from queue_controllers.extension_list import EXTENSIONS
 from shared_api.well_known_labels import PRIORITY
 from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
 from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
-from tests.cluster.played_operators import PATIENCE_SECONDS
 from tests.cluster.played_pods import pods_of_ray_child
 from tests.cluster.queue_world import QUOTA_LABEL, refusal_of, until
 from tests.sample_jobs import crd
@@ -135,7 +134,7 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
     none_yet = [("head", 1), ("gpu", 0), ("submitter", 1)]
     until(lambda: counts_of(job) == none_yet)
     place.resize_quota(quota, HUGE)
-    until(lambda: not job.is_suspended(), PATIENCE_SECONDS)
+    until(lambda: not job.is_suspended())
     job.operator.start(job.name, 2)
     job.await_phase("Running")
     place.await_booked(quota, "1500m")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queue_controllers.configuration import Configuration, GeneralOptions
-from tests.queue_controllers.test_wiring_pods import KINDS, admit, gates, make_pod, pod, pod_sets
+from tests.queue_controllers.test_wiring_pods import KINDS, gates, make_pod, pod
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -23,7 +23,7 @@ def release(world: World, configuration: Configuration, **labels: str) -> dict[s
     make_pod(world, labels=labels)
     world.settle()
     assert pod(world)["metadata"]["labels"].get(LABEL) == labels.get(LABEL)
-    admit(world, "solo-pod-qu", main=1)
+    world.admit_unit("solo-pod-qu")
     world.settle()
     assert GATE not in gates(world)
     found: dict[str, Any] = pod(world)["metadata"]["labels"]
@@ -76,7 +76,7 @@ def test_pods_of_a_group_have_it_as_they_are_let_go(world: World) -> None:
     make_member(world, "ring-0")
     make_member(world, "ring-1")
     world.settle()
-    admit(world, "ring-pg-qu", **pod_sets(world, "ring-pg-qu"))
+    world.admit_unit("ring-pg-qu")
     world.settle()
     make_member(world, "ring-2")
     world.settle()
