@@ -83,10 +83,11 @@ def test_no_more_start_than_are_granted() -> None:
 def test_a_set_with_too_few_that_started_and_one_with_too_many() -> None:
     """[ctl-61] Of `a` one more may start. Upstream shuts the gate of the second of `b` again.
 
-    The server lets nobody put a gate back, so that pod stays on its way, and is charged.
+    The server lets nobody put a gate back: that pod stays on its way and is charged, and no more of
+    `b` start.
     """
     first, second = build_pod("a-1", gated=False), build_pod("a-2")
     others = [build_pod(f"b-{number}", gated=False) for number in (3, 4)]
-    pods = counted(first, second, *others)
+    pods = counted(first, second, *others, build_pod("b-5"))
     assert room_of(unit_of(a=2, b=1), pods) == {"a": 1}
     assert not judge_gates(FACTS, pods, admitted=True).suspended
