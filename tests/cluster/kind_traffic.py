@@ -4,39 +4,68 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from shared_api.well_known_labels import ACTIVE
+from shared_api.well_known_labels import ACTIVE, ADMISSION_GATE
 from tests.cluster.judgement import Seen, cpu_of, granted_to, is_booked, is_living
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
-from tests.cluster.queue_world import until
+from tests.cluster.queue_world import PATIENCE_SECONDS, until
 
 Json = dict[str, Any]
 
 LOOK_SECONDS: Final = 0.1
 RUN_SECONDS: Final = 1.5
 """How long one that is evicted runs: into the next second, so that its operator's word is newer."""
-TURN_SECONDS: Final = 900.0
-"""For which no job of a kind goes on at most: those of all other kinds may come first."""
 
 
 class Step(Enum):
-    """What the operator of a job has done last."""
+    """What has been done last about a job."""
 
     CREATED = auto()
     HELD = auto()
     MADE = auto()
     RUNS = auto()
+    STOPS = auto()
     OVER = auto()
 
 
+class PlayedJob(Protocol):
+    """A job that is taken through its life, one step at a look."""
+
+    name: str
+    key: str
+    """Of its kind; jobs of one kind are looked at by one thread."""
+    quota: str
+    step: Step
+    wanted_releases: int
+    """How often it is to be let go in all of its life, by its switch or pod by pod."""
+    most_units: int
+    """How many units are ever made for it."""
+
+    def create(self) -> None:
+        """Create it, held."""
+        ...
+
+    def look(self, cache: Cache) -> None:
+        """Do what is next."""
+        ...
+
+    def await_end(self) -> None:
+        """Wait until its unit says that it has ended, where such a job ends by itself."""
+        ...
+
+
+Maker = Callable[[KindWorld, int, str], PlayedJob]
+"""Returns the job of this number of a kind, in this quota."""
+
+
 class OneJob:
-    """A job that is taken through its life, one step at a look.
+    """A job that has a switch.
 
     Args:
         life: the job.
@@ -46,23 +75,32 @@ class OneJob:
 
     def __init__(self, life: JobLife, quota: str, *, is_evicted: bool) -> None:
         self.life, self.quota = life, quota
-        self.is_evicted = is_evicted
+        self.name, self.key = life.name, life.row.key
+        self.wanted_releases = 1 + is_evicted
+        self.most_units = 1
         self.step = Step.CREATED
         self._to_evict = is_evicted
         self._runs_since = 0.0
 
-    def look(self, body: Json, running: int) -> None:
-        """Do what is next, given the job and how many pods of it run."""
+    def create(self) -> None:
+        """Create it suspended."""
+        self.life.create(self.quota, suspend=True)
+
+    def look(self, cache: Cache) -> None:
+        """Do what its operator does next, once the job has been seen."""
+        body = cache.jobs.get(self.life.uid)
+        if body is None:
+            return
         is_suspended = value_at(body, self.life.row.switch) is True
         match self.step:
             case Step.CREATED:
-                self.life.operator.hold(self.life.name)
+                self.life.operator.hold(self.name)
                 self.step = Step.HELD
             case Step.HELD if not is_suspended:
-                self.life.operator.make(self.life.name)
+                self.life.operator.make(self.name)
                 self.step = Step.MADE
-            case Step.MADE if running == self.life.row.wanted_pods:
-                self.life.operator.say_running(self.life.name)
+            case Step.MADE if cache.running_pods[self.name] == self.life.row.wanted_pods:
+                self.life.operator.say_running(self.name)
                 self.step, self._runs_since = Step.RUNS, time.monotonic()
             case Step.RUNS if not self._to_evict:
                 self._end()
@@ -70,6 +108,11 @@ class OneJob:
                 self._stop()
             case _:
                 pass
+
+    def await_end(self) -> None:
+        """Wait until its unit says that it has ended, where such a job ends by itself."""
+        if self.life.row.ends:
+            self.life.await_phase("Succeed")
 
     def _stop(self) -> None:
         self._to_evict = False
@@ -89,46 +132,68 @@ class OneJob:
         self.step = Step.OVER
 
 
+def switched(row: KindRow, *, evicts_first: bool = True) -> Maker:
+    """Return what makes jobs of a kind with a switch; the first may be evicted once."""
+
+    def make(place: KindWorld, number: int, quota: str) -> PlayedJob:
+        life = place.job(row, f"{row.key}-{number}")
+        return OneJob(life, quota, is_evicted=evicts_first and number == 0)
+
+    return make
+
+
 class Traffic:
     """So many jobs of each kind, spread over quotas.
 
     Args:
         place: where.
         quotas: limits in CPUs, by name.
-        slow: kinds of which none is evicted: that would take a minute.
     """
 
-    def __init__(
-        self, place: KindWorld, quotas: Mapping[str, int], *, slow: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, place: KindWorld, quotas: Mapping[str, int]) -> None:
         self.place = place
         self.quotas = dict(quotas)
-        self.jobs: list[OneJob] = []
-        self._slow = frozenset(slow)
+        self.jobs: list[PlayedJob] = []
+        self._moved_at = 0.0
+        """When anything was last done about any job: large ones may wait for many small ones."""
 
-    def create(self, rows: Iterable[KindRow], count: int) -> None:
-        """Create the jobs, kind by kind in turns; the first of each kind is evicted once."""
+    def create(self, makers: Sequence[Maker], count: int) -> None:
+        """Create the jobs, kind by kind in turns."""
         for quota, cpu in self.quotas.items():
             self.place.create_quota(quota, cpu)
         names = list(self.quotas)
         for number in range(count):
-            for row in rows:
-                life = self.place.job(row, f"{row.key}-{number}")
-                evicted = number == 0 and row.key not in self._slow
-                quota = names[len(self.jobs) % len(names)]
-                self.jobs.append(OneJob(life, quota, is_evicted=evicted))
-                life.create(quota, suspend=True)
+            for make in makers:
+                job = make(self.place, number, names[len(self.jobs) % len(names)])
+                self.jobs.append(job)
+                job.create()
 
     def run(self) -> None:
-        """Play all operators, each on a thread, until all jobs are over."""
-        kinds = Counter(each.life.row.key for each in self.jobs)
+        """Play what is done about each kind, each on a thread, until all jobs are over."""
+        kinds = Counter(each.key for each in self.jobs)
+        self._moved_at = time.monotonic()
         with ThreadPoolExecutor(len(kinds)) as pool:
             for done in [pool.submit(self._play, key) for key in kinds]:
                 done.result()
 
     def releases(self) -> dict[str, int]:
-        """Return how often the switch of each job was turned off, by the name of the job."""
-        lives = {each.life.uid: each.life for each in self.jobs}
+        """Return how often each job was let go, by its name: its switch turned off, or a pod."""
+        cache = Cache(self.place.observer.seen, "")
+        cache.read()
+        switched_off = self._switched_off()
+        names = (each.name for each in self.jobs)
+        return {name: switched_off.get(name, cache.let_go[name]) for name in names}
+
+    def surplus_units(self) -> dict[str, int]:
+        """Return how many units were made of each job that had more than it needs."""
+        most = {each.name: each.most_units for each in self.jobs}
+        units = (each.body for each in self.place.observer.seen if each.plural == "queueunits")
+        names = {unit["metadata"]["uid"]: whose(unit, most) for unit in units}
+        made = Counter(names.values())
+        return {name: count for name, count in made.items() if count > most.get(name, 0)}
+
+    def _switched_off(self) -> dict[str, int]:
+        lives = {each.life.uid: each.life for each in self.jobs if isinstance(each, OneJob)}
         was_on: dict[str, bool] = {}
         found = {each.name: 0 for each in lives.values()}
         for each in sorted(self.place.observer.seen, key=lambda each: each.version):
@@ -140,30 +205,34 @@ class Traffic:
         return found
 
     def _play(self, key: str) -> None:
-        jobs = [each for each in self.jobs if each.life.row.key == key]
+        jobs = [each for each in self.jobs if each.key == key]
         cache = Cache(self.place.observer.seen, key)
-        deadline = time.monotonic() + TURN_SECONDS
         while open_ones := [each for each in jobs if each.step is not Step.OVER]:
-            assert time.monotonic() < deadline, [(each.life.name, each.step) for each in open_ones]
+            stands_for = time.monotonic() - self._moved_at
+            assert stands_for < PATIENCE_SECONDS, [(each.name, each.step) for each in open_ones]
             cache.read()
             for each in open_ones:
-                before, body = each.step, cache.jobs.get(each.life.uid)
-                if body is not None:
-                    each.look(body, cache.running_pods[each.life.name])
+                before = each.step
+                each.look(cache)
                 if each.step is not before:
-                    deadline = time.monotonic() + TURN_SECONDS
+                    self._moved_at = time.monotonic()
             time.sleep(LOOK_SECONDS)
 
 
 class Cache:
-    """The jobs of a kind, and how many pods run, as the observer has seen them last."""
+    """The jobs of a kind, and all pods, as the observer has seen them last."""
 
     def __init__(self, seen: list[Seen], plural: str) -> None:
         self.jobs: dict[str, Json] = {}
+        self.pods: dict[str, Json] = {}
+        """Those that are there, by name."""
         self.running_pods: Counter[str] = Counter()
-        """By the name of the job that they are of."""
+        """By the name of the job that they are of; so is what follows."""
+        self.let_go: Counter[str] = Counter()
+        """How many pods there have been that no gate of the queue held any more."""
         self._seen, self._at, self._plural = seen, 0, plural
         self._running: dict[str, bool] = {}
+        self._let_go: set[str] = set()
 
     def read(self) -> None:
         """Take in what has been seen since."""
@@ -175,26 +244,41 @@ class Cache:
                 self.jobs[each.body["metadata"]["uid"]] = each.body
         self._at = until_here
 
+    def pods_of(self, job: str) -> list[Json]:
+        """Return the pods of a job that are there."""
+        return [pod for pod in self.pods.values() if _job_of(pod) == job]
+
     def _take_in_pod(self, seen: Seen) -> None:
-        meta, phase = seen.body["metadata"], seen.body["status"].get("phase")
-        runs = phase == "Running" and not seen.is_gone and "deletionTimestamp" not in meta
-        before = self._running.get(meta["uid"], False)
-        self._running[meta["uid"]] = runs
-        self.running_pods[meta.get("labels", {}).get(OF, "")] += runs - before
+        uid, name, job = (
+            seen.body["metadata"]["uid"],
+            seen.body["metadata"]["name"],
+            _job_of(seen.body),
+        )
+        if seen.is_gone:
+            self.pods.pop(name, None)
+        else:
+            self.pods[name] = seen.body
+        runs = not seen.is_gone and runs_well(seen.body)
+        self.running_pods[job] += runs - self._running.get(uid, False)
+        self._running[uid] = runs
+        if not is_gated(seen.body) and uid not in self._let_go:
+            self._let_go.add(uid)
+            self.let_go[job] += 1
 
 
 def find_excess(seen: Iterable[Seen], traffic: Traffic) -> Iterator[str]:
     """Yield a line for each moment at which more of a quota was taken than there is."""
-    quota_of = {each.life.name: each.quota for each in traffic.jobs}
+    quota_of = {each.name: each.quota for each in traffic.jobs}
     taken: Counter[tuple[str, str]] = Counter()
     held: dict[str, tuple[tuple[str, str], int]] = {}
     for each in sorted(seen, key=lambda each: each.version):
         meta = each.body["metadata"]
         if each.plural == "pods":
-            name = meta.get("labels", {}).get(OF, "")
-            amount = 0 if each.is_gone or not is_living(each.body) else cpu_of(each.body)
+            name = _job_of(each.body)
+            takes = is_living(each.body) and not is_gated(each.body)
+            amount = cpu_of(each.body) if takes and not each.is_gone else 0
         elif each.plural == "queueunits":
-            name = each.body["spec"]["consumerRef"]["name"]
+            name = whose(each.body, quota_of)
             amount = 0 if each.is_gone or not is_booked(each.body) else granted_to(each.body)
         else:
             continue
@@ -204,3 +288,29 @@ def find_excess(seen: Iterable[Seen], traffic: Traffic) -> Iterator[str]:
         taken[key] += amount - before
         if amount > before and taken[key] > 1000 * traffic.quotas.get(key[1], 0):
             yield f"{each.version}: {key} takes {taken[key]}m with {name}"
+
+
+def whose(unit: Json, jobs: Container[str]) -> str:
+    """Return the name of the job that a unit is of, "" for none of these.
+
+    A pod of a Deployment and a group of a LeaderWorkerSet have units of their own, which are named
+    after it.
+    """
+    name = str(unit["spec"]["consumerRef"]["name"])
+    while name and name not in jobs:
+        name, _, _ = name.rpartition("-")
+    return name
+
+
+def is_gated(pod: Json) -> bool:
+    """Say whether the queue holds a pod: it takes nothing yet."""
+    return any(each["name"] == ADMISSION_GATE for each in pod["spec"].get("schedulingGates", ()))
+
+
+def runs_well(pod: Json) -> bool:
+    """Say whether a pod runs that nobody has deleted."""
+    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _job_of(pod: Json) -> str:
+    return str(pod["metadata"].get("labels", {}).get(OF, ""))

@@ -283,9 +283,16 @@ class JobLife:
 
 @contextmanager
 def kind_world(
-    binaries: Path, rows: Iterable[KindRow], *, without: Iterable[KindRow] = ()
+    binaries: Path,
+    rows: Iterable[KindRow],
+    *,
+    without: Iterable[KindRow] = (),
+    more: Iterable[str] = (),
 ) -> Iterator[KindWorld]:
-    """Run a cluster with both programs for these kinds, and their CRDs but some."""
+    """Run a cluster with both programs for these kinds, and their CRDs but some.
+
+    Extensions besides theirs can be enabled; what those need is the caller's to install.
+    """
     enabled, missing = tuple(rows), {each.crd for each in without}
     with ExitStack() as stack:
         world = stack.enter_context(QueueWorld(binaries, jobs=True))
@@ -298,7 +305,7 @@ def kind_world(
         observer = stack.enter_context(Observer(world.plane.client_for(), {**PATHS, **paths}))
         config = world.folder / "controllers.yaml"
         config.write_text(WIDGET_DECLARATION)
-        keys = ",".join(each.key for each in enabled if each.key != WIDGET)
+        keys = ",".join((*(each.key for each in enabled if each.key != WIDGET), *more))
         controllers = world.start_controllers(
             "--leader-elect=false", f"--config={config}", f"--enabled-extensions={keys}"
         )

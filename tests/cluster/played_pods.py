@@ -17,6 +17,7 @@ OF: Final = "koord-queue.test/of"
 """Label of all that is made of a job, for the tests to find: its name."""
 RUN_SECONDS: Final = "koord-queue.test/run-seconds"
 LONG: Final = "3600"
+STOP_SECONDS: Final = "koord-queue.test/stop-seconds"
 
 
 class Made(NamedTuple):

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from shared_api.well_known_labels import ADMISSION_GATE
 from tests.cluster.judgement import Seen
 from tests.cluster.kind_table import BY_KEY
-from tests.cluster.kind_traffic import OneJob, Traffic, find_excess
+from tests.cluster.kind_traffic import Cache, OneJob, Traffic, find_excess
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
 
@@ -24,27 +25,29 @@ def unit(
     cpu: str | int = "1",
     back: int = 0,
     gone: bool = False,
+    consumer: str = "",
 ) -> Seen:
     """A unit of two pods of a job, of which some have been given back."""
     container = {"resources": {"requests": {"cpu": cpu}}}
     pod_set = {"name": "main", "count": 2, "template": {"spec": {"containers": [container]}}}
-    spec = {"consumerRef": {"name": uid}, "podSet": [pod_set]}
+    spec = {"consumerRef": {"name": consumer or uid}, "podSet": [pod_set]}
     status = {"phase": phase, "reclaimablePods": [{"name": "main", "count": back}]}
     body = {"metadata": {"uid": f"unit-{uid}"}, "spec": spec, "status": status}
     return Seen(version, "queueunits", gone, body)
 
 
-def pod(version: int, phase: str, *, uid: str = "a", gone: bool = False) -> Seen:
+def pod(version: int, phase: str, *, uid: str = "a", gone: bool = False, gate: str = "") -> Seen:
     container = {"resources": {"requests": {"cpu": "1500m"}}}
-    meta = {"uid": f"pod-{uid}", "labels": {OF: uid[0]}}
-    body = {"metadata": meta, "spec": {"containers": [container]}, "status": {"phase": phase}}
-    return Seen(version, "pods", gone, body)
+    meta = {"uid": f"pod-{uid}", "name": uid, "labels": {OF: uid[0]}}
+    spec = {"containers": [container], "schedulingGates": [{"name": gate}] if gate else []}
+    return Seen(version, "pods", gone, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
 
 def traffic() -> Traffic:
     """Two TFJobs in a quota of three CPUs."""
     made = Traffic(cast(KindWorld, SimpleNamespace()), {"tight": 3})
-    lives = [cast(JobLife, SimpleNamespace(name=name, uid=name)) for name in "ab"]
+    row = BY_KEY["tfjob"]
+    lives = [cast(JobLife, SimpleNamespace(name=name, uid=name, row=row)) for name in "ab"]
     made.jobs = [OneJob(life, "tight", is_evicted=False) for life in lives]
     return made
 
@@ -87,6 +90,23 @@ def traffic() -> Traffic:
             [],
             id="pods that end or go",
         ),
+        pytest.param(
+            [
+                *(pod(1, "Running", uid="a1"), pod(2, "Pending", uid="a2", gate=ADMISSION_GATE)),
+                *(pod(3, "Running", uid="b1"), pod(4, "Pending", uid="b2", gate="example.com/x")),
+            ],
+            [4],
+            id="pods that the queue holds, and others that wait",
+        ),
+        pytest.param(
+            [
+                unit(1, "Running", uid="a1", consumer="a-5d4-x"),
+                unit(2, "Running", uid="a2", consumer="a-5d4-y"),
+                unit(3, "Running", uid="c", consumer="c-0", cpu="1m"),
+            ],
+            [2, 3],
+            id="units of parts of a job, and one of no job",
+        ),
     ],
 )
 def test_too_much_of_a_quota_is_found(seen: list[Seen], want: list[int]) -> None:
@@ -96,9 +116,6 @@ def test_too_much_of_a_quota_is_found(seen: list[Seen], want: list[int]) -> None
 
 def test_each_release_is_counted() -> None:
     made = traffic()
-    (first, second), row = made.jobs, BY_KEY["tfjob"]
-    for one in (first, second):
-        one.life.row = row
     switches = [("a", True), ("a", True), ("a", False), ("a", True), ("a", False), ("b", False)]
     seen = [
         Seen(version, "tfjob", is_gone=False, body=body_of(uid, suspend=suspend))
@@ -107,6 +124,29 @@ def test_each_release_is_counted() -> None:
     seen.append(Seen(9, "job", is_gone=False, body=body_of("a", suspend=False)))
     made.place = cast(KindWorld, SimpleNamespace(observer=SimpleNamespace(seen=seen)))
     assert made.releases() == {"a": 2, "b": 0}
+
+
+def test_each_pod_that_is_let_go_counts_once() -> None:
+    pods = [
+        *(pod(1, "Pending", uid="a1", gate=ADMISSION_GATE), pod(2, "Pending", uid="a1")),
+        *(pod(3, "Running", uid="a1"), pod(4, "Running", uid="a2")),
+        *(pod(5, "Pending", uid="b1", gate=ADMISSION_GATE), pod(6, "Running", uid="a1", gone=True)),
+    ]
+    cache = Cache(pods, "")
+    cache.read()
+    assert (cache.let_go["a"], cache.let_go["b"]) == (2, 0)
+    assert [each["metadata"]["name"] for each in cache.pods_of("a")] == ["a2"]
+    assert cache.running_pods["a"] == 1
+
+
+def test_units_that_are_made_again_are_counted() -> None:
+    made = traffic()
+    seen = [
+        *(unit(1, "Running", uid="1", consumer="a"), unit(2, "Running", uid="1", consumer="a")),
+        *(unit(3, "Running", uid="2", consumer="b"), unit(4, "", uid="3", consumer="b")),
+    ]
+    made.place = cast(KindWorld, SimpleNamespace(observer=SimpleNamespace(seen=seen)))
+    assert made.surplus_units() == {"b": 2}
 
 
 def body_of(uid: str, *, suspend: bool) -> Json:

@@ -1,4 +1,7 @@
-"""Jobs of all kinds compete for tight quotas; each is started once and ends."""
+"""Jobs of all kinds compete for tight quotas; each is started once and ends, or is deleted.
+
+Those with a switch and those that are held by their pods' gates run side by side.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from typing import Final
 
 import pytest
 
+from tests.cluster import gated_kinds
+from tests.cluster.gated_kinds import gated
 from tests.cluster.kind_table import ROWS
-from tests.cluster.kind_traffic import Traffic, find_excess
+from tests.cluster.kind_traffic import Traffic, find_excess, switched
 from tests.cluster.kind_world import KindWorld, kind_world
 from tests.cluster.queue_world import until
 
@@ -19,31 +24,36 @@ OF_EACH: Final = 20
 QUOTAS: Final = {f"tight-{number}": 40 for number in range(4)}
 """In CPUs; the largest job takes 17.5, all together more than 60 times as many as one has."""
 KINDS: Final = [row for row in ROWS if row.key != "mpijobv1"]
-"""All that one server can have at a time."""
+"""All with a switch that one server can have at a time."""
+SLOW: Final = "workflow"
+"""Of which none is evicted: that would take a minute."""
 
 
 @pytest.fixture(scope="module")
 def place(controlplane_binaries: Path) -> Iterator[KindWorld]:
-    with kind_world(controlplane_binaries, KINDS) as place:
+    with kind_world(controlplane_binaries, KINDS, more=gated_kinds.EXTENSIONS) as place:
+        place.install(*gated_kinds.crds())
         yield place
 
 
 @pytest.mark.timeout(1800)
 def test_all_complete_once_within_their_quotas(place: KindWorld) -> None:
-    traffic = Traffic(place, QUOTAS, slow=("workflow",))
-    traffic.create(KINDS, OF_EACH)
+    traffic = Traffic(place, QUOTAS)
+    with_switch = [switched(row, evicts_first=row.key != SLOW) for row in KINDS]
+    traffic.create([*with_switch, *map(gated, gated_kinds.ROWS)], OF_EACH)
     traffic.run()
     for each in traffic.jobs:
-        if each.life.row.ends:
-            each.life.await_phase("Succeed")
-    want = {each.life.name: 1 + each.is_evicted for each in traffic.jobs}
+        each.await_end()
+    want = {each.name: each.wanted_releases for each in traffic.jobs}
     until(lambda: traffic.releases() == want)  # the observer sees what happens a moment later
+    assert traffic.surplus_units() == {}
     assert list(find_excess(place.observer.seen, traffic)) == []
     assert place.observer.gaps == []
     for row in KINDS:
         version, _, plural = row.api.rpartition("/")
         everything = f"/apis/{version}/namespaces/default/{plural}"
         place.world.api.request("DELETE", everything, {"propagationPolicy": "Background"})
+    place.world.api.request("DELETE", gated_kinds.PODS)
     until(lambda: not place.world.units())
     for quota in QUOTAS:
         place.await_booked(quota, "0")
