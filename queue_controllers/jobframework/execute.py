@@ -319,6 +319,14 @@ class Executor(Generic[JobT]):
         self._units.note_written(found)
         return found
 
+    def awaits_pods(self, unit: QueueUnit) -> bool:
+        """Say whether a unit without a job waits for pods that will be made: only of jobs of pods.
+
+        Raises:
+            ApiFailure: the server refused, or did not answer.
+        """
+        return False
+
     # --- people -----------------------------------------------------------------------------
 
     def _log(self, warning: TellJob, about: ObjectMeta) -> None:

@@ -32,8 +32,9 @@ from shared_api.client.errors import NotFound
 from shared_api.client.resource_client import PatchType, ResourceClient, ResourceType
 from shared_api.client.resource_types import PODS
 from shared_api.leader_election import Leadership
-from shared_api.objects.meta import ObjectMeta, WireStruct
+from shared_api.objects.meta import ObjectMeta, Uid, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_booked
 from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
 
 HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
@@ -51,10 +52,17 @@ _OPEN_BY_LABEL: Final = {"labels": {SCHEDULE_ADMISSION: "true"}}
 _NO_UPDATE: Final = TemplateUpdate()
 
 
+class _ObjectSpec(WireStruct, frozen=True):
+    """`spec` of such an object."""
+
+    replicas: int = 0
+
+
 class _Object(WireStruct, frozen=True):
     """The object of a job, as far as it is read."""
 
     metadata: ObjectMeta = ObjectMeta()
+    spec: _ObjectSpec = _ObjectSpec()
 
 
 class PodGroups(Protocol):
@@ -179,11 +187,28 @@ class GateExecutor(Executor[PodGroup]):
         meta = job.metadata
         if not self._adapter.kind.has_object or meta.uid == job.first.metadata.uid:
             return True
-        try:
-            found = self._client.get(self._object_type, meta.namespace, meta.name)
-        except NotFound:
+        return self._read_object(meta.namespace, meta.name, meta.uid) is not None
+
+    def awaits_pods(self, unit: QueueUnit) -> bool:
+        """Say whether a unit that occupies nothing is of an object that makes pods anew.
+
+        Between the last pod and the next there is nothing to put the job together from. What has
+        been decided about it (deactivated, backing off, its priority) stands on the unit.
+        """
+        consumer = unit.spec.consumer_ref
+        if not self._adapter.kind.has_object or consumer is None or is_booked(unit):
             return False
-        return found.metadata.uid == meta.uid and found.metadata.deletion_timestamp is None
+        found = self._read_object(unit.metadata.namespace, consumer.name, consumer.uid)
+        return found is not None and found.spec.replicas > 0
+
+    def _read_object(self, namespace: str, name: str, uid: Uid) -> _Object | None:
+        """Read the object of a job from the server; None when it is gone, or on its way."""
+        try:
+            found = self._client.get(self._object_type, namespace, name)
+        except NotFound:
+            return None
+        stays = found.metadata.uid == uid and found.metadata.deletion_timestamp is None
+        return found if stays else None
 
 
 class _Nothing:

@@ -314,6 +314,8 @@ class JobReconciler(Generic[JobT]):
                 uid = None if job is None else job.metadata.uid
                 units = find_units(self._units, self._adapter.kind, key, uid)
                 too_many = (*units.surplus, *units.orphans)
+                if units.own is not None:
+                    self._orphan_since.pop(units.own.metadata.uid, None)
                 if job is None or not self._look_once(key, job, units.own):
                     return
         finally:
@@ -483,6 +485,9 @@ class JobReconciler(Generic[JobT]):
         )
         if own is not None and own.metadata.uid == meta.uid:
             return  # the cache was behind
+        if job is None and self._executor.awaits_pods(unit):
+            self._queue.add_after(key, ORPHAN_SECONDS)
+            return
         try:
             self._executor.delete_unit(DeleteUnit(unit=unit))
             self._count("DeleteUnit", "done")

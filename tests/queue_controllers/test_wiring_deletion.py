@@ -8,6 +8,7 @@ import pytest
 
 from shared_api.testing.faults import Match, RequestInfo
 from tests.queue_controllers.conftest import exhaust
+from tests.queue_controllers.test_wiring_pods import KINDS, make_set, of_set
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -94,3 +95,55 @@ def test_a_unit_that_somebody_deletes_is_made_again(world: World) -> None:
         world.direct.delete("queueunits", "main", "team")
         world.settle()
         assert world.units() == ["main"]
+
+
+def without_pods(world: World, *, seconds: float, replicas: int = 1) -> None:
+    """Let a StatefulSet whose unit waits have no pod for so long."""
+    world.start(KINDS)
+    of_set(world, make_set(world, replicas), 0)
+    world.settle()
+    assert world.units() == ["db-sts-qu"]
+    world.direct.delete("pods", "db-0", "team")
+    world.settle(seconds)
+
+
+def test_a_unit_waits_for_the_pods_that_its_set_makes_anew(world: World) -> None:
+    """What was decided about the job stands on the unit alone."""
+    without_pods(world, seconds=1.0)
+    world.direct.patch("queueunits", "db-sts-qu", {"spec": {"active": False}}, namespace="team")
+    world.settle(60.0)
+    assert world.get_unit("db-sts-qu")["spec"]["active"] is False
+
+
+def test_a_set_that_wants_no_pods_has_no_unit(world: World) -> None:
+    without_pods(world, seconds=8.0)
+    assert world.units() == ["db-sts-qu"]
+    world.direct.patch("statefulsets", "db", {"spec": {"replicas": 0}}, namespace="team")
+    world.settle(8.0)
+    assert world.units() == []
+
+
+def test_a_booked_unit_without_pods_gives_its_place_back(world: World) -> None:
+    world.start(KINDS)
+    of_set(world, make_set(world, 1), 0)
+    world.settle()
+    world.admit_unit("db-sts-qu")
+    world.settle()
+    world.direct.delete("pods", "db-0", "team")
+    world.settle(8.0)
+    assert world.units() == []
+
+
+def test_a_unit_that_had_its_pods_again_has_the_whole_time_once_more(world: World) -> None:
+    world.start(KINDS)
+    made = make_set(world, 1)
+    of_set(world, made, 0)
+    world.settle()
+    world.direct.patch("statefulsets", "db", {"spec": {"replicas": 0}}, namespace="team")
+    for _ in range(3):
+        world.direct.delete("pods", "db-0", "team")
+        world.settle(3.0)
+        of_set(world, made, 0)
+        world.settle(3.0)
+    assert world.units() == ["db-sts-qu"]
+    assert world.writes().count("create queueunits") == 1
