@@ -270,7 +270,7 @@ def conditions() -> dict[str, str]:
 
 def decoded(key: str, body: Json) -> Json:
     """The body as the controllers read it."""
-    return msgspec.convert(body, ADAPTERS[key].object_type)
+    return msgspec.json.decode(msgspec.json.encode(body), type=ADAPTERS[key].object_type)
 
 
 def changed(key: str, **spec: Json) -> Json:

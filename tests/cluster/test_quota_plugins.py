@@ -207,8 +207,8 @@ def test_so_does_a_pytorch_job(world: PluginWorld) -> None:
     world.create_training_job("PyTorchJob", "running", namespace, cpu="1", **both)
     until(lambda: world.phase_of_unit("running-py-qu", namespace) == "Dequeued")
     until(lambda: not world.is_suspended("PyTorchJob", "running", namespace))
+    until(lambda: world.is_suspended("PyTorchJob", "pytorch-e2e-test", namespace))
     assert unit()["status"]["phase"] == "Enqueued"
-    assert world.is_suspended("PyTorchJob", "pytorch-e2e-test", namespace)
 
 
 def test_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: PluginWorld) -> None:
@@ -270,9 +270,13 @@ def test_two_tf_jobs_run_one_after_the_other(world: PluginWorld) -> None:
     for name in sorted(names):
         world.create_training_job(kind, name, namespace, cpu="1", PS=1, Worker=2)
     waiting = partial(world.is_suspended, kind, namespace=namespace)
-    until(lambda: [waiting(name) for name in names].count(False) == 1)
-    (first,) = (name for name in names if not waiting(name))
-    (second,) = names - {first}
+
+    def phases() -> dict[str, str]:
+        return {world.phase_of_unit(f"{name}-tf-qu", namespace): name for name in names}
+
+    until(lambda: phases().keys() == {"Dequeued", "Enqueued"})
+    first, second = phases()["Dequeued"], phases()["Enqueued"]
+    until(lambda: not waiting(first))
     operator.start(first, 3)
     until(lambda: world.phase_of_unit(f"{first}-tf-qu", namespace) == "Running")
     time.sleep(STILL_SECONDS)
