@@ -113,15 +113,13 @@ class Settlement:
         for quota in changed if len(changed) == 1 else sorted(changed):
             key = queues.first_waiting(quota)
             info = records[unit_key(key)].info if key is not None else None
-            known = self._protected.get(quota)
+            if self._protected.get(quota) is info:
+                continue
             if info is None:
-                if known is not None:
-                    del self._protected[quota]
-                    self._plugins.protect(quota, None)
-            elif known is None or known.class_key is not info.class_key:
-                # Units of one class ask for the same, and get the same answers.
+                del self._protected[quota]
+            else:
                 self._protected[quota] = info
-                self._plugins.protect(quota, at_least(info))
+            self._plugins.protect(quota, None if info is None else at_least(info))
         changed.clear()
 
     def forget_refusals(self) -> None:
