@@ -429,8 +429,8 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
         actions = (*actions, event)
-    # With a time to run in, or to bring pods in, a look at what is released says when that is over.
-    settled = not running_timeout(unit, view.settings) and job.kind.nudge_seconds is None
+    # With a time to run in, a look at what is released says when that is over.
+    settled = not running_timeout(unit, view.settings)
     memory = msgspec.structs.replace(
         view.memory,
         running_since=None,
@@ -439,7 +439,12 @@ def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         was_let_go=False,
         old_pods_since=None,
     )
-    return Decision(actions=actions, memory=memory, settled=settled)
+    return Decision(
+        actions=actions,
+        memory=memory,
+        settled=settled,
+        look_again_seconds=job.kind.nudge_seconds,
+    )
 
 
 def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:

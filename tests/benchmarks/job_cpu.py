@@ -49,7 +49,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 JOBS: Final = 15
-ROUNDS: Final = 8
+ROUNDS: Final = 12
 NAMESPACE: Final = "team"
 QUOTA: Final = "gold"
 SETTLE_SECONDS: Final = 0.6

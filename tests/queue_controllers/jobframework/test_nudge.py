@@ -93,7 +93,7 @@ def test_a_release_is_looked_at_again_for_it() -> None:
     held = facts(kind=FORGETFUL)
     decision = look(held, unit("Dequeued", admissions=ADMITTED))
     assert told(decision.actions) == ["release"]
-    assert not decision.settled
+    assert decision.look_again_seconds == 30.0
     assert look(facts(), unit("Dequeued", admissions=ADMITTED)).settled
 
 
