@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -16,7 +17,9 @@ from queue_controllers.extensions.batch_job import (
     is_done,
 )
 from queue_controllers.jobframework.generic_job import GenericJob, PodStamp, StatusFacts
+from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
+from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 
 ADAPTER: GenericJob[BatchJob] = BatchJobAdapter()
 
@@ -44,6 +47,18 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 )
 def test_counts(of: BatchJob, want: int) -> None:
     assert count_needed(of) == want
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_demand_of_any_job(seed: int) -> None:
+    rng = random.Random(seed)
+    pod = random_pod_spec(rng)
+    spec = {"parallelism": rng.randint(0, 20), "completions": rng.randint(1, 40)}
+    kept = {key: value for key, value in spec.items() if rng.random() < 0.7}
+    succeeded = rng.randint(0, kept.get("completions", 0))
+    pods = min(kept.get("parallelism", 1), kept.get("completions", 40) - succeeded)
+    of = job({"succeeded": succeeded}, template={"spec": pod}, **kept)
+    assert demand_of(ADAPTER.pod_sets(of)).get("cpu", 0) == pods * cpu_of_pod(pod)
 
 
 def with_annotations(of: BatchJob, **said: str) -> BatchJob:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -21,9 +22,11 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
 )
+from queue_controllers.jobframework.queue_unit_builder import demand_of
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
+from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 from tests.sample_jobs import declared_on_page
 
 WIDGET = """
@@ -114,6 +117,19 @@ def test_pod_sets_stand_in_the_order_of_the_declaration() -> None:
 def test_what_can_not_be_read_is_named_and_asks_for_nothing(of: DeclaredJob, why: str) -> None:
     assert ADAPTER.why_not_hold(of).startswith(why)
     assert ADAPTER.pod_sets(of) == ()
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_demand_of_any_object(seed: int) -> None:
+    rng = random.Random(seed)
+    leader, worker, workers = random_pod_spec(rng), random_pod_spec(rng), rng.randint(0, 20)
+    of = job(
+        leader={"template": {"spec": leader}},
+        groups=[{"template": {"spec": worker}}],
+        workers=workers,
+    )
+    want = cpu_of_pod(leader) + workers * cpu_of_pod(worker)
+    assert demand_of(ADAPTER.pod_sets(of)) == {"cpu": want}
 
 
 def test_what_can_be_read_can_be_held() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from queue_controllers.extensions.pod import PodAdapter
 from queue_controllers.jobframework.generic_job import Outcome, PrioritySource
 from queue_controllers.jobframework.pod_template import ScheduledPod
+from queue_controllers.jobframework.queue_unit_builder import demand_of
+from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 from tests.queue_controllers.extensions.pod_kit import build_pod
 
 POD = PodAdapter()
@@ -85,3 +89,10 @@ def test_metadata_is_the_pods() -> None:
 def test_priority() -> None:
     pod: ScheduledPod = build_pod("p", priorityClassName="high", priority=7)
     assert POD.priority_of(POD.gather("p", [pod])) == PrioritySource("high", 7)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_demand_of_any_pod(seed: int) -> None:
+    spec = random_pod_spec(random.Random(seed))
+    group = POD.gather("p", [build_pod("p", **spec)])
+    assert demand_of(POD.pod_sets(group)) == {"cpu": cpu_of_pod(spec)}
