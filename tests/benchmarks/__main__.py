@@ -117,7 +117,7 @@ STAGES = (
     Stage(
         "job_cpu",
         "what a job of each kind costs the controllers, beside a batch Job",
-        90,
+        120,
         lambda options: job_cpu.run(10, 2) if options.quick else job_cpu.run(),
     ),
     Stage(
