@@ -10,7 +10,7 @@ from queue_scheduler.decision import Dequeue, Preempt, Reason
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
 from queue_scheduler.preemption_rounds import STUCK_SECONDS, read_for_whom
-from queue_scheduler.unit_record import Standing, is_preemptible, makes_room
+from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
 from shared_api.timestamps import parse_time
@@ -45,7 +45,12 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
             assert lower, f"{victim.unit} has no lower priority than {decision.unit}"
         else:
             assert record.info.quota != decision.quota, f"{victim.unit} is of the owner's quota"
-    for record in engine.rounds.search.leaving(domains):
+    leaving = [record for record in _leaving(engine) if _quotas_domains(engine, record) & domains]
+    info = at_least(preemptor.info)
+    if engine.plugins.check(info) is not None:  # else he leaves for the turn, not for the room
+        refusal = engine.plugins.check_without(info, [record.uid for record in leaving])
+        assert refusal is not None, f"{decision.unit} evicts, and who leaves already is enough"
+    for record in leaving:
         gone.append(record.uid)
         found = find_condition(record.unit.status.conditions, EVICTED)
         assert found is not None
@@ -55,8 +60,19 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         is_alone = is_own or is_stuck or not makes_room(record.unit)
         assert is_alone, f"{decision.unit} evicts while {record.key} leaves for another"
     if not line.in_flight:
-        refusal = engine.plugins.check_without(at_least(preemptor.info), gone)
+        refusal = engine.plugins.check_without(info, gone)
         assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
+
+
+def _leaving(engine: Engine) -> list[UnitRecord]:
+    """Return the units that are asked to leave; not by the engine's word, which is judged."""
+    records = (engine.units.records[key] for key in engine.units.admitted.leaving)
+    return [record for record in records if record.info is not None]
+
+
+def _quotas_domains(engine: Engine, record: UnitRecord) -> frozenset[str]:
+    assert record.info is not None
+    return engine.plugins.domains(record.info.quota)
 
 
 def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> None:
