@@ -47,10 +47,10 @@ class DeclaredEnds:
 
     def note(self, info: QueueUnitInfo) -> bool:
         """Take a booked unit as it is now; say whether it was known with another end."""
-        if info.unit.spec.maximum_execution_time_seconds is None:
+        seconds = remaining_seconds(info.unit)
+        if seconds is None:
             return bool(self._ends) and self._ends.pop(info.uid, None) is not None
         before = self._ends.get(info.uid)
-        seconds = remaining_seconds(info.unit) or 0
         after = DeclaredEnd(info.quota, seconds, _running_since(info.unit))
         self._ends[info.uid] = after
         return before is not None and before != after

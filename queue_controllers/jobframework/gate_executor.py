@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
+
+import msgspec
 
 from queue_controllers.jobframework.actions import ReleaseJob, SuspendJob
 from queue_controllers.jobframework.execute import (
@@ -108,14 +110,8 @@ class GateExecutor(Executor[PodGroup]):
         super().__init__(adapter, client, leadership, events, jobs=_Nothing(), units=units)
         self._groups = groups
         self._opened_metadata: dict[str, Any] = _OPEN_BY_LABEL if labels_opened else {}
-        kind = adapter.kind
-        self._object_type: ResourceType[_Object] = ResourceType(
-            kind.group,
-            kind.version,
-            kind.plural,
-            kind.kind,
-            namespaced=True,
-            object_type=_Object,
+        self._object_type = cast(
+            "ResourceType[_Object]", msgspec.structs.replace(self.job_type, object_type=_Object)
         )
 
     def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:

@@ -104,7 +104,6 @@ _REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
 }
 """Reason and words of the events about writes that the server refuses."""
 
-
 log = structlog.get_logger("job_reconciler")
 
 

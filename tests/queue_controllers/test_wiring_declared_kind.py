@@ -168,6 +168,15 @@ def test_without_a_field_the_annotation_holds(
         widgets.set_active(active=True)
 
 
+def test_a_kind_is_queued_within_ten_seconds_of_its_crd(world: World) -> None:
+    world.start(configuration=configuration())
+    world.settle(25.0)
+    widgets = Widgets(world)
+    widgets.create()
+    world.settle(10.0)
+    assert world.units() == [UNIT]
+
+
 def test_one_that_can_not_be_read_is_left_alone_and_told(world: World, widgets: Widgets) -> None:
     world.start(configuration=configuration())
     widgets.create(workers="three")
