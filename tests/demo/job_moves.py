@@ -2,7 +2,7 @@
 
 The statuses are those of the real controller (`tests/data/recordings/job-*`): a suspended job says
 so at once and counts the pods that still go; a resumed one gets a new start time; the end comes in
-two writes, SuccessCriteriaMet before Complete.
+two writes, SuccessCriteriaMet before Complete, and the second comes whatever happens in between.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from tests.demo.json_api import Json
 
 _COMPLETED: Final = ("CompletionsReached", "Reached expected number of succeeded pods")
 _EXHAUSTED: Final = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+
+_SUCCEEDS: Final = ("SuccessCriteriaMet", "Complete", _COMPLETED)
+_FAILS: Final = ("FailureTarget", "Failed", _EXHAUSTED)
+"""The condition that announces an end, the one that says it, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +56,8 @@ def plan_moves(job: Json, pods: Sequence[Json], now: str) -> JobMoves:
     status = job.get("status") or {}
     if job["metadata"].get("deletionTimestamp") or _has(status, "Complete", "Failed"):
         return JobMoves()
-    counts = _count(pods)
-    if job["spec"].get("suspend"):
+    counts = _count(pods, status)
+    if job["spec"].get("suspend") and not _has(status, "SuccessCriteriaMet", "FailureTarget"):
         wanted = _suspended_status(status, counts, now)
         return JobMoves(delete=counts.living, status=_changes(status, wanted))
     need = _pods_needed(job["spec"], counts)
@@ -66,7 +70,8 @@ def plan_moves(job: Json, pods: Sequence[Json], now: str) -> JobMoves:
     )
 
 
-def _count(pods: Sequence[Json]) -> _Counts:
+def _count(pods: Sequence[Json], status: Json) -> _Counts:
+    """Count the pods; what the status says of ended ones stays true when their objects are gone."""
     living, ready, succeeded, failed, terminating = [], 0, 0, 0, 0
     for pod in pods:
         phase = pod.get("status", {}).get("phase")
@@ -79,6 +84,8 @@ def _count(pods: Sequence[Json]) -> _Counts:
         else:
             living.append(pod["metadata"]["name"])
             ready += phase == "Running"
+    succeeded = max(succeeded, status.get("succeeded", 0))
+    failed = max(failed, status.get("failed", 0))
     return _Counts(tuple(living), ready, succeeded, failed, terminating)
 
 
@@ -113,7 +120,7 @@ def _running_status(job: Json, counts: _Counts, now: str) -> Json:
         wanted["conditions"] = _with_condition(
             status, "Suspended", now, value="False", reason="JobResumed", message="Job resumed"
         )
-    ended = _ended(job["spec"], counts)
+    ended = _ended(job["spec"], status, counts)
     if ended is None:
         active = _pods_needed(job["spec"], counts)
         wanted |= {"active": active, "ready": counts.ready}
@@ -137,13 +144,14 @@ def _ended_pods(counts: _Counts) -> dict[str, int]:
     return {"succeeded": counts.succeeded, "failed": counts.failed}
 
 
-def _ended(spec: Json, counts: _Counts) -> tuple[str, str, tuple[str, str]] | None:
-    """How a job has ended: the condition that announces it, the one that says it, and why."""
+def _ended(spec: Json, status: Json, counts: _Counts) -> tuple[str, str, tuple[str, str]] | None:
+    """How a job ends; one whose end is announced is not judged again."""
+    for announced in (_SUCCEEDS, _FAILS):
+        if _has(status, announced[0]):
+            return announced
     if counts.succeeded >= _completions(spec):
-        return "SuccessCriteriaMet", "Complete", _COMPLETED
-    if counts.failed > spec.get("backoffLimit", 6):
-        return "FailureTarget", "Failed", _EXHAUSTED
-    return None
+        return _SUCCEEDS
+    return _FAILS if counts.failed > spec.get("backoffLimit", 6) else None
 
 
 def _with_condition(

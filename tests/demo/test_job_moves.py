@@ -106,6 +106,24 @@ def test_nothing_happens_after_the_end(end: str) -> None:
     assert not plan_moves(ended, [], NOW).status
 
 
+@pytest.mark.parametrize(
+    ("announced", "said"), [("SuccessCriteriaMet", "Complete"), ("FailureTarget", "Failed")]
+)
+def test_an_announced_end_comes_though_it_is_suspended_and_its_pods_are_gone(
+    announced: str, said: str
+) -> None:
+    status = {"conditions": [{"type": announced, "status": "True"}]}
+    moves = plan_moves(job(suspend=True, status=status), [], NOW)
+    assert [each["type"] for each in moves.status["conditions"]] == [announced, said]
+
+
+def test_pods_that_were_counted_stay_counted_when_their_objects_are_gone() -> None:
+    status = merged({}, plan_moves(job(), [pod("a", "Succeeded"), pod("b")], NOW).status)
+    assert status["succeeded"] == 1
+    moves = plan_moves(job(status=status), [pod("b")], NOW)
+    assert (moves.create, moves.delete, moves.status) == (0, (), {})
+
+
 def test_a_status_that_says_it_already_is_not_written_again() -> None:
     pods = [pod("a"), pod("b")]
     status = merged({}, plan_moves(job(), pods, NOW).status)
