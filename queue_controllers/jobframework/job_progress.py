@@ -88,7 +88,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
             status["requeueState"] = None
         return _follow_counts(view, unit, status, look_again)
-    if state.state is not State.RUNNING:
+    if state.state is not State.RUNNING and not _wants_no_pods(job):
         wake, wake_in = plan_nudge(view, job, state)
         if wake:
             return Decision(actions=wake, memory=view.memory)
@@ -155,13 +155,18 @@ def _is_late(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, float | None]:
     """Return why a released job has to be evicted, "" where it has not, and when that may be so."""
-    if state.state is State.STARTING:
+    if state.state is State.STARTING and not _wants_no_pods(job):
         return _is_start_late(view, job, unit)
     seconds = view.settings.partial_running_timeout_seconds
     is_so = phase_of(unit) is Phase.RUNNING and state.state is State.RUNNING
     if not (seconds and is_so) or is_adopted(unit):
         return "", None
     return _is_over(view, PARTLY_LATE, seconds, partial_since(job, unit, view.pods))
+
+
+def _wants_no_pods(job: JobFacts) -> bool:
+    """Say whether there is nothing to wait for: of a job scaled to none, all pods run."""
+    return bool(job.pod_sets) and not any(each.count for each in job.pod_sets)
 
 
 def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, float | None]:

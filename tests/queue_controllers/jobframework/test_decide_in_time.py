@@ -15,7 +15,13 @@ from queue_controllers.jobframework.job_view import JobMemory, Moment
 from queue_controllers.jobframework.managed import Ownership
 from shared_api.evictions import WAITED_FOR_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import Admission, AdmissionCheckState, QueueUnit, RequeueState
+from shared_api.objects.queue_unit import (
+    Admission,
+    AdmissionCheckState,
+    PodSet,
+    QueueUnit,
+    RequeueState,
+)
 from tests.job_situations import (
     ADMITTED,
     NOW,
@@ -60,6 +66,30 @@ def test_nobody_is_waited_for_for_ever(
     )
     assert (told(decision.actions), decision.look_again_seconds) == want
     assert WAITED_FOR_SECONDS == 600.0
+
+
+@pytest.mark.parametrize(
+    ("counts", "want"),
+    [
+        pytest.param((0,), "Running", id="scaled to none"),
+        pytest.param((0, 0), "Running", id="both sets"),
+        pytest.param((0, 1), "TellUnit", id="one set has a pod to wait for"),
+    ],
+)
+def test_a_job_that_wants_no_pods_is_not_waited_for(counts: tuple[int, ...], want: str) -> None:
+    (pod_set,) = facts().pod_sets
+    pod_sets = tuple(
+        msgspec.structs.replace(pod_set, name=f"set-{place}", count=count)
+        for place, count in enumerate(counts)
+    )
+    job = facts(annotations=RELEASED, suspended=False, pod_sets=pod_sets)
+    of = unit("Dequeued", conditions=(AWAITED,))
+    sets = [PodSet(name=each.name, count=each.count) for each in pod_sets]
+    of = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, pod_set=tuple(sets)))
+    actions = look(job, of, pods=PodFacts(), moment=RELEASED_AT.after(10_000)).actions
+    *_, last = actions
+    said = last.status["phase"] if isinstance(last, PatchUnitStatus) else type(last).__name__
+    assert said == want
 
 
 @pytest.mark.parametrize(
