@@ -353,8 +353,8 @@ class PreemptionRounds:
         if self.is_idle:
             return None
         times = self._waiters.times_of(queue)
-        if self._waiters.are_kept_out(queue):
-            times += [each.until for each in self._nominated.values() if each.until is not None]
+        # Others may wait for its end; one that is not dated yet is dated by the next question.
+        times += [each.until or 0.0 for each in self._nominated.values()]
         return min(times, default=None)
 
     def take_woken(self) -> list[Waiter]:

@@ -128,10 +128,6 @@ class RoundWaiters:
         in_vain = self._in_vain.get(queue, {}).values()
         return [*self._timers.get(queue, {}).values(), *(at for at, _ in in_vain)]
 
-    def are_kept_out(self, queue: str) -> bool:
-        """Say whether classes of a queue wait for a release."""
-        return any(waiter[0] == queue for waiter in self._kept_out)
-
     def copy(self) -> RoundWaiters:
         """Return an independent copy."""
         twin = RoundWaiters()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from queue_scheduler.decision import Preempt, Reason, Refused, Rest
 from queue_scheduler.engine import Engine
-from queue_scheduler.preemption_rounds import for_whom_mark
+from queue_scheduler.preemption_rounds import NOMINATED_SECONDS, for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
@@ -60,6 +60,53 @@ def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
     decision = engine.decide_next("a", 0.0)
     assert isinstance(decision, Refused), "a second round begins"
     assert decision.unit == "ns/second"
+
+
+def start_a_round() -> Engine:
+    """Let a unit of queue q have one evicted, and one of queue r wait behind that round."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
+    engine.on_queue(build_queue("q", policy="Block", annotations=said))
+    engine.on_queue(build_queue("r", annotations=said))
+    add_quota(engine, "top")
+    for name in ("a", "b"):
+        add_quota(engine, name, "top")
+    low = admitted(build_unit("low", "a", queue="q", cpu=2), 2, "Running")
+    engine.on_queue_unit(low)
+    engine.on_queue_unit(admitted(build_unit("lower", "b", queue="r", cpu=2), 2, "Running"))
+    engine.on_queue_unit(build_unit("first", "a", queue="q", cpu=2, priority=9))
+    round_ = engine.decide_next("q", 0.0)
+    assert isinstance(round_, Preempt)
+    assert [victim.unit for victim in round_.victims] == ["ns/low"]
+    engine.on_preempted(round_)
+    engine.on_queue_unit(build_unit("too-much", "a", queue="q", cpu=5, priority=99))
+    engine.on_queue_unit(changed(low, 3, "Enqueued", admissions=()))
+    engine.on_queue_unit(build_unit("second", "b", queue="r", cpu=3, priority=9))
+    for queue, unit in (("q", "ns/too-much"), ("r", "ns/second")):
+        refused = engine.decide_next(queue, 0.0)
+        assert isinstance(refused, Refused), refused
+        assert refused.unit == unit
+    return engine
+
+
+def test_nobody_waits_for_ever_behind_a_round_of_a_unit_that_is_not_asked() -> None:
+    """Somebody came before it whom nothing helps, in a queue that goes no further than its head."""
+    engine = start_a_round()
+    rest = engine.decide_next("r", 1.0)
+    assert isinstance(rest, Rest)
+    assert rest.until == NOMINATED_SECONDS
+    found = engine.decide_next("r", NOMINATED_SECONDS)
+    assert isinstance(found, Preempt), found
+    assert [victim.unit for victim in found.victims] == ["ns/lower"]
+
+
+def test_a_round_holds_up_nobody_once_its_quota_is_elsewhere() -> None:
+    engine = start_a_round()
+    add_quota(engine, "elsewhere")
+    add_quota(engine, "a", "elsewhere")
+    found = engine.decide_next("r", 1.0)
+    assert isinstance(found, Preempt), found
+    assert [victim.unit for victim in found.victims] == ["ns/lower"]
 
 
 def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted_for() -> None:
