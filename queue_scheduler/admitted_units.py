@@ -29,11 +29,13 @@ class AdmittedUnits:
     Attributes:
         leaving: Keys of those whose eviction was asked for and is not carried out.
         left: How many of them have been removed so far.
+        changes: How often somebody went, or got another price or label.
     """
 
     def __init__(self) -> None:
         self.leaving: dict[str, None] = {}
         self.left = 0
+        self.changes = 0
         # Those that came since somebody asked; the others by bucket.
         self._fresh: dict[str, UnitRecord] = {}
         self._bucket_of: dict[str, Bucket] = {}
@@ -69,6 +71,7 @@ class AdmittedUnits:
         info = record.info
         if info is None:
             return
+        self.changes += 1
         if info.key in self.leaving:
             del self.leaving[info.key]
             self.left += 1
@@ -91,6 +94,8 @@ class AdmittedUnits:
         if bucket != bucket_of(after.unit) or is_leaving != (key in self.leaving):
             self.remove(before)
             self.add(after)
+        elif before.unit.metadata.labels != after.unit.metadata.labels:
+            self.changes += 1
 
     def _sort_in(self) -> None:
         for key, record in self._fresh.items():
@@ -124,6 +129,7 @@ class AdmittedUnits:
         twin = AdmittedUnits()
         twin.leaving = dict(self.leaving)
         twin.left = self.left
+        twin.changes = self.changes
         twin._bucket_of = dict(self._bucket_of)
         for queue, by_quota in self._by_queue.items():
             for quota, buckets in by_quota.items():

@@ -236,7 +236,8 @@ class Engine:
         if ahead:
             # Its own rest may just have ended, which changes whose turn it is elsewhere.
             wake = (ahead, *self._units.queues.take_wakes())
-            return Rest(behind=ahead, wake=tuple(dict.fromkeys(wake)))
+            until = self._rounds.next_time(queue_name)
+            return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
         return self._decide(line, Moment(now, wall))
 
     def _decide(self, line: SchedulingQueue, moment: Moment) -> Decision:
@@ -312,6 +313,7 @@ class Engine:
             return ()
         if failure is WriteFailure.REFUSED:
             self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
+            self._rounds.on_refused(decision.unit)
         self._units.leave(record)
         line = self._units.queues.line(decision.queue)
         if retry_at and line is not None:

@@ -23,18 +23,23 @@ left, it rests a minute before it tries again.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
+from queue_scheduler.nomination import (
+    Nomination,
+    evicted_since,
+    leaves_for,
+    unseen_of,
+    victims_by_preemptor,
+)
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
 from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
@@ -42,19 +47,18 @@ from queue_scheduler.unit_registry import UnitRegistry
 from queue_scheduler.victim_search import (
     Found,
     VictimSearch,
-    evicted_since,
     is_worth_a_search,
 )
-from shared_api.objects.meta import Uid, find_condition
-from shared_api.queue_unit_phases import EVICTED
-from shared_api.timestamps import rfc3339
+from shared_api.objects.meta import Uid
+from shared_api.timestamps import read_time, rfc3339
 
 STUCK_SECONDS: Final = 600.0
 """After so long a victim that is not freed holds up no other round: its pods may hang on a node
 that is lost. Far longer than pods are given to end (30 s unless they ask for more)."""
 
-NOMINATED_SECONDS: Final = 300.0
-"""So long room is kept at most; who could use it has waited long enough."""
+NOMINATED_SECONDS: Final = STUCK_SECONDS
+"""So long room is kept at most: as long as victims may take to leave. Were it less, one that takes
+its time would leave for nobody, and be evicted again."""
 
 REST_SECONDS: Final = 60.0
 """Of a unit that was refused after a round for it: somebody took the room whom nothing here holds
@@ -64,35 +68,6 @@ MOST_TRIES: Final = 5
 """Choices for one start, where writes fail; then it rests."""
 
 _KEPT_IN: Final = frozenset({Standing.WAITING, Standing.DECIDED, Standing.STALE})
-
-_FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
-
-
-def for_whom_mark(key: str) -> str:
-    """Return the first words of a victim's message; `read_for_whom` reads them."""
-    return f"made to leave for {key} "
-
-
-def read_for_whom(message: str) -> str:
-    """Return the unit for which a victim has to leave, as its message says; "" if it does not."""
-    found = _FOR_WHOM.match(message)
-    return found[1] if found is not None else ""
-
-
-class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A unit for which room is kept.
-
-    `victims` are key and uid of those chosen for it; `until` is monotonic, None: it was found in
-    the objects, and is not dated yet. `tries` counts the choices made for it, `has_failed`: of the
-    last some evictions were not written.
-    """
-
-    uid: Uid
-    domains: frozenset[str]
-    victims: tuple[tuple[str, Uid], ...]
-    until: float | None
-    tries: int = 1
-    has_failed: bool = False
 
 
 class PreemptionRounds:
@@ -137,23 +112,44 @@ class PreemptionRounds:
         if own is None and not self.search.may_evict(line, info):
             return None
         if not is_worth_a_search(refusal):
+            if own is not None:  # it was edited since; no room does
+                self._give_up(info, moment.now)
             return None
         domains = self._plugins.domains(info.quota)
-        leaving = self.search.leaving(domains)
-        uids = [record.uid for record in leaving]
+        leaving = self._leaving(domains, moment.wall)
+        gone = [record.uid for record in leaving]
         if own is not None:
-            uids += self._stopping(own)
-            if not (uids or info.uid in self._writing or own.has_failed):
+            gone += self._on_their_way(own)
+            if not (gone or info.uid in self._writing or own.has_failed):
                 self._give_up(info, moment.now)
         if self._has_to_wait(line, info, leaving, domains, moment):
             return None
-        if uids and self._plugins.check_without(info, uids) is None:
-            return None  # those who leave anyway are enough
-        found = self.search.find(line, info, uids, moment.wall)
+        if gone and self._plugins.check_without(info, gone) is None:
+            self._hold_behind(line, info, leaving, moment)  # those who leave anyway are enough
+            return None
+        return self._choose(line, info, refusal, gone, moment)
+
+    def _choose(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        gone: Sequence[Uid],
+        moment: Moment,
+    ) -> Preempt | None:
+        own = self._nominated.get(info.key)
+        if own is not None and not own.has_failed:
+            # All have been stopped, and somebody took the room before their last pods were gone.
+            self._give_up(info, moment.now)
+            self._ask_again(line, info, moment.now + REST_SECONDS)
+            return None
+        found = self.search.find(line, info, gone, moment.wall)
         if found is None or (not found.victims and found.again_seconds is None):
             # What others release may be too little for it, and enough with whom it may evict.
             at, self.is_idle = moment.now + SEARCH_AGAIN_SECONDS, False
             self._waiters.search_again(_waiter(line, info), at, self._count_releases())
+            if own is not None and not gone:
+                self._give_up(info, moment.now)  # nothing of its round was written
         return self._open(line, info, refusal, found, moment.now)
 
     def would_evict(
@@ -169,7 +165,7 @@ class PreemptionRounds:
             return self.search.find_under_way(line, info, wall) if line.in_flight else None
         if not is_worth_a_search(checked[0]):
             return None
-        leaving = self.search.leaving(self._plugins.domains(info.quota))
+        leaving = self._leaving(self._plugins.domains(info.quota), wall)
         uids = [record.uid for record in leaving]
         if uids and self._plugins.check_without(info, uids) is None:
             return None
@@ -185,10 +181,12 @@ class PreemptionRounds:
     def wait(self, waiter: Waiter, refusal: Refusal) -> None:
         """Ask a class again that `hold_up` refused, when that may have changed."""
         self.is_idle = False
-        if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
+        if refusal.reason is not Reason.ROOM_FOR_PREEMPTOR:
+            self._waiters.stand_back(waiter, self._under_way(waiter[0]))
+        elif refusal.other in self._nominated:
             self._waiters.keep_out(waiter, self._count_releases())
         else:
-            self._waiters.stand_back(waiter)
+            self._waiters.ask_now(waiter)
 
     def displace(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
@@ -197,7 +195,7 @@ class PreemptionRounds:
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
         domains = self._plugins.domains(info.quota)
-        leaving = self.search.leaving(domains)
+        leaving = self._leaving(domains, moment.wall)
         if self._has_to_wait(line, info, leaving, domains, moment):
             return None
         found = self.search.find_under_way(line, info, moment.wall)
@@ -207,7 +205,7 @@ class PreemptionRounds:
         self,
         line: SchedulingQueue,
         info: QueueUnitInfo,
-        leaving: Iterable[UnitRecord],
+        leaving: Sequence[UnitRecord],
         domains: frozenset[str],
         moment: Moment,
     ) -> bool:
@@ -216,20 +214,34 @@ class PreemptionRounds:
         if rests_until > moment.now:
             self._ask_again(line, info, rests_until)
             return True
-        stuck = rfc3339(moment.wall - timedelta(seconds=STUCK_SECONDS))
         own = self._nominated.get(info.key)
         # What failed of its own round is made good, while the others of that leave.
         may_add = own is not None and own.has_failed
         is_open = any(
-            evicted_since(record) > stuck and not (may_add and _leaves_for(record) == info.key)
+            makes_room(record.unit) and not (may_add and leaves_for(record) == info.key)
             for record in leaving
         )
         others = [each.domains for each in self._nominated.values() if each is not own]
         if is_open or any(each & domains for each in (*others, *self._writing.values())):
-            self.is_idle = False
-            self._waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
+            self._hold_behind(line, info, leaving, moment)
             return True
         return False
+
+    def _hold_behind(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        leaving: Sequence[UnitRecord],
+        moment: Moment,
+    ) -> None:
+        """Ask a class again when a round is over, or when one of these has hung for too long."""
+        self.is_idle = False
+        waiter = _waiter(line, info)
+        self._waiters.hold_behind_rounds(waiter, self._count_releases())
+        if leaving:
+            first = read_time(min(evicted_since(record) for record in leaving))
+            age = 0.0 if first is None else (moment.wall - first).total_seconds()
+            self._waiters.ask_at(waiter, moment.now + max(1.0, STUCK_SECONDS - age))
 
     def _open(
         self,
@@ -259,8 +271,11 @@ class PreemptionRounds:
             domains=domains,
             victims=tuple((victim.unit, victim.uid) for victim in found.victims),
             until=now + NOMINATED_SECONDS,
+            asked={victim.uid: victim.resource_version for victim in found.victims},
             tries=tries,
         )
+        # Also if nobody tells it of room: somebody may take it.
+        self._waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
         return Preempt(
             unit=info.key,
             uid=info.uid,
@@ -272,6 +287,11 @@ class PreemptionRounds:
             refusal=refusal,
         )
 
+    def on_refused(self, key: str) -> None:
+        """Keep no room for a unit whose admission the API server refuses: it stands aside."""
+        if key in self._nominated:
+            self._end(key)
+
     def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
         """Take what became of a round's writes; whom to evict is chosen again if some failed."""
         self._writing.pop(decision.uid, None)
@@ -280,7 +300,9 @@ class PreemptionRounds:
         own = self._nominated.get(decision.unit)
         if own is None or own.uid != decision.uid:
             return
-        self._nominated[decision.unit] = replace(own, has_failed=bool(failed))
+        not_asked = {victim.uid for victim in failed}
+        asked = {uid: version for uid, version in own.asked.items() if uid not in not_asked}
+        self._nominated[decision.unit] = replace(own, asked=asked, has_failed=bool(failed))
         record = self._units.records.get(decision.unit)
         if failed and record is not None and record.standing is Standing.WAITING:
             assert record.info is not None, f"{record.key} is in line without a demand"
@@ -321,18 +343,16 @@ class PreemptionRounds:
         moment: Moment,
     ) -> Refusal | None:
         ask = self._plugins.check_without
-        gone = [record.uid for record in self.search.leaving(nomination.domains)]
-        gone += self._stopping(nomination)
-        if nomination.uid in self._writing:
-            gone += [uid for _, uid in nomination.victims]
+        gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
+        gone += self._on_their_way(nomination)
         besides = (Supposed(info.quota, info.demand.total, info.non_preemptible),)
         refusal = ask(nominated, gone, besides)
         if refusal is None:
             return None
         if ask(nominated, gone) is not None:
-            # It would not start anyway: it was edited, or its quota, or others have the room.
+            # It would not start anyway: it was edited, or its quota, or others have the room. All
+            # who were kept out are asked again, and whose turn it is comes first.
             self._give_up(nominated, moment.now)
-            return None
         return _room_for(nominated, refusal)
 
     # --- waking -------------------------------------------------------------------------------
@@ -364,7 +384,7 @@ class PreemptionRounds:
         if self._nominated:
             self._end_departed()
         self._waiters.wake_after(self._count_releases())
-        self._waiters.wake_stood_back(self._is_nobody_under_way)
+        self._waiters.wake_stood_back(self._under_way)
         woken = self._waiters.take_woken()
         self.is_idle = not self._is_engaged()
         return woken
@@ -383,37 +403,34 @@ class PreemptionRounds:
                 domains = self._plugins.domains(record.info.quota)
                 if domains != nomination.domains:
                     self._nominated[key] = replace(nomination, domains=domains)
+                    self._ended += 1
 
     def _count_releases(self) -> Releases:
-        return self._units.admitted.left, self._ended, self._units.bookings.eased
+        admitted = self._units.admitted
+        return admitted.left, self._ended, self._units.bookings.eased + admitted.changes
 
-    def _is_nobody_under_way(self, queue: str) -> bool:
+    def _under_way(self, queue: str) -> frozenset[Uid]:
         line = self._units.queues.line(queue)
-        return line is None or not line.in_flight
+        return frozenset() if line is None else frozenset(line.in_flight)
+
+    def _leaving(self, domains: frozenset[str], wall: datetime) -> list[UnitRecord]:
+        """Return who leaves these domains, but for those that have hung for too long."""
+        stuck = rfc3339(wall - timedelta(seconds=STUCK_SECONDS))
+        leaving = self.search.leaving(domains)
+        return [each for each in leaving if not "" < evicted_since(each) <= stuck]
 
     def _is_engaged(self) -> bool:
         return bool(self._nominated or self._spent or self._rests or not self._waiters.is_empty())
 
-    def _stopping(self, nomination: Nomination) -> list[Uid]:
-        """Return the victims that are free, and whose pods are charged until they are gone."""
-        stopping = []
-        for key, uid in nomination.victims:
-            record = self._units.records.get(key)
-            occupies = record is not None and record.uid == uid and record.occupies
-            if not occupies and self._units.bookings.charge_of(uid) is not None:
-                stopping.append(uid)
-        return stopping
+    def _on_their_way(self, nomination: Nomination) -> list[Uid]:
+        charge_of = self._units.bookings.charge_of
+        charged = (each for each in nomination.victims if charge_of(each[1]) is not None)
+        return unseen_of(charged, nomination.asked, self._units.records)
 
     def _find_nominated(self) -> None:
         """Take from the victims for whom they leave: so a restart keeps the room, too."""
         records = self._units.records
-        named: dict[str, dict[tuple[str, Uid], None]] = {}
-        for leaving in self._units.admitted.leaving:
-            unit = records[leaving].unit
-            evicted = find_condition(unit.status.conditions, EVICTED)
-            if evicted is not None and makes_room(unit):
-                key = read_for_whom(evicted.message)
-                named.setdefault(key, {})[leaving, unit.metadata.uid] = None
+        named = victims_by_preemptor(records[key] for key in self._units.admitted.leaving)
         self._spent = {key: None for key in self._spent if key in named}
         for key, victims in named.items():
             record, known = records.get(key), self._nominated.get(key)
@@ -463,11 +480,6 @@ class PreemptionRounds:
     def validate(self) -> None:
         """Raise AssertionError if there is something to look after that nobody looks after."""
         assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
-
-
-def _leaves_for(record: UnitRecord) -> str:
-    evicted = find_condition(record.unit.status.conditions, EVICTED)
-    return "" if evicted is None else read_for_whom(evicted.message)
 
 
 def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from queue_scheduler.framework.extension_points import Waiter
+from shared_api.objects.meta import Uid
 
 Releases: TypeAlias = tuple[int, int, int]
 """Counts that only go up: departures of victims, ends of nominations, releases of quota."""
@@ -26,8 +27,8 @@ class RoundWaiters:
         self._kept_out: dict[Waiter, None] = {}
         # When a round is over.
         self._behind_rounds: dict[Waiter, None] = {}
-        # When nobody of their queue is under way.
-        self._stood_back: dict[Waiter, None] = {}
+        # When others of their queue are under way than these, or nobody.
+        self._stood_back: dict[Waiter, frozenset[Uid]] = {}
         # By queue and class, at a time.
         self._timers: dict[str, dict[int, float]] = {}
         # By queue and class: not before a time, and once quota was released since that count.
@@ -59,13 +60,14 @@ class RoundWaiters:
         self._watch(releases)
         self._behind_rounds[waiter] = None
 
-    def stand_back(self, waiter: Waiter) -> None:
-        """Ask a class again when nobody of its queue is under way."""
-        self._stood_back[waiter] = None
+    def stand_back(self, waiter: Waiter, under_way: frozenset[Uid]) -> None:
+        """Ask a class again when others of its queue are under way than these."""
+        self._stood_back[waiter] = under_way
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
         """Ask a class again at a time, in the monotonic clock's seconds."""
-        self._timers.setdefault(waiter[0], {})[waiter[1]] = at
+        timers = self._timers.setdefault(waiter[0], {})
+        timers[waiter[1]] = min(at, timers.get(waiter[1], at))
 
     def search_again(self, waiter: Waiter, at: float, releases: Releases) -> None:
         """Ask a class again, at that time or later, once anything more is released."""
@@ -89,10 +91,10 @@ class RoundWaiters:
         if releases != before:
             self._wake(self._kept_out)
 
-    def wake_stood_back(self, is_free: Callable[[str], bool]) -> None:
-        """Wake those of queues of which nobody is under way."""
-        for waiter in list(self._stood_back):
-            if is_free(waiter[0]):
+    def wake_stood_back(self, under_way: Callable[[str], frozenset[Uid]]) -> None:
+        """Wake those of queues of which others are under way than when they stood back."""
+        for waiter, seen in list(self._stood_back.items()):
+            if under_way(waiter[0]) != seen:
                 del self._stood_back[waiter]
                 self._woken[waiter] = None
 

@@ -22,11 +22,11 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption import Candidate, choose_victims
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
+from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import EVICTED, PODS_READY, PREEMPTED, RECLAIMED, is_being_evicted
+from shared_api.queue_unit_phases import PODS_READY, PREEMPTED, RECLAIMED, is_being_evicted
 from shared_api.timestamps import read_time, rfc3339
 
 HOPELESS: Final = frozenset(
@@ -276,14 +276,6 @@ def running_since(unit: QueueUnit) -> str:
     if ready is None or ready.status != "True":
         return unit.status.last_allocate_time or ""
     return ready.last_transition_time or ""
-
-
-def evicted_since(record: UnitRecord) -> str:
-    """Return when a unit was asked to make room for others; "" if it was not."""
-    if not makes_room(record.unit):
-        return ""
-    condition = find_condition(record.unit.status.conditions, EVICTED)
-    return (condition.last_transition_time or "") if condition is not None else ""
 
 
 def _seconds_since(text: str, wall: datetime) -> int:

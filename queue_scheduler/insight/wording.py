@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal
-from queue_scheduler.preemption_rounds import for_whom_mark
+from queue_scheduler.nomination import for_whom_mark
 from shared_api.quantity import format_amount
 
 MOST_NAMED: Final = 5

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Reason, Rest, WriteFailure
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.preemption_rounds import for_whom_mark
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.unit_record import Standing, makes_room

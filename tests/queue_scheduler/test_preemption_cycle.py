@@ -8,8 +8,8 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Notice, Preempt, Refused
 from queue_scheduler.engine import Engine
+from queue_scheduler.nomination import read_for_whom
 from queue_scheduler.preemption_cycle import PreemptionCycle
-from queue_scheduler.preemption_rounds import read_for_whom
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import ShellKit, condition_of
 

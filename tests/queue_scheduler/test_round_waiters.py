@@ -6,6 +6,7 @@ import pytest
 
 from queue_scheduler.framework.extension_points import Waiter
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
+from shared_api.objects.meta import Uid
 
 A: Waiter = ("q", 1)
 B: Waiter = ("q", 2)
@@ -50,13 +51,27 @@ def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
     assert A in waiters.take_woken()
 
 
-def test_who_stands_back_is_asked_when_his_queue_is_free() -> None:
+@pytest.mark.parametrize(
+    "left", [frozenset[Uid](), frozenset({Uid("b")})], ids=["nobody", "one of two"]
+)
+def test_who_stands_back_is_asked_when_others_of_his_queue_are_under_way(
+    left: frozenset[Uid],
+) -> None:
     waiters = RoundWaiters()
-    waiters.stand_back(A)
-    waiters.stand_back(OTHER)
-    waiters.wake_stood_back(lambda queue: queue == "p")
+    under_way = frozenset({Uid("a"), Uid("b")})
+    waiters.stand_back(A, under_way)
+    waiters.stand_back(OTHER, under_way)
+    waiters.wake_stood_back(lambda queue: left if queue == "p" else under_way)
     assert waiters.take_woken() == [OTHER]
     assert not waiters.is_empty()
+
+
+@pytest.mark.parametrize("times", [(5.0, 9.0), (9.0, 5.0)])
+def test_of_two_times_the_first_counts(times: tuple[float, float]) -> None:
+    waiters = RoundWaiters()
+    for at in times:
+        waiters.ask_at(A, at)
+    assert waiters.times_of("q") == [5.0]
 
 
 def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:

@@ -18,8 +18,8 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.insight.wording import full_message
+from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.preemption_rounds import for_whom_mark
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Condition

@@ -1,0 +1,88 @@
+"""For whom room is kept, and what the objects of those that have to leave for it say of that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.unit_record import UnitRecord, makes_room
+from shared_api.objects.meta import Uid, find_condition
+from shared_api.queue_unit_phases import EVICTED
+
+_FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
+
+
+class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A unit for which room is kept.
+
+    `victims` are key and uid of those chosen for it, `asked` the uids of those that were asked by
+    this process, with the resourceVersion before; `until` is monotonic, None: it was found in the
+    objects, and is not dated yet. `tries` counts the choices made for it, `has_failed`: of the last
+    some evictions were not written.
+    """
+
+    uid: Uid
+    domains: frozenset[str]
+    victims: tuple[tuple[str, Uid], ...]
+    until: float | None
+    asked: dict[Uid, str] = {}
+    tries: int = 1
+    has_failed: bool = False
+
+
+def for_whom_mark(key: str) -> str:
+    """Return the first words of a victim's message; `read_for_whom` reads them."""
+    return f"made to leave for {key} "
+
+
+def read_for_whom(message: str) -> str:
+    """Return the unit for which a victim has to leave, as its message says; "" if it does not."""
+    found = _FOR_WHOM.match(message)
+    return found[1] if found is not None else ""
+
+
+def leaves_for(record: UnitRecord) -> str:
+    """Return the unit for which this one has to leave; "" if it does not leave for any."""
+    evicted = find_condition(record.unit.status.conditions, EVICTED)
+    return "" if evicted is None else read_for_whom(evicted.message)
+
+
+def evicted_since(record: UnitRecord) -> str:
+    """Return when a unit was asked to leave; "" if it was not."""
+    condition = find_condition(record.unit.status.conditions, EVICTED)
+    return (condition.last_transition_time or "") if condition is not None else ""
+
+
+def victims_by_preemptor(leaving: Iterable[UnitRecord]) -> dict[str, dict[tuple[str, Uid], None]]:
+    """Return key and uid of those who make room, by the key of whom they leave for."""
+    named: dict[str, dict[tuple[str, Uid], None]] = {}
+    for record in leaving:
+        if makes_room(record.unit):
+            named.setdefault(leaves_for(record), {})[record.key, record.uid] = None
+    return named
+
+
+def unseen_of(
+    victims: Iterable[tuple[str, Uid]],
+    asked: Mapping[Uid, str],
+    records: Mapping[str, UnitRecord],
+) -> list[Uid]:
+    """Return those whose objects do not say that they leave.
+
+    Not yet: they have just been asked, and are as they were before. Or not any more: they are free,
+    and their pods go on for a while.
+    """
+    found = []
+    for key, uid in victims:
+        record = records.get(key)
+        if (
+            record is None
+            or record.uid != uid
+            or not record.occupies
+            or record.unit.metadata.resource_version == asked.get(uid)
+        ):
+            found.append(uid)
+    return found
