@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from queue_scheduler.engine import Engine
-from queue_scheduler.queue_drains import LOOK_SECONDS, RETRY_SECONDS, QueueDrains
+from queue_scheduler.queue_drains import LOOK_SECONDS, RETRIES, QueueDrains
 from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
-from shared_api.client.errors import Conflict, Invalid
+from shared_api.client.errors import Conflict, Forbidden, Invalid
+from shared_api.client.writes import Dropped
 from shared_api.well_known_labels import ADOPTED, STOP_POLICY
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import (
@@ -138,24 +140,87 @@ def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> Non
     drains.step()
     assert len(writes.writes) == 1, "one at a time"
     writes.settle(rejected(Conflict(409, "Conflict", "meanwhile")))
-    put(kit, "u", "Succeed", admissions=[])
+    kit.clock.advance(RETRIES.seconds(0))
     drains.step()
-    assert len(writes.writes) == 1, "its job has ended"
+    writes.settle(rejected(Conflict(409, "Conflict", "meanwhile")))
+    assert len(writes.writes) == 2
+    put(kit, "u", "Succeed", admissions=[])
+    kit.clock.advance(RETRIES.cap_seconds)
+    drains.step()
+    assert len(writes.writes) == 2, "its job has ended"
 
 
-def test_what_the_server_refuses_is_tried_again_later(kit: ShellKit) -> None:
+def test_what_the_server_refuses_is_tried_ever_more_seldom(kit: ShellKit) -> None:
     kit.add_unit("u")
     put(kit, "u", "Running")
     annotate(kit, "HoldAndDrain")
     writes = HeldWrites()
     drains = drains_of(kit, writes)
     drains.step()
+    for tried in range(1, 12):
+        with capture_logs() as logs:
+            writes.settle(rejected(Invalid(422, "Invalid", "no")))
+        assert [(each["log_level"], each["unit"]) for each in logs] == [("error", "default/u")]
+        kit.clock.advance(RETRIES.seconds(tried - 1) - 0.01)
+        drains.step()
+        assert len(writes.writes) == tried, "too early"
+        kit.clock.advance(0.01)
+        drains.step()
+        assert len(writes.writes) == tried + 1
+    assert RETRIES.seconds(10) == RETRIES.cap_seconds, "and never gives up"
+
+
+def test_what_was_dropped_is_not_sent_again_before_it_may_be(kit: ShellKit) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+    writes = HeldWrites()
+    drains = drains_of(kit, writes)
+    drains.step()
+    writes.settle(Dropped("too much to write", retry_after_seconds=7.0))
+    for seconds, want in ((6.9, 1), (0.1, 2)):
+        kit.clock.advance(seconds)
+        drains.step()
+        assert len(writes.writes) == want
+
+
+@pytest.mark.parametrize("refused", [1, 3 * MAX_UNDER_WAY])
+def test_who_can_not_be_asked_keeps_nobody_from_being_asked(kit: ShellKit, refused: int) -> None:
+    names = [f"a{number}" for number in range(refused)] + ["z"]
+    for name in names:
+        kit.add_unit(name)
+        put(kit, name, "Running")
+    annotate(kit, "HoldAndDrain")
+    writes = HeldWrites()
+    drains = drains_of(kit, writes)
+    for _ in range(refused // MAX_UNDER_WAY + 1):
+        sent = len(writes.writes)
+        drains.step()
+        for _ in writes.writes[sent:]:
+            writes.settle(rejected(Forbidden(403, "Forbidden", "denied by a webhook")))
+        kit.clock.advance(RETRIES.cap_seconds)  # all that were refused may be tried again
+    assert "z" in {write.name for write in writes.writes}
+
+
+def test_a_refusal_is_forgotten_with_its_unit(kit: ShellKit) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+    writes = HeldWrites()
+    drains = drains_of(kit, writes)
+    for _ in range(9):
+        drains.step()
+        writes.settle(rejected(Invalid(422, "Invalid", "no")))
+        kit.clock.advance(RETRIES.cap_seconds)
+    put(kit, "u", "Enqueued")  # somebody has freed it
+    drains.step()
+    put(kit, "u", "Running")
+    drains.step()
     writes.settle(rejected(Invalid(422, "Invalid", "no")))
+    sent = len(writes.writes)
+    kit.clock.advance(RETRIES.seconds(0))
     drains.step()
-    assert len(writes.writes) == 1
-    kit.clock.advance(RETRY_SECONDS)
-    drains.step()
-    assert len(writes.writes) == 2
+    assert len(writes.writes) == sent + 1, "the first refusal again"
 
 
 def test_room_is_left_for_decisions(kit: ShellKit) -> None:
@@ -164,8 +229,14 @@ def test_room_is_left_for_decisions(kit: ShellKit) -> None:
         put(kit, f"u{number}", "Running")
     annotate(kit, "HoldAndDrain")
     writes = HeldWrites()
-    assert drains_of(kit, writes).step() == FULL_REST_SECONDS
+    drains = drains_of(kit, writes)
+    assert drains.step() == FULL_REST_SECONDS
     assert len(writes.writes) == MAX_UNDER_WAY
+    assert drains.step() == FULL_REST_SECONDS
+    assert len(writes.writes) == MAX_UNDER_WAY, "none of them has been settled"
+    writes.settle(rejected(Invalid(422, "Invalid", "no")))
+    drains.step()
+    assert writes.writes[-1].name == f"u{MAX_UNDER_WAY}"
 
 
 def test_who_does_not_lead_asks_nobody(kit: ShellKit) -> None:
