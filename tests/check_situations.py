@@ -153,6 +153,10 @@ class Situation:
         """Return a unit's status."""
         return self._cluster.unit(self._name(name)).get("status", {})
 
+    def spec(self, name: str) -> Json:
+        """Return what a unit asks for, as the server has it."""
+        return self._cluster.unit(self._name(name))["spec"]
+
     def phase(self, name: str) -> str:
         """Return a unit's phase."""
         return str(self.status(name)["phase"])
@@ -304,6 +308,7 @@ def born_inactive(situation: Situation) -> None:
     situation.becomes("rival", "Dequeued")
     assert situation.phase("u") == "Enqueued"
     assert situation.status("u").get("admissions", []) == []
+    assert situation.spec("u")["active"] is False
 
 
 def activation(situation: Situation) -> None:

@@ -50,8 +50,13 @@ def open_queue(world: QueueWorld, name: str, cpu: int, policy: str = "Priority")
     """Create a queue before its quota; its annotations and policy stay."""
     world.create_queue(name, policy, BOTH)
     world.create_quota(name, cpu_max=cpu)
-    assert BOTH.items() <= queue(world, name)["metadata"]["annotations"].items()
-    assert queue(world, name)["spec"]["queuePolicy"] == policy
+
+
+def assert_queue_stayed(world: QueueWorld, name: str, policy: str = "Priority") -> None:
+    """Ask at the end of a test, when the scheduler has long looked at the quota and its queue."""
+    found = queue(world, name)
+    assert BOTH.items() <= found["metadata"]["annotations"].items()
+    assert found["spec"]["queuePolicy"] == policy
 
 
 def queue(world: QueueWorld, name: str) -> Json:
@@ -123,6 +128,7 @@ def test_p1_who_is_refused_evicts_who_does_not_run(cluster: Cluster) -> None:
     note = until(lambda: world.event_notes("p1-victim").get("Preempted", ""))
     assert "default/p1-preemptor" in note
     until(lambda: "Preempting" in world.event_notes("p1-preemptor"))
+    assert_queue_stayed(world, "p1")
 
 
 @pytest.mark.parametrize("policy", ["Priority", "Block"])
@@ -143,6 +149,7 @@ def test_p2_p3_p4_who_fits_starts_in_place_of_who_is_under_way(
     until(lambda: world.phase_of_job(victim) == "Dequeued")
     admission = world.unit_of(victim)["status"]["admissions"][0]
     assert (admission["replicas"], "reclaimState" in admission) == (1, False)
+    assert_queue_stayed(world, name, policy)
 
 
 def test_p5_the_order_after_a_preemption(cluster: Cluster) -> None:
@@ -165,6 +172,7 @@ def test_p5_the_order_after_a_preemption(cluster: Cluster) -> None:
     assert world.phase_of_job("p5-a") == "Enqueued"
     let_run(world, "p5-b")
     until(lambda: world.phase_of_job("p5-a") == "Dequeued")
+    assert_queue_stayed(world, "p5")
 
 
 def test_an_owner_takes_back_what_runs_elsewhere(cluster: Cluster) -> None:
