@@ -54,6 +54,7 @@ class QueueFacts:
     def put(self, queue: Queue) -> None:
         """Take a new or changed queue."""
         name = queue.metadata.name
+        answered = self._plugins.on_queue(queue)
         line = self._units.queues.line(name)
         policy = self._policy_for(queue, line)
         again: list[str] = []
@@ -69,16 +70,19 @@ class QueueFacts:
         self._units.set_options(line, options)
         self._units.changed_lines[name] = None
         self._units.place_again(again)
+        self._units.place_again_for(sorted(answered))
 
     def drop(self, name: str) -> bool:
         """Forget a queue; say whether it was there."""
         line = self._units.queues.line(name)
         if line is None:
             return False
+        answered = self._plugins.on_queue_gone(name)
         waiting = self._units.pull_out(line)
         self._units.queues.remove(name)
         self._units.changed_lines.pop(name, None)
         self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
+        self._units.place_again_for(sorted(answered))
         return True
 
     def put_check(self, check: AdmissionCheck) -> None:

@@ -33,6 +33,7 @@ from shared_api.client.resource_types import (
 )
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.queue import Queue
 from shared_api.program import Check
 from shared_api.well_known_labels import DEFAULT_QUEUE
 
@@ -116,17 +117,27 @@ class QuotaSources:
             return NOT_NEEDED
         return NO_QUOTAS if len(_KEEPERS & self._plugins) == 1 else SOME_QUOTAS
 
-    def build_queue_sources(self, look_at: Callable[[str], None]) -> list[QueueSource]:
+    def build_queue_sources(
+        self, queues: SharedInformer[Queue], namespace: str, look_at: Callable[[str], None]
+    ) -> list[QueueSource]:
         """Build what queues are made for besides ElasticQuotas.
 
         Args:
+            queues: Those that there are.
+            namespace: Theirs.
             look_at: Told the names of queues that may have to be made or changed.
         """
         found: list[QueueSource] = []
         trees = self.informers.get(ELASTIC_QUOTA_TREES)
         if trees is not None:
-            of_nodes = TreeQueues(trees.store, trees.has_synced, self._node_queue_policy)
+            of_nodes = TreeQueues(
+                trees.store,
+                trees.has_synced,
+                lambda name: queues.store.get(f"{namespace}/{name}"),
+                self._node_queue_policy,
+            )
             trees.add_handler(of_nodes.on_tree(look_at))
+            queues.add_handler(of_nodes.on_queue(look_at))
             found.append(of_nodes)
         if {DEFAULT_GROUP, RESOURCE_QUOTA} & self._plugins:
             found.append(DefaultQueue())

@@ -242,7 +242,7 @@ class Scheduler:
                 are_quotas_known=self._quotas.has_synced,
                 is_readable=self._queues.is_readable,
                 are_elastic=self._sources.are_elastic,
-                others=self._sources.build_queue_sources(names.add),
+                others=self._sources.build_queue_sources(self._queues, queue_namespace, names.add),
             ),
             names,
             self._takeover.may_write,

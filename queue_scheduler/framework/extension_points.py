@@ -360,6 +360,22 @@ class ClusterFacts(Protocol):
         ...
 
 
+@runtime_checkable
+class QueueFacts(Protocol):
+    """Takes the queues there are, where that says in which of them units wait.
+
+    Called before the engine itself takes the queue. Each may come twice, late, or with a new uid.
+    """
+
+    def on_queue(self, queue: Queue) -> tuple[str, ...]:
+        """Take a new or changed queue; return `waits_for` names that it may answer."""
+        ...
+
+    def on_queue_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted queue; return `waits_for` names that it may answer."""
+        ...
+
+
 QuotaSource = ElasticQuotaTree | ResourceQuota | Namespace
 """Objects besides ElasticQuotas that say what quotas there are, or who may use them. They are
 watched only for the plugins that come along and need them (`quota_sources`)."""

@@ -56,6 +56,7 @@ class PluginRunner:
         self.has_guarantees = bool(self._guarantees)
         self.reclaiming = [p for p in plugins if isinstance(p, points.Reclaiming)]
         self._sources = [p for p in plugins if isinstance(p, points.QuotaSourceFacts)]
+        self._queue_facts = [p for p in plugins if isinstance(p, points.QueueFacts)]
         self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
         self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
         self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
@@ -210,6 +211,14 @@ class PluginRunner:
         if isinstance(quota, ElasticQuota):
             return {name for plugin in self._facts for name in plugin.on_quota_gone(quota)}
         return {name for plugin in self._sources for name in plugin.on_quota_source_gone(quota)}
+
+    def on_queue(self, queue: Queue) -> set[str]:
+        """Pass on a queue; return the `waits_for` names that it may answer."""
+        return {name for plugin in self._queue_facts for name in plugin.on_queue(queue)}
+
+    def on_queue_gone(self, queue: str) -> set[str]:
+        """Pass on a deleted queue; return the `waits_for` names that it may answer."""
+        return {name for plugin in self._queue_facts for name in plugin.on_queue_gone(queue)}
 
     def on_node(self, node: Node) -> None:
         """Pass on a node."""

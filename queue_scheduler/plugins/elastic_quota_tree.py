@@ -28,6 +28,7 @@ from queue_scheduler.framework.extension_points import (
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.named_nodes import NamedNodes, short_name
+from queue_scheduler.quota.node_queues import said_node
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.tree_specs import parse_tree
@@ -221,6 +222,14 @@ class ElasticQuotaTreePlugin(BookedQuotas):
 
     def _tree(self) -> ElasticQuotaTree | None:
         return min(self._trees.values(), key=_age, default=None)
+
+    def on_queue(self, queue: Queue) -> tuple[str, ...]:
+        """Take which node a queue says it is of."""
+        return self._nodes.put_queue(queue.metadata.name, said_node(queue))
+
+    def on_queue_gone(self, name: str) -> tuple[str, ...]:
+        """Take that a queue is gone."""
+        return self._nodes.put_queue(name, None)
 
     def on_node(self, node: Node) -> None:
         """Nothing: the tree says what there is."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from queue_scheduler.quota.node_queues import name_queues
+from queue_scheduler.quota.node_queues import NodeQueues
 from queue_scheduler.quota.tree_specs import SEPARATOR
 from shared_api.well_known_labels import ALL_QUOTAS, read_quotas_of_namespace
 
@@ -47,7 +47,10 @@ class NamedNodes:
 
     def __init__(self, *, checks_available: bool) -> None:
         self._checks_available = checks_available
+        self._names = NodeQueues(())
         self._queues: dict[str, str] = {}
+        # What each queue that there is says whose it is.
+        self._said: dict[str, str] = {}
         self._by_short: dict[str, tuple[str, ...]] = {}
         self._of_namespaces: dict[str, str] = {}
         self._available: dict[str, frozenset[str]] = {}
@@ -73,7 +76,8 @@ class NamedNodes:
         """
         before = self._answers(self._asked)
         known = self._queues.keys()
-        self._queues = name_queues(nodes)
+        self._names = NodeQueues(nodes)
+        self._queues = self._names.name_all(self._said.get)
         by_short: dict[str, list[str]] = {}
         for path in self._queues:
             by_short.setdefault(short_name(path), []).append(path)
@@ -83,6 +87,26 @@ class NamedNodes:
         }
         came_or_went = sorted(known ^ self._queues.keys())
         return (*self._differing(before), *(f"quota/{path}" for path in came_or_went))
+
+    def put_queue(self, name: str, said: str | None) -> tuple[str, ...]:
+        """Take which node a queue says it is of, or that there is no such queue (None).
+
+        Returns:
+            Names of facts, as `put` does: also of the nodes whose queue is another.
+        """
+        if self._said.get(name) == said:
+            return ()
+        if said is None:
+            del self._said[name]
+        else:
+            self._said[name] = said
+        named = self._names.name_rivals(name, self._said.get)
+        differing = [path for path, queue in named.items() if self._queues[path] != queue]
+        if not differing:
+            return ()
+        before = self._answers(self._asked)
+        self._queues = {**self._queues, **named}
+        return (*self._differing(before), *(f"quota/{path}" for path in differing))
 
     def put_namespace(self, name: str, annotations: Mapping[str, str]) -> tuple[str, ...]:
         """Take what a namespace lists; return names of facts, as `put` does."""
@@ -99,9 +123,11 @@ class NamedNodes:
         """Return an independent copy."""
         twin = NamedNodes(checks_available=self._checks_available)
         # Replaced, never changed.
+        twin._names = self._names
         twin._queues = self._queues
         twin._by_short = self._by_short
         twin._of_namespaces = self._of_namespaces
+        twin._said = dict(self._said)
         twin._available = dict(self._available)
         twin._asked = {namespace: dict(labels) for namespace, labels in self._asked.items()}
         return twin

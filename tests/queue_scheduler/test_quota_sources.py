@@ -106,6 +106,51 @@ def test_queues_follow_the_tree(tree_world: SchedulerWorld) -> None:
     assert queues(world) == {"root-mine"}, "who made it keeps it"
 
 
+def test_a_stopped_node_stays_stopped_when_another_comes_to_its_name(
+    tree_world: SchedulerWorld,
+) -> None:
+    world = tree_world
+
+    def edit(*nodes: Any) -> None:
+        patch = {"spec": {"root": tree_node("any", *nodes)}}
+        world.direct.patch("elasticquotatrees", "elasticquotatree", patch, namespace="kube-system")
+        world.settle(4.0)
+
+    nested = tree_node("a", tree_node("b", max={"cpu": 2}), max={"cpu": 2})
+    edit(nested)
+    stop = {"metadata": {"annotations": {"koord-queue/stop-policy": "Hold"}}}
+    world.direct.patch("queues", "root-a-b", stop, namespace=QUEUE_NAMESPACE)
+    world.settle()
+    add_unit(world, "held", "b")
+    world.settle()
+    edit(nested, tree_node("a-b", max={"cpu": 2}))
+    add_unit(world, "free", "a-b")
+    world.settle(4.0)
+    (beside,) = queues(world) - {"root", "root-a", "root-a-b"}
+    for _ in range(2):
+        assert (world.phase("held"), world.reason("held")) == ("Enqueued", "StoppedQueue")
+        assert world.phase("free") == "Dequeued"
+        annotations = world.direct.get("queues", "root-a-b", QUEUE_NAMESPACE)["metadata"]
+        assert annotations["annotations"][FULLNAME] == "root/a/b"
+        world.start(configuration=plugins("ElasticQuota"))
+        world.settle(4.0)
+    edit(tree_node("a-b", max={"cpu": 2}))
+    assert queues(world) == {"root", beside}
+
+
+def test_two_nodes_that_come_to_one_name_at_once_have_two_queues(
+    tree_world: SchedulerWorld,
+) -> None:
+    world = tree_world
+    edited = tree_node("any", tree_node("a", tree_node("b")), tree_node("a-b"))
+    patch = {"spec": {"root": edited}}
+    world.direct.patch("elasticquotatrees", "elasticquotatree", patch, namespace="kube-system")
+    world.settle()
+    made = [each["metadata"]["annotations"][FULLNAME] for each in world.direct.list("queues")]
+    assert sorted(made) == ["root", "root/a", "root/a-b", "root/a/b"]
+    assert "root-a-b" in queues(world)
+
+
 def test_a_deleted_queue_is_made_again(tree_world: SchedulerWorld) -> None:
     world = tree_world
     world.direct.delete("queues", "root-a", QUEUE_NAMESPACE)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queue_scheduler.queue_reconciler import CreateQueue, DeleteQueue, PatchQueue
-from queue_scheduler.tree_queues import DefaultQueue, TreeQueues, annotations_of
+from queue_scheduler.tree_queues import DefaultQueue, TreeQueues
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.queue import Queue
@@ -32,10 +32,19 @@ class Room:
         for each in trees:
             self.store.put_observed(each)
         self.is_complete = True
-        self.queues = TreeQueues(self.store, lambda: self.is_complete, policy)
+        self.found: dict[str, Queue] = {}
+        self.queues = TreeQueues(self.store, lambda: self.is_complete, self.found.get, policy)
 
     def decide(self, name: str, found: Queue | None = None) -> Any:
         return self.queues.decide(name, NAMESPACE, found)
+
+    def make(self, name: str) -> dict[str, str]:
+        """Make a queue that is missing, and return its annotations."""
+        action = self.decide(name)
+        assert isinstance(action, CreateQueue), f"{name}: {action}"
+        annotations: dict[str, str] = action.body["metadata"]["annotations"]
+        self.found[name] = queue(name, metadata={"labels": OURS, "annotations": annotations})
+        return annotations
 
 
 def ours(path: str, parent: str = "", **more: Any) -> Queue:
@@ -45,7 +54,10 @@ def ours(path: str, parent: str = "", **more: Any) -> Queue:
 
 
 def test_every_node_has_a_queue_that_says_whose_it_is() -> None:
-    assert annotations_of(tree("a", "root.b")) == {
+    room = Room(tree("a", "root.b"))
+    names: list[str] = []
+    room.queues.on_tree(names.append)(None, None)
+    assert {name: room.make(name) for name in names} == {
         "root": {FULLNAME: "root"},
         "root-a": {FULLNAME: "root/a", PARENT: "root"},
         "root-root.b": {FULLNAME: "root/root.b", PARENT: "root"},
@@ -90,6 +102,77 @@ def test_a_queue_that_is_missing_is_made(policy: str, want: str) -> None:
 def test_a_queue_of_ours_is_kept_in_step(policy: str, found: Queue, want: Any) -> None:
     action = Room(tree("a"), policy=policy).decide("root-a", found)
     assert (action.body if isinstance(action, PatchQueue) else action) == want
+
+
+NESTED, BESIDE = tree_node("a", tree_node("b")), tree_node("a-b")
+"""`root/a/b` and `root/a-b`: the plain name of both is `root-a-b`."""
+
+
+def edited(version: int, *nodes: Any) -> ElasticQuotaTree:
+    meta = {"uid": "t", "resourceVersion": str(version)}
+    return elastic_quota_tree(tree_node("r", *nodes), name="t", metadata=meta)
+
+
+def test_a_queue_keeps_its_node_when_another_comes_to_its_name() -> None:
+    room = Room(edited(1, NESTED))
+    assert room.make("root-a-b")[FULLNAME] == "root/a/b"
+    room.store.put_observed(edited(2, NESTED, BESIDE))
+    looked: list[str] = []
+    room.queues.on_tree(looked.append)(None, None)
+    (name,) = set(looked) - {"root", "root-a", "root-a-b"}
+    assert room.decide("root-a-b", room.found["root-a-b"]) is None
+    assert room.make(name) == {FULLNAME: "root/a-b", PARENT: "root"}
+    room.store.put_observed(edited(3, BESIDE))
+    assert room.queues.wants(name), "it stays where it is"
+    assert isinstance(room.decide("root-a-b", room.found["root-a-b"]), DeleteQueue)
+
+
+def test_a_word_edited_by_hand_is_put_right() -> None:
+    room = Room(edited(1, NESTED))
+    room.make("root-a-b")
+    room.store.put_observed(edited(2, NESTED, BESIDE))
+    looked: list[str] = []
+    room.queues.on_tree(looked.append)(None, None)
+    for name in set(looked) - room.found.keys():
+        room.make(name)
+    for wrong in ("root/a-b", "root/gone", ""):
+        room.found["root-a-b"] = ours(wrong, "root/a")
+        action = room.decide("root-a-b", room.found["root-a-b"])
+        assert isinstance(action, PatchQueue)
+        assert action.body["metadata"]["annotations"] == {FULLNAME: "root/a/b"}
+
+
+def test_no_other_name_is_given_before_it_is_known_whose_the_plain_one_is() -> None:
+    room = Room(edited(1, NESTED, BESIDE))
+    looked: list[str] = []
+    room.queues.on_tree(looked.append)(None, None)
+    (name,) = set(looked) - {"root", "root-a", "root-a-b"}
+    assert room.queues.wants(name)
+    assert room.decide(name) is None
+    room.make("root-a-b")
+    looked.clear()
+    room.queues.on_queue(looked.append)(None, room.found["root-a-b"])
+    assert set(looked) == {"root-a-b", name}
+    assert room.make(name)[FULLNAME] == "root/a/b"
+
+
+def test_a_queue_that_says_the_same_as_before_concerns_no_other() -> None:
+    room = Room(edited(1, NESTED, BESIDE))
+    looked: list[str] = []
+    handler = room.queues.on_queue(looked.append)
+    room.make("root-a-b")
+    before = room.found["root-a-b"]
+    handler(before, before)
+    assert looked == []
+    other = queue("root-a-b", metadata={"annotations": {FULLNAME: "root/a/b"}})
+    room.found["root-a-b"] = other
+    handler(before, other)
+    moved = set(looked)
+    looked.clear()
+    del room.found["root-a-b"]
+    handler(other, None)
+    assert moved != set(looked), "each of the two has been the one beside it"
+    assert moved & set(looked) == {"root-a-b"}
 
 
 def test_a_queue_goes_with_its_node_if_it_is_ours() -> None:

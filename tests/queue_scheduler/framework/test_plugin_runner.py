@@ -403,6 +403,25 @@ def test_facts_reach_everybody() -> None:
     assert [notice.note for notice in runner.take_notices()] == [*want, *want]
 
 
+class QueueReader:
+    """Says that everything waits for queues."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def on_queue(self, queue: Queue) -> tuple[str, ...]:
+        return (f"quota/{self.name}", f"quota/of-{queue.metadata.name}")
+
+    def on_queue_gone(self, name: str) -> tuple[str, ...]:
+        return (f"quota/{self.name}-{name}",)
+
+
+def test_queues_reach_whom_they_concern() -> None:
+    runner = PluginRunner([QueueReader("a"), Everything({}), QueueReader("b")])
+    assert runner.on_queue(build_queue("q")) == {"quota/a", "quota/b", "quota/of-q"}
+    assert runner.on_queue_gone("q") == {"quota/a-q", "quota/b-q"}
+
+
 class Readiness:
     """Says that no queue works, or nothing."""
 

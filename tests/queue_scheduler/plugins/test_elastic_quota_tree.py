@@ -128,6 +128,49 @@ def namespace(name: str, annotations: dict[str, str] | None = None) -> Namespace
     return Namespace(metadata=meta)
 
 
+HELD = {"koord-queue/stop-policy": "Hold", FULLNAME: "root/a/b"}
+ONE = tree(tree_node("a", tree_node("b", **cpus(10)), **cpus(10)), **cpus(10))
+BESIDE = tree(
+    tree_node("a", tree_node("b", **cpus(10)), **cpus(10)), tree_node("a-b", **cpus(5)), **cpus(10)
+)
+"""`root/a-b` comes to the name that the queue of `root/a/b` has, and is the first by path."""
+
+
+def test_a_stopped_node_stays_stopped_when_another_comes_to_the_name_of_its_queue() -> None:
+    room = world(ONE, "root-a")
+    room.engine.on_queue(build_queue("root-a-b", annotations=HELD))
+    room.add("held", "b")
+    assert room.start("root-a-b") == []
+    room.tell(BESIDE)
+    room.add("beside", "a-b")
+    other = room.refusal("beside").other
+    assert room.place("held") == ("root/a/b", "root-a-b")
+    assert other != "root-a-b"
+    room.engine.on_queue(build_queue(other, annotations={FULLNAME: "root/a-b"}))
+    assert room.start("root-a-b", other) == ["beside"]
+    room.write("beside")
+    again = room.restarted(new_plugin())
+    again.tell(BESIDE)
+    assert again.place("held") == ("root/a/b", "root-a-b")
+    assert again.start("root-a-b", other) == []
+
+
+def test_units_follow_what_queues_say() -> None:
+    room = world(BESIDE)
+    room.add("held", "b")
+    room.add("beside", "a-b")
+    assert room.refusal("beside").other == "root-a-b", "with no queue the first by path has it"
+    moved = room.refusal("held").other
+    room.engine.on_queue(build_queue("root-a-b", annotations=HELD))
+    room.engine.validate()
+    assert room.place("held") == ("root/a/b", "root-a-b")
+    other = room.refusal("beside").other
+    assert other not in {"root-a-b", moved}
+    room.engine.on_queue_gone("root-a-b")
+    room.engine.validate()
+    assert (room.refusal("beside").other, room.refusal("held").other) == ("root-a-b", moved)
+
+
 # --- limits -------------------------------------------------------------------------------------
 
 

@@ -97,7 +97,51 @@ def test_a_namespace_of_too_many_names_is_always_concerned() -> None:
     assert found.put(NODES) == ("namespace/n",)
 
 
+RIVALS: dict[str, tuple[str, ...]] = {"root": (), "root/a/b": ("one",), "root/a-b": ()}
+
+
+def test_a_node_keeps_the_queue_that_says_so() -> None:
+    found = nodes()
+    found.put({"root": (), "root/a/b": ("one",)})
+    assert found.put_queue("root-a-b", "root/a/b") == (), "as was thought before"
+    assert found.look_up("", "one").queue == "root-a-b"
+    assert found.put(RIVALS) == ("quota/root/a-b",)
+    assert found.look_up("", "one").queue == "root-a-b"
+    assert found.look_up("a-b", "two").queue != "root-a-b"
+
+
+def test_whichever_is_told_first_queue_or_tree() -> None:
+    found, later = nodes(), nodes()
+    found.put_queue("root-a-b", "root/a/b")
+    found.put(RIVALS)
+    later.put(RIVALS)
+    later.look_up("", "one")
+    later.look_up("root", "two")
+    names = later.put_queue("root-a-b", "root/a/b")
+    assert names == ("namespace/one", "quota/root/a-b", "quota/root/a/b")
+    for label in ("a-b", "b"):
+        assert later.look_up(label, "n") == found.look_up(label, "n")
+
+
+def test_a_queue_that_is_told_again_or_gone() -> None:
+    found = nodes()
+    found.put(RIVALS)
+    assert found.put_queue("root-a-b", None) == ()
+    assert found.put_queue("root-a-b", "root/a-b") == ()
+    assert found.put_queue("root-a-b", "root/a/b") == ("quota/root/a-b", "quota/root/a/b")
+    assert found.put_queue("root-a-b", "root/a/b") == ()
+    assert found.put_queue("root-a-b", None) == ("quota/root/a-b", "quota/root/a/b")
+    assert found.look_up("a-b", "n").queue == "root-a-b"
+    assert found.put_queue("other", "root/a/b") == (), "no name of theirs"
+
+
 def test_a_fork_is_independent() -> None:
+    with_queues = nodes()
+    with_queues.put(RIVALS)
+    other = with_queues.fork()
+    moved = ("quota/root/a-b", "quota/root/a/b")
+    assert other.put_queue("root-a-b", "root/a/b") == moved
+    assert with_queues.put_queue("root-a-b", "root/a/b") == moved
     found = nodes()
     fork = found.fork()
     fork.look_up("a", "n")
