@@ -2,7 +2,8 @@
 
     submit ──► waiting ──► in flight ──► outcome, told once to whoever submitted
                   │
-                  ├─ a newer patch of the same object and lane: merged into one
+                  ├─ a newer patch of the same object and lane: merged into one; but not
+                  │  decisions on one version that contradict each other
                   ├─ a low one beside a normal one: the low one is dropped (what it says is old)
                   └─ stop, or too little time of the lease left: dropped
 

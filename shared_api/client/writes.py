@@ -135,11 +135,18 @@ def merge(waiting: Write[Any], new: Write[Any]) -> Write[Any] | None:
     """Return one write that does what `waiting` and then `new` would do, None if there is none.
 
     There is none when they expect different versions: under the newer guard the older patch
-    would change an object that its author has never seen.
+    would change an object that its author has never seen. Nor when two that decide say different
+    things on one version: the newer one has to meet a conflict with the older, as it would if that
+    were sent already. Of two that only inform, the newer one is meant to take the older one's
+    place.
     """
     if waiting.lane is not new.lane or not _is_same_patch(waiting, new):
         return None
-    if _guards_of(waiting) != _guards_of(new):
+    guards = _guards_of(new)
+    if _guards_of(waiting) != guards:
+        return None
+    is_decided = new.lane is Lane.NORMAL and bool(guards[0])
+    if is_decided and contradict(waiting.body, new.body):
         return None
     body = merge_patches(waiting.body, new.body)
     return None if body is None else msgspec.structs.replace(new, body=body)
@@ -149,6 +156,21 @@ def _guards_of(write: Write[Any]) -> tuple[str, str]:
     """Return the resourceVersion and the uid that a patch expects, "" for any."""
     metadata = write.body.get("metadata", {})
     return metadata.get("resourceVersion", ""), metadata.get("uid", "")
+
+
+def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two merge patches set some field to different values.
+
+    A list is one value: whoever changes an item of it writes all of them, as he knows them.
+    """
+    for key in one.keys() & other.keys():
+        left, right = one[key], other[key]
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            if contradict(left, right):
+                return True
+        elif left != right:
+            return True
+    return False
 
 
 def merge_patches(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any] | None:

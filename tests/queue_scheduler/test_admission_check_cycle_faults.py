@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.decision import Notice, Preempt, Reason, Refusal, Victim
+from queue_scheduler.preemption_cycle import PreemptionCycle
+from queue_scheduler.queue_drains import QueueDrains
 from queue_scheduler.unit_record import Standing
+from shared_api.objects.meta import Uid
+from shared_api.well_known_labels import STOP_POLICY
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
-from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, exhaust
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
 
 
 @pytest.fixture
@@ -92,3 +97,100 @@ def test_what_checks_said_of_an_earlier_try_goes_with_them(checked: Checked) -> 
     record = checked.kit.engine.record("default/u")
     assert record is not None
     assert record.standing is Standing.BOOKED
+
+
+# --- others who write into the same unit -------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["the checks", "the drain"])
+def test_a_drain_and_a_withdrawal_on_one_version_leave_a_unit_that_can_start(
+    checked: Checked, first: str
+) -> None:
+    """Both wait to be sent: the second one meets a conflict, and looks again."""
+    kit = checked.kit
+    checked.reserve()
+    checked.pass_time(1.0)
+    checked.ask("a", "b", annotations={STOP_POLICY: "HoldAndDrain"})
+    drains = QueueDrains(kit.shared, kit.dispatcher, kit.note_written, kit.may_write, kit.clock)
+    if first == "the drain":
+        drains.step()
+    exhaust(checked.cycle.step)
+    drains.step()
+    kit.send()
+    phase, asked = ("Reserved", "True") if first == "the drain" else ("Enqueued", "")
+    assert (kit.phase("u"), condition_of(kit.unit("u"), "Evicted").get("status", "")) == (
+        phase,
+        asked,
+    )
+    before = kit.writes()
+    for _ in range(20):
+        drains.step()
+        checked.pass_time(1.0)
+    assert kit.writes() == before, "nobody tries again and again"
+
+
+@pytest.mark.parametrize("first", ["the checks", "the round"])
+def test_an_eviction_and_an_admission_on_one_version_do_not_lose_the_eviction(
+    checked: Checked, first: str
+) -> None:
+    """Whoever comes second is told of a conflict."""
+    kit = checked.kit
+    checked.reserve()
+    checked.news.hear(checked.cycle)
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+    checked.news.hear(checked.cycle)
+    counted = Counted()
+    cycle = PreemptionCycle(
+        kit.shared, kit.dispatcher, kit.note_written, counted.events.append, kit.clock, counted
+    )
+    if first == "the checks":
+        exhaust(checked.cycle.step)
+    cycle.carry_out(eviction_of(kit, "u"))
+    exhaust(checked.cycle.step)
+    kit.send()
+    asked = condition_of(kit.unit("u"), "Evicted").get("status", "")
+    if first == "the checks":
+        assert (kit.phase("u"), asked) == ("Dequeued", "")
+        assert (counted.victims, counted.events) == ([], [])
+    else:
+        assert (kit.phase("u"), asked) == ("Reserved", "True")
+        assert counted.victims == [1]
+        assert checked.admitted == []
+    before = kit.writes()
+    checked.pass_time(20.0)
+    assert kit.writes() == before, "nobody tries again and again"
+
+
+class Counted:
+    """A `PreemptionObserver`, and events."""
+
+    def __init__(self) -> None:
+        self.victims: list[int] = []
+        self.events: list[Notice] = []
+
+    def on_preempted(self, queue: str, reason: str, victims: int) -> None:
+        self.victims.append(victims)
+
+
+def eviction_of(kit: ShellKit, name: str) -> Preempt:
+    """Return a round, for a unit that is gone meanwhile, whose one victim is this unit."""
+    record = kit.engine.record(f"default/{name}")
+    assert record is not None
+    victim = Victim(
+        unit=record.key,
+        uid=record.uid,
+        resource_version=record.unit.metadata.resource_version,
+        priority=0,
+        lost_seconds=0,
+    )
+    return Preempt(
+        unit="default/other",
+        uid=Uid("other"),
+        queue="team",
+        quota="team",
+        priority=9,
+        reason="Preempted",
+        victims=(victim,),
+        refusal=Refusal(reason=Reason.OVER_QUOTA_MAX),
+    )

@@ -26,6 +26,7 @@ from shared_api.client.writes import (
     Unknown,
     Verb,
     Write,
+    contradict,
     is_pointless_beside,
     merge,
     merge_patches,
@@ -119,6 +120,22 @@ def test_merging_patches(old: Any, new: Any, want: Any) -> None:
     assert repr((old, new)) == before, "patches are values"
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "want"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "c": 3}, False),
+        ({"a": 1}, {"a": None}, True),
+        ({"a": [1, 2]}, {"a": [1]}, True),
+        ({"s": {"a": 1}}, {"s": {"b": 2}}, False),
+        ({"s": {"a": 1}}, {"s": {"a": 2}}, True),
+        ({"s": {"a": 1}}, {"s": None}, True),
+    ],
+)
+def test_which_patches_contradict_each_other(one: Any, other: Any, *, want: bool) -> None:
+    assert contradict(one, other) is want
+    assert contradict(other, one) is want
+
+
 # --------------------------------------------------------------------------------------- writes
 
 
@@ -131,6 +148,15 @@ def test_merging_patches(old: Any, new: Any, want: Any) -> None:
         pytest.param(patch(a=1), patch(lane=LOW, b=2), None, id="another lane"),
         pytest.param(CREATE, patch(b=2), None, id="after a create"),
         pytest.param(patch(a=None), patch(a={"x": 1}), None, id="not to be said in one"),
+        pytest.param(patch(a=[1], b=2), patch(a=[3]), None, id="contradicts"),
+        pytest.param(patch(a=[1]), patch(a=[1], b=2), patch(a=[1], b=2), id="says it again"),
+        pytest.param(
+            patch(lane=LOW, a=[1], b=2),
+            patch(lane=LOW, a=[3]),
+            patch(lane=LOW, a=[3], b=2),
+            id="a newer report",
+        ),
+        pytest.param(patch("", a=1), patch("", a=2), patch("", a=2), id="whatever the version"),
     ],
 )
 def test_patches_of_one_object_become_one_where_that_is_the_same(
