@@ -9,7 +9,8 @@ r"""Carries a decision out: one status patch, then confirm, or take back.
                       \-> unknown (time-out)    stays booked; the object is read, and decides
 
 A write whose answer was lost is never sent again blindly, and never forgotten: it is read until
-the server says what it holds.
+the server says what it holds. So is one whose answer could not be told, because somebody's plugin
+raised; one that could not be handed over is taken back.
 """
 
 from __future__ import annotations
@@ -204,20 +205,26 @@ class DequeueCycle:
         if record is None:
             return  # news that came just now has ended it
         namespace, _, name = decision.unit.partition("/")
+        body = None
+        try:
+            body = build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now()))
+        finally:
+            if body is None:
+                self._pause(decision, DROPPED_PAUSE_SECONDS)
         write = Write(
             resource_type=QUEUE_UNITS,
             namespace=namespace,
             name=name,
-            body=build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now())),
+            body=body,
             subresource="status",
         )
         self._writes.submit(write, lambda outcome: self._on_outcome(decision, outcome))
 
     def step(self) -> float | None:
         """Read one unit of which it is not known what the server holds; None: there is none."""
-        decision = self._unsettled.try_get()
-        if decision is None:
-            return self._unsettled.seconds_until_ready()
+        return self._unsettled.work(self._look_at)
+
+    def _look_at(self, decision: Dequeue) -> None:
         is_open = self._shared.ask(Engine.open_record, decision) is not None
         if not is_open:
             self._refusals.forget(decision)
@@ -226,8 +233,6 @@ class DequeueCycle:
             self._unsettled.forget(decision)
         else:
             self._unsettled.add_rate_limited(decision, at_least_seconds=again)
-        self._unsettled.done(decision)
-        return 0.0
 
     def _settle(self, decision: Dequeue) -> float | None:
         """Read the unit and tell what it says; else return how long the server wants to rest."""
@@ -255,6 +260,16 @@ class DequeueCycle:
         return None
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+        is_told = False
+        try:
+            self._tell(decision, outcome)
+            is_told = True
+        finally:
+            if not is_told:
+                self._unsettled.add_rate_limited(decision)
+
+    def _tell(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+        """Tell the engine the server's answer."""
         match outcome:
             case Written(object=unit):
                 self._refusals.note_admitted(decision)

@@ -258,12 +258,18 @@ class Engine:
         checks = needed_checks(line.queue, unit)
         strict = line.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
-        units.leave(record)
-        units.bookings.note_reserved(asked)
         decided = UnitRecord(
             unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
         )
-        units.enter(decided if asked is info else replace(decided, granting=asked.demand.total))
+        wake = None
+        try:
+            units.bookings.note_reserved(asked)
+            units.leave(record)
+            units.enter(decided if asked is info else replace(decided, granting=asked.demand.total))
+            wake = self._settlement.settle(is_news=False)
+        finally:
+            if wake is None:
+                self._undo_start(line, record)
         return Dequeue(
             unit=info.key,
             uid=info.uid,
@@ -274,8 +280,18 @@ class Engine:
             to=to,
             checks=checks,
             is_waited_for=line.options.waits_for_pods,
-            wake=self._settlement.settle(is_news=False),
+            wake=wake,
         )
+
+    def _undo_start(self, line: SchedulingQueue, before: UnitRecord) -> None:
+        """Take back a decision that nobody hears of, since a plugin raised while it was made."""
+        units = self._units
+        record = units.records[before.key]
+        if record is not before:
+            units.leave(record)
+        units.place(before.unit, before.version, judge(before.unit), before)
+        # Whoever asked does so again, and nobody else may change anything until then.
+        units.queues.refresh(line, self._plugins.domains)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after an outcome that was unknown.
@@ -348,9 +364,15 @@ class Engine:
             None: it has not grown, or gives its place back.
         """
         answer = self._growths.grow(key)
-        if isinstance(answer, Growth):
-            return replace(answer, wake=self._settlement.settle(is_news=False))
-        return answer
+        if not isinstance(answer, Growth):
+            return answer
+        wake = None
+        try:
+            wake = self._settlement.settle(is_news=False)
+        finally:
+            if wake is None:
+                self._growths.take_back(answer)
+        return replace(answer, wake=wake)
 
     def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:
         """Take back what was booked for a growth that was not written."""

@@ -75,10 +75,11 @@ class GrowthCycle:
         answer = self._shared.grow(key)
         if not isinstance(answer, Growth):
             return None if answer is None else LookAgain(AGAIN_SECONDS)
+        self._pending[key] = answer
         record = self._shared.ask(_growing_record, answer)
         if record is None:
+            del self._pending[key]
             return None  # news that came just now have ended it, and bring it back
-        self._pending[key] = answer
         status = build_growth_status(answer, rfc3339(self._clock.now()))
         return SendStatus(record.unit, status, self._on_written)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from queue_scheduler.eviction_writes import build_request
 from queue_scheduler.insight.wording import eviction_message, preemption_note
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Written, status_change
+from shared_api.client.writes import Outcome, Write, Written, status_change
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.process.clock import Clock
@@ -82,20 +83,31 @@ class PreemptionCycle:
     def carry_out(self, decision: Preempt) -> None:
         """Send the patches of a round; returns at once."""
         a_round = Round(decision)
-        for victim in decision.victims:
-            self._send(a_round, decision, victim)
+        # One that raises does not keep the others from being asked: the round would never end.
+        with ExitStack() as stack:
+            for victim in reversed(decision.victims):
+                stack.callback(self._send, a_round, decision, victim)
 
     def _send(self, a_round: Round, decision: Preempt, victim: Victim) -> None:
+        write = None
+        try:
+            write = self._write_for(decision, victim)
+        finally:
+            if write is None:
+                self._settle(a_round, decision, victim, is_written=False)
+        if write is not None:
+            self._writes.submit(
+                write, lambda outcome: self._on_outcome(a_round, decision, victim, outcome)
+            )
+
+    def _write_for(self, decision: Preempt, victim: Victim) -> Write[Any] | None:
+        """Return the request to a victim, None when it has changed meanwhile."""
         record = self._shared.ask(Engine.record, victim.unit)
         version = None if record is None else record.unit.metadata.resource_version
         if record is None or (record.uid, version) != (victim.uid, victim.resource_version):
-            self._settle(a_round, decision, victim, is_written=False)
-            return
+            return None
         status = build_eviction_status(record.unit, decision, self._clock.now())
-        write = status_change(QUEUE_UNITS, record.unit.metadata, status)
-        self._writes.submit(
-            write, lambda outcome: self._on_outcome(a_round, decision, victim, outcome)
-        )
+        return status_change(QUEUE_UNITS, record.unit.metadata, status)
 
     def _on_outcome(
         self, a_round: Round, decision: Preempt, victim: Victim, outcome: Outcome[Any]
@@ -105,14 +117,16 @@ class PreemptionCycle:
         If it was written after all, its object says so, and it counts as leaving.
         """
         is_written = isinstance(outcome, Written)
-        if isinstance(outcome, Written):
-            self._note_written(outcome.object)
-            self._shared.tell(Engine.on_queue_unit, outcome.object)
-            note = eviction_message(decision)
-            self._tell(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
-        else:
-            log.info("eviction was not written", unit=victim.unit, outcome=str(outcome))
-        self._settle(a_round, decision, victim, is_written=is_written)
+        try:
+            if isinstance(outcome, Written):
+                self._note_written(outcome.object)
+                self._shared.tell(Engine.on_queue_unit, outcome.object)
+                note = eviction_message(decision)
+                self._tell(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
+            else:
+                log.info("eviction was not written", unit=victim.unit, outcome=str(outcome))
+        finally:
+            self._settle(a_round, decision, victim, is_written=is_written)
 
     def _settle(
         self, a_round: Round, decision: Preempt, victim: Victim, *, is_written: bool

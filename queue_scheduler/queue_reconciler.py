@@ -291,9 +291,9 @@ class QueueReconciler:
         """Bring one queue in step with its quota; rests while this replica may not write."""
         if not self._may_write():
             return NOT_WRITING_SECONDS
-        name = self._names.try_get()
-        if name is None:
-            return self._names.seconds_until_ready()
+        return self._names.work(self._look_at)
+
+    def _look_at(self, name: str) -> None:
         try:
             self._reconcile(name)
             self._names.forget(name)
@@ -304,9 +304,6 @@ class QueueReconciler:
         except ApiFailure as failure:
             log.warning("the queue of a quota can not be written", queue=name, error=str(failure))
             self._names.add_rate_limited(name, at_least_seconds=failure.retry_after_seconds)
-        finally:
-            self._names.done(name)
-        return 0.0
 
     def _reconcile(self, name: str) -> None:
         known, key = self._known, f"{self._namespace}/{name}"

@@ -274,9 +274,9 @@ class QueueStatusWriter:
         if is_shown(queue, figures):
             writing.settled = wanted
             return
+        body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
         writing.under_way = wanted
         writing.not_before = now + max(MIN_INTERVAL_SECONDS, interval)
-        body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
         write = status_report(QUEUES, queue.metadata.namespace, name, body)
         self._writes.submit(write, lambda outcome: self._on_outcome(writing, wanted, outcome))
 

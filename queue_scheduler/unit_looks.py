@@ -8,8 +8,9 @@ from the newest object of one (`Look`); the rest is here::
                        \-> patch --> written    the engine hears of it
                                 \-> otherwise   looked at again, by what is known then
 
-The guard makes a second try of a write whose answer was lost harmless. The objects are all that is
-remembered: who begins to lead asks the engine which units there are.
+A unit at which something raises, as somebody's plugin may, is looked at again like one whose write
+failed. The guard makes a second try of a write whose answer was lost harmless. The objects are all
+that is remembered: who begins to lead asks the engine which units there are.
 """
 
 from __future__ import annotations
@@ -130,27 +131,41 @@ class UnitLooks:
         if not self._access.may_write():
             return None
         if not self._has_begun:
-            self._has_begun = True
             self.add_all()
+            self._has_begun = True
         if len(self._under_way) >= MAX_UNDER_WAY:
             return FULL_REST_SECONDS
         due = self._access.due
         key = due.try_get()
         if key is None:
             return due.seconds_until_ready()
+        send = None
+        has_failed = True
+        try:
+            send = self._find_write(key)
+            has_failed = False
+        finally:
+            if has_failed:
+                due.add_rate_limited(key)
+            if send is None:
+                due.done(key)
+        if send is not None:
+            self._send(key, send)
+        return 0.0
+
+    def _find_write(self, key: str) -> SendStatus | None:
+        """Look at a unit; return what is to be sent, after noting when to look again if nothing."""
+        due = self._access.due
         match self._look_at(key):
             case None:
                 due.forget(key)
-                due.done(key)
             case LookAgain(seconds=seconds):
                 due.add_after(key, seconds)
-                due.done(key)
             case SendStatus(frees=True, unit=unit) if self._access.shared.ask(_has_pods, unit):
                 due.add_after(key, PODS_REST_SECONDS)
-                due.done(key)
             case SendStatus() as send:
-                self._send(key, send)
-        return 0.0
+                return send
+        return None
 
     def _send(self, key: str, send: SendStatus) -> None:
         write = status_change(QUEUE_UNITS, send.unit.metadata, send.status)
@@ -161,6 +176,17 @@ class UnitLooks:
         """Take the server's answer; until here nobody looked at the unit a second time."""
         due = self._access.due
         self._under_way.discard(key)
+        has_failed = True
+        try:
+            self._settle(key, send, outcome)
+            has_failed = False
+        finally:
+            if has_failed:
+                due.add_rate_limited(key)
+            due.done(key)
+
+    def _settle(self, key: str, send: SendStatus, outcome: Outcome[Any]) -> None:
+        due = self._access.due
         match outcome:
             case Written(object=unit):
                 self._access.note_written(unit)
@@ -176,7 +202,6 @@ class UnitLooks:
                 due.add_rate_limited(key)
             case _:
                 due.add_rate_limited(key)
-        due.done(key)
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:

@@ -89,10 +89,12 @@ class UnreadableObjects:
         """Tell of one object; return how long to rest, None: until woken."""
         if not self._may_write():
             return None
-        place = self._due.try_get()
-        if place is None:
+        rest = self._due.work(self._try)
+        if rest != 0.0:
             self._forget_readable()
-            return self._due.seconds_until_ready()
+        return rest
+
+    def _try(self, place: tuple[str, str]) -> None:
         try:
             self._look_at(*place)
             self._due.forget(place)
@@ -101,9 +103,6 @@ class UnreadableObjects:
         except ApiFailure as failure:
             log.warning("unreadable object, and no look at it", place=place, error=str(failure))
             self._due.add_rate_limited(place, at_least_seconds=failure.retry_after_seconds)
-        finally:
-            self._due.done(place)
-        return 0.0
 
     def _forget_readable(self) -> None:
         """Forget what was mended or deleted: nobody tells, and it may be broken again."""

@@ -130,13 +130,10 @@ class WaitingReporter:
         for _ in range(UNITS_PER_STEP):
             if len(self._under_way) >= MAX_UNDER_WAY:
                 return LEAST_REST_SECONDS
-            key = self._due.try_get()
-            if key is None:
-                ready = self._due.seconds_until_ready()
+            ready = self._due.work(self._look_at)
+            if ready != 0.0:
                 rest = self._sweep_at - self._clock.monotonic()
                 return max(LEAST_REST_SECONDS, rest if ready is None else min(rest, ready))
-            self._report(key)
-            self._due.done(key)
         return 0.0
 
     def _find_changed(self) -> list[str]:
@@ -161,6 +158,10 @@ class WaitingReporter:
             if before.get(line.name) != line.reasons_version:
                 lines.append(line.copy())
         return keys, lines
+
+    def _look_at(self, key: str) -> None:
+        self._report(key)
+        self._due.forget(key)
 
     def _report(self, key: str) -> None:
         record = self._shared.ask(Engine.record, key)

@@ -142,13 +142,21 @@ class PluginRunner:
         return None
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
-        """Book with every plugin, or with none."""
-        for index, plugin in enumerate(self._reserve):
-            refusal = plugin.reserve(info)
-            if refusal is not None:
-                for earlier in reversed(self._reserve[:index]):
+        """Book with every plugin, or with none, also when one of them raises."""
+        to_undo = 0
+        is_booked = False
+        try:
+            for plugin in self._reserve:
+                to_undo += 1
+                refusal = plugin.reserve(info)
+                if refusal is not None:
+                    to_undo -= 1  # who refuses has booked nothing
+                    return refusal, plugin
+            is_booked = True
+        finally:
+            if not is_booked:
+                for earlier in reversed(self._reserve[:to_undo]):
                     earlier.unreserve(info.uid)
-                return refusal, plugin
         return None
 
     def unreserve(self, uid: Uid) -> None:

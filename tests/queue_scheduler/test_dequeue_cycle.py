@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler import dequeue_cycle
 from queue_scheduler.decision import Rest
 from queue_scheduler.dequeue_cycle import (
     CONFLICT_SECONDS,
@@ -17,6 +18,7 @@ from shared_api.queue_unit_phases import Phase
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import pod_set
 from tests.queue_scheduler.cycle_kit import Line
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
 
 
@@ -283,3 +285,71 @@ def test_in_strict_mode_the_patch_asks_for_nodes_with_the_number_of_the_attempt(
     assert status["message"] == "Waiting scheduler to schedule this queueUnit"
     assert status["admissions"][0]["replicas"] == 1
     assert condition_of(patch, "Admitted")["status"] == "True"
+
+
+# --- somebody's plugin raises --------------------------------------------------------------------
+
+
+def test_a_decision_that_can_not_be_handed_over_is_taken_back_and_made_again(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_once(monkeypatch, dequeue_cycle, "build_dequeue_patch")
+    with pytest.raises(PluginError):
+        line.start()
+    assert (line.standing("a"), line.kit.used()) == (Standing.WAITING, 0)
+    line.kit.clock.advance(DROPPED_PAUSE_SECONDS)
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_a_decision_that_is_not_told_is_made_again_without_any_news(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = line.kit
+    plugin = kit.engine.plugins.plugins[0]
+    kit.add_unit("a")
+    raise_once(monkeypatch, plugin, "stirred_domains")
+    with pytest.raises(PluginError):
+        kit.decide()
+    assert (line.standing("a"), kit.used()) == (Standing.WAITING, 0)
+    kit.engine.validate()
+    assert kit.dequeue().unit == "default/a"
+
+
+@pytest.mark.parametrize("status", [0, 403, 409, 422, 429])
+def test_an_answer_whose_telling_raises_is_found_out(
+    line: Line, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Neither is the place kept for ever, nor is the unit forgotten."""
+    kit = line.kit
+    line.start()
+    if status:
+        kit.server.faults.fail(status, times=10 if status == 429 else 1, match=UNIT_STATUS)
+    raise_once(monkeypatch, kit.shared, "tell")
+    with pytest.raises(PluginError):
+        kit.send()
+    kit.server.faults.clear()
+    assert line.standing("a") is Standing.DECIDED
+    kit.clock.advance(1.0)
+    exhaust(line.cycle.step)
+    if status:
+        line.cycle.carry_out(kit.dequeue())
+        kit.send()
+    assert (line.standing("a"), kit.used()) == (Standing.BOOKED, 1000)
+    assert kit.phase("a") == "Dequeued"
+
+
+def test_a_reading_that_raises_is_made_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
+    line.kit.server.faults.fail(500, times=10, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.faults.clear()
+    assert line.standing("a") is Standing.DECIDED
+    raise_once(monkeypatch, line.kit.shared, "tell")
+    with pytest.raises(PluginError):
+        exhaust(line.cycle.step)
+    line.kit.clock.advance(1.0)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED

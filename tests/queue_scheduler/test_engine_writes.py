@@ -21,6 +21,7 @@ from tests.properties.engine_kit import (
     new_engine,
 )
 from tests.properties.naive_quota import NaiveQuota
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 
 UNIT = build_unit("u", "a", cpu=3, version=10)
 NEXT = build_unit("v", "a", cpu=3, created=1, version=11)
@@ -285,3 +286,24 @@ def test_whatever_else_became_of_it_frees_the_room(story: Story, news: QueueUnit
     assert story.engine.on_written(story.decision, UNIT) == ()
     assert story.standing() in {Standing.ENDED, Standing.HELD}
     assert story.engine.charge_of(Uid("uid-u")) is None
+
+
+# --- a plugin that raises ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["reserve", "take_woken", "protect"])
+def test_a_decision_that_nobody_hears_of_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Who asked for it gets the exception, and asks again."""
+    engine, plugin = decided_engine()
+    raise_once(monkeypatch, plugin, name)
+    with pytest.raises(PluginError):
+        engine.decide_next("a", 0.0)
+    engine.validate()
+    assert plugin.used("a") == {}
+    decision = engine.decide_next("a", 0.0)
+    assert isinstance(decision, Dequeue)
+    assert decision.unit == "ns/u"
+    engine.validate()
+    assert plugin.used("a") == {"cpu": 3000}

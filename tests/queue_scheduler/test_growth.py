@@ -18,6 +18,7 @@ from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
 from shared_api.testing.object_builders import resource_quota
 from shared_api.well_known_labels import STOP_POLICY
 from tests.properties.engine_kit import admitted, build_queue, build_quota, build_unit
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 
 UNIT = admitted(build_unit("a", "q", pods=(("main", 1, 2),)), 2, "Running")
 
@@ -178,3 +179,12 @@ def test_where_pods_are_counted_what_it_grows_by_is_counted_at_once() -> None:
     assert isinstance(engine.decide_next("default", 0.0), Refused), "seven of eight pods are his"
     engine.on_growth_failed(growth)
     assert isinstance(engine.decide_next("default", 0.0), Dequeue)
+
+
+def test_a_growth_that_nobody_hears_of_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Partly(3)
+    raise_once(monkeypatch, world.plugin, "stirred_domains")
+    with pytest.raises(PluginError):
+        world.grow()
+    world.engine.validate()
+    assert world.grow() == 8

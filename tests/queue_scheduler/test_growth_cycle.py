@@ -14,6 +14,7 @@ from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Outcome, Unknown
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.engine_kit import build_pod
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.shell_kit import HeldWrites, ShellKit, exhaust, rejected
 
 LATER = 11 * 3600
@@ -214,3 +215,15 @@ def test_what_is_not_written_is_not_booked(
     exhaust(nursery.cycle.step)
     assert nursery.kit.used() == (1000 if is_gone else 2000)
     assert len(held.writes) == (1 if is_gone else 2), "what is still there is tried again"
+
+
+def test_a_growth_that_is_booked_is_settled_whatever_raises(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nursery.grow(3)
+    raise_once(monkeypatch, nursery.kit.engine.growths, "record_of")
+    with pytest.raises(PluginError):
+        nursery.cycle.step()
+    nursery.work(AGAIN_SECONDS)
+    nursery.work(AGAIN_SECONDS)
+    assert nursery.granted() == (3, "3")

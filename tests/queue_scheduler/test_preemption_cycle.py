@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler import preemption_cycle
 from queue_scheduler.decision import Dequeue, Notice, Preempt, Refused
 from queue_scheduler.engine import Engine
 from queue_scheduler.nomination import read_for_whom
 from queue_scheduler.preemption_cycle import PreemptionCycle
 from tests.queue_scheduler.cycle_kit import Line
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.shell_kit import ShellKit, condition_of
 
 PREEMPTS = {"annotations": {"koord-queue/enable-queueunit-preemption": "true"}}
@@ -173,3 +175,36 @@ def test_who_has_failed_five_times_rests_a_minute(rounds: Rounds) -> None:
     assert isinstance(rounds.kit.decide(), Refused)
     rounds.kit.clock.advance(61.0)
     assert isinstance(rounds.kit.decide(), Preempt)
+
+
+# --- something raises ----------------------------------------------------------------------------
+
+
+def test_a_request_that_can_not_be_made_ends_the_round_all_the_same(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds.start("one")
+    rounds.start("two")
+    decision = rounds.preempt(cpu=4)
+    raise_once(monkeypatch, preemption_cycle, "build_eviction_status")
+    with pytest.raises(PluginError):
+        rounds.cycle.carry_out(decision)
+    rounds.kit.send()
+    asked = [name for name in ("one", "two") if rounds.evicted(name)]
+    assert len(asked) == 1, "the other one is asked"
+    again = rounds.kit.decide()
+    assert isinstance(again, Preempt), "the round has ended, and is made good"
+    rounds.cycle.carry_out(again)
+    rounds.kit.send()
+    assert all(rounds.evicted(name) for name in ("one", "two"))
+
+
+def test_an_answer_whose_telling_raises_ends_the_round_all_the_same(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds.start("one")
+    rounds.cycle.carry_out(rounds.preempt())
+    raise_once(monkeypatch, rounds.kit.shared, "tell")
+    with pytest.raises(PluginError):
+        rounds.kit.send()
+    assert rounds.counted == [("team", "Preempted", 1)]

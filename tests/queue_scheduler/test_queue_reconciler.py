@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler import queue_reconciler
 from queue_scheduler.queue_reconciler import (
     BY_NAME,
     UNKNOWN_SECONDS,
@@ -26,6 +27,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import Follower, running_world
 from tests.queue_scheduler.shell_kit import (
     OPEN_OBJECT,
@@ -422,3 +424,16 @@ def test_a_queue_that_was_made_for_a_node_is_not_deleted_for_want_of_a_quota() -
     assert decide_queue("root-a", QUEUE_NAMESPACE, None, made) is None
     somebodys = queue("root-a", metadata={"annotations": node, "uid": "q1"})
     assert decide_queue("root-a", QUEUE_NAMESPACE, None, somebodys) is None
+
+
+def test_a_queue_at_which_something_raises_is_looked_at_again(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_once(monkeypatch, queue_reconciler, "decide_queue")
+    room.add_quota()
+    with pytest.raises(PluginError):
+        room.look()
+    assert not room.has_queue()
+    room.kit.clock.advance(1.0)
+    exhaust(room.reconciler.step)
+    assert room.has_queue(), "without any news"

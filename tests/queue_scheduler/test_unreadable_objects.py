@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler import unreadable_objects
 from queue_scheduler.unreadable_objects import UnreadableObjects, build_unreadable_patch
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_client import ResourceType
@@ -14,6 +15,7 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
     UNIT_STATUS,
@@ -239,3 +241,16 @@ def test_a_unit_that_is_not_waiting_keeps_its_condition(phase: str) -> None:
 @pytest.mark.parametrize("phase", ["", "Enqueued", "TimeoutBackoff"])
 def test_one_that_waits_is_told(phase: str) -> None:
     assert build_unreadable_patch(found(phase=phase), "QuotaReserved", "why", NOW) is not None
+
+
+def test_an_object_at_which_something_raises_is_told_of_later(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_once(monkeypatch, unreadable_objects, "build_unreadable_patch")
+    office.create_broken()
+    with pytest.raises(PluginError):
+        office.reporter.step()
+    office.kit.clock.advance(1.0)
+    exhaust(office.reporter.step)
+    office.kit.send()
+    assert office.kit.reason("broken") == "Unreadable"

@@ -27,6 +27,7 @@ from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
 from shared_api.well_known_labels import QUOTA_NAMESPACES
 from shared_api.work_queue import WorkQueue
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, HeldWrites, ShellKit, condition_of
 
 EPSILON = 0.01
@@ -418,3 +419,13 @@ def test_the_patch_says_reason_and_words_without_numbers() -> None:
             ],
         },
     }
+
+
+def test_a_report_that_raises_is_made_later(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.add_unit("big", cpu=9)
+    desk.add_unit("huge", cpu=10)
+    raise_once(monkeypatch, waiting_reporter, "build_waiting_patch")
+    with pytest.raises(PluginError):
+        desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
+    desk.pass_time(SWEEP_SECONDS - FIRST_REPORT_SECONDS - 1.0)
+    assert [desk.kit.reason(name) for name in ("big", "huge")] == ["ExceedsQuota"] * 2

@@ -27,6 +27,7 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 from tests.properties.engine_kit import build_queue, build_quota, build_unit
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 
 UNIT = build_unit("u", "a")
 INFO = QueueUnitInfo(
@@ -160,6 +161,15 @@ class TestDeciding:
         assert PluginRunner(books).reserve(INFO) == (NO, books[2])
         want = ["a reserve ns/u", "b reserve ns/u", "c reserve ns/u"]
         assert log == [*want, "b unreserve uid-u", "a unreserve uid-u"]
+
+    def test_nobody_books_when_one_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who raises may have booked half of it."""
+        log: list[str] = []
+        books = [Book("a", log), Book("b", log), Book("c", log)]
+        raise_once(monkeypatch, books[1], "reserve")
+        with pytest.raises(PluginError):
+            PluginRunner(books).reserve(INFO)
+        assert log == ["a reserve ns/u", "b unreserve uid-u", "a unreserve uid-u"]
 
     def test_taking_back_goes_backwards_and_resizing_forwards(self) -> None:
         log: list[str] = []

@@ -1,0 +1,32 @@
+"""Something that raises once, as somebody's plugin may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+class PluginError(Exception):
+    """What is raised: nobody knows it, so nobody catches it by name."""
+
+
+def raise_once(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    when: Callable[..., bool] = lambda *_, **__: True,
+) -> None:
+    """Let a method raise at its next call of which `when` says so, and work from then on."""
+    real = getattr(owner, name)
+    is_over = False
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        nonlocal is_over
+        if not is_over and when(*args, **kwargs):
+            is_over = True
+            raise PluginError(name)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, method)

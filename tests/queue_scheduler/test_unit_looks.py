@@ -1,0 +1,131 @@
+"""A unit is looked at until there is nothing to do about it, whatever raises on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from queue_scheduler.engine import Engine
+from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitLooks
+from shared_api.objects.queue_unit import QueueUnit
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
+from tests.queue_scheduler.shell_kit import ShellKit, exhaust
+from tests.queue_scheduler.unit_news import access_of
+
+KEY = "default/u"
+
+
+class Looker:
+    """Looks at a unit, and writes a message into it unless it is there."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self.kit = kit
+        self.due = kit.work_queue()
+        self.looked = 0
+        self.answer: Callable[[QueueUnit], Look] = lambda unit: SendStatus(
+            unit, {"message": "hi"}, self.on_written
+        )
+        self.looks = UnitLooks(access_of(kit, self.due), self.look_at, self.find)
+        kit.add_unit("u")
+
+    def look_at(self, key: str) -> Look:
+        self.looked += 1
+        record = self.kit.shared.ask(Engine.record, key)
+        assert record is not None
+        return None if record.unit.status.message == "hi" else self.answer(record.unit)
+
+    def on_written(self, unit: QueueUnit) -> None:
+        """Take the server's answer."""
+
+    def find(self, engine: Engine) -> list[str]:
+        return list(engine.units.records)
+
+    def work(self) -> None:
+        """Do what there is to do, now and a pause later."""
+        exhaust(self.looks.step)
+        self.kit.send()
+        self.kit.clock.advance(1.0)
+        self.kit.learn("u")
+        exhaust(self.looks.step)
+        self.kit.send()
+        exhaust(self.looks.step)
+        self.due.validate()
+
+    def message(self) -> str:
+        return str(self.kit.unit("u")["status"].get("message", ""))
+
+
+@pytest.fixture
+def looker(kit: ShellKit) -> Looker:
+    return Looker(kit)
+
+
+def test_it_is_written_once_and_then_forgotten(looker: Looker) -> None:
+    looker.work()
+    assert looker.message() == "hi"
+    assert looker.kit.writes() == 1
+    assert looker.due.seconds_until_ready() is None
+
+
+@pytest.mark.parametrize("name", ["look_at", "find"])
+def test_a_look_that_raises_is_made_again(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    raise_once(monkeypatch, Looker, name)
+    looker = Looker(kit)
+    with pytest.raises(PluginError):
+        looker.looks.step()
+    assert looker.due.longest_processing_seconds() == 0.0
+    looker.work()
+    assert looker.message() == "hi"
+
+
+def test_a_count_of_pods_that_raises_is_made_again(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
+    pods = looker.kit.engine.units.bookings.pods
+    raise_once(monkeypatch, pods, "has_living")
+    with pytest.raises(PluginError):
+        looker.looks.step()
+    looker.work()
+    assert looker.message() == "hi"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(ShellKit, "note_written"), (SharedEngine, "tell"), (Looker, "on_written")],
+)
+def test_an_answer_whose_telling_raises_does_not_keep_the_unit_for_ever(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch, owner: type[object], name: str
+) -> None:
+    """It raises on a writer's thread, which logs it."""
+    raise_once(monkeypatch, owner, name, lambda *args: args[-1].status.message == "hi")
+    looker = Looker(kit)
+    exhaust(looker.looks.step)
+    with pytest.raises(PluginError):
+        kit.send()
+    looked = looker.looked
+    looker.work()
+    assert looker.looked == looked + 1
+    kit.direct.patch(
+        "queueunits", "u", {"status": {"message": ""}}, namespace="default", subresource="status"
+    )
+    kit.learn("u")
+    looker.looks.add(KEY)
+    looker.work()
+    assert looker.looked > looked + 1, "news of it are looked at"
+
+
+def test_one_that_is_to_wait_is_looked_at_again_in_time(looker: Looker) -> None:
+    looker.answer = lambda _: LookAgain(5.0)
+    exhaust(looker.looks.step)
+    assert looker.looked == 1
+    looker.kit.clock.advance(4.0)
+    exhaust(looker.looks.step)
+    assert looker.looked == 1
+    looker.kit.clock.advance(1.0)
+    exhaust(looker.looks.step)
+    assert looker.looked == 2
