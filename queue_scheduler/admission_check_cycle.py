@@ -32,7 +32,7 @@ from queue_scheduler.admission_checks import (
     read_timeout,
 )
 from queue_scheduler.decision import Notice
-from queue_scheduler.dequeue_cycle import waited_seconds
+from queue_scheduler.dequeue_cycle import note_awaited, waited_seconds
 from queue_scheduler.engine import Engine
 from queue_scheduler.eviction_writes import build_put_back, build_request, granted_at
 from queue_scheduler.queueing.strict_mode import request_nodes
@@ -83,6 +83,8 @@ class _Facts(msgspec.Struct, frozen=True):
     inactive: Mapping[str, str]
     when_admitted: Phase | None
     """None: the queue is stopped."""
+    waits_for_pods: bool
+    """Of the queue as it is now: it may have begun to wait after the decision."""
 
 
 class AdmissionCheckCycle:
@@ -155,7 +157,7 @@ class AdmissionCheckCycle:
                 return LookAgain(min(rest, LONGEST_REST_SECONDS))
             case GoOn():
                 told = partial(self._on_admitted, facts.queue_name)
-                return SendStatus(unit, build_admission(unit, verdict, now), told)
+                return SendStatus(unit, _build_admission(facts, verdict, now), told)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
                 return SendStatus(unit, {"admissionChecks": entries})
@@ -217,7 +219,8 @@ def _read_facts(engine: Engine, key: str) -> _Facts | None:
     line = engine.queues.line(queue)
     is_stopped = line is not None and line.options.is_stopped
     to = None if is_stopped else engine.phase_when_admitted(record.info)
-    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to)
+    waits = line is not None and line.options.waits_for_pods
+    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, waits)
 
 
 def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
@@ -226,6 +229,13 @@ def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, An
     return status_of_move(
         unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
     )
+
+
+def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, Any]:
+    unit = facts.unit
+    if facts.waits_for_pods:
+        unit = note_awaited(unit, facts.queue_name, rfc3339(now))
+    return build_admission(unit, verdict, now)
 
 
 def build_admission(unit: QueueUnit, verdict: GoOn, now: datetime) -> dict[str, Any]:

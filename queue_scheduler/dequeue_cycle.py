@@ -329,11 +329,7 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     has taken off, would count against it; what checks said of an earlier run is not about this one.
     """
     if decision.is_waited_for:
-        # The controllers do not know queues: by this they end a start that takes too long.
-        waits = f"queue {decision.queue} waits until its pods run"
-        awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
-        conditions = with_condition(unit.status.conditions, awaited, now=now)
-        unit = replace(unit, status=replace(unit.status, conditions=conditions))
+        unit = note_awaited(unit, decision.queue, now)
     message = _tell_admission(decision)
     status = status_of_move(unit, decision.to, writer=Writer.SCHEDULER, now=now, message=message)
     if decision.to is Phase.SCHED_READY:
@@ -356,6 +352,17 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
         "metadata": {"resourceVersion": decision.resource_version},
         "status": status,
     }
+
+
+def note_awaited(unit: QueueUnit, queue: str, now: Timestamp) -> QueueUnit:
+    """Return a unit whose conditions say that its queue waits until its pods run.
+
+    The controllers do not know queues: by this they end a start that takes too long.
+    """
+    waits = f"queue {queue} waits until its pods run"
+    awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
+    conditions = with_condition(unit.status.conditions, awaited, now=now)
+    return replace(unit, status=replace(unit.status, conditions=conditions))
 
 
 def _tell_admission(decision: Dequeue) -> str:

@@ -139,6 +139,27 @@ def test_where_one_at_a_time_may_start_a_reserved_unit_is_the_one(checked: Check
     assert checked.kit.dequeue().unit == "default/next"
 
 
+@pytest.mark.parametrize("when", ["before", "while it is reserved", "never"])
+def test_one_whose_pods_its_queue_waits_for_is_told_so(checked: Checked, when: str) -> None:
+    """By that the ten minutes run; without, whoever waits behind it might wait for ever."""
+    one_at_a_time = {"koord-queue/wait-for-pods-running": "true"}
+    if when == "before":
+        checked.ask("a", "b", annotations=one_at_a_time)
+    checked.reserve()
+    if when == "while it is reserved":
+        checked.ask("a", "b", annotations=one_at_a_time)
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+    checked.pass_time()
+    assert checked.kit.phase("u") == "Dequeued"
+    told = condition_of(checked.kit.unit("u"), "PodsReady")
+    if when == "never":
+        assert told == {}
+    else:
+        assert (told["status"], told["reason"]) == ("False", "WaitForPodsRunning")
+        assert told["message"] == "queue team waits until its pods run"
+
+
 # --- put back -----------------------------------------------------------------------------------
 
 
