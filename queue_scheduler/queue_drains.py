@@ -133,6 +133,12 @@ class QueueDrains:
 
     def _on_outcome(self, record: UnitRecord, outcome: Outcome[Any]) -> None:
         """Take the server's answer; whoever is not asked by then is looked at again, later."""
+        try:
+            self._settle(record, outcome)
+        finally:
+            self._under_way.discard(record.key)
+
+    def _settle(self, record: UnitRecord, outcome: Outcome[Any]) -> None:
         key = record.key
         match outcome:
             case Written(object=unit):
@@ -145,7 +151,6 @@ class QueueDrains:
                 self._pause(record.uid, seconds)
             case _:
                 self._pause(record.uid)  # the guard makes a second try harmless
-        self._under_way.discard(key)
 
     def _pause(self, uid: Uid, at_least_seconds: float = 0.0) -> None:
         before = self._failed.get(uid)

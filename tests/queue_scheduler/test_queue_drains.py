@@ -13,6 +13,7 @@ from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
 from shared_api.well_known_labels import ADOPTED, STOP_POLICY
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
@@ -221,6 +222,22 @@ def test_a_refusal_is_forgotten_with_its_unit(kit: ShellKit) -> None:
     kit.clock.advance(RETRIES.seconds(0))
     drains.step()
     assert len(writes.writes) == sent + 1, "the first refusal again"
+
+
+def test_a_unit_whose_answer_could_not_be_told_is_asked_again_after_it_has_started_anew(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+    drains = drains_of(kit)
+    drains.step()
+    raise_once(monkeypatch, kit.shared, "tell")
+    with pytest.raises(PluginError):
+        kit.send()
+    put(kit, "u", "Running", conditions=[])
+    look(kit, drains)
+    assert evicted(kit.unit("u")) == ("True", "QueueStopped")
 
 
 def test_room_is_left_for_decisions(kit: ShellKit) -> None:
