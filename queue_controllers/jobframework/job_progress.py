@@ -38,6 +38,7 @@ from queue_controllers.jobframework.unit_status import (
     evict_unit,
     move_unit,
     running_timeout,
+    was_released_already,
 )
 from queue_controllers.jobframework.waiting import wait_for_old_pods
 from shared_api.evictions import BACKOFF_TIMEOUT, LATE
@@ -201,10 +202,11 @@ def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
 def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
     """Return since when the job may run; somebody else may have resumed it after the admission.
 
-    In strict mode that is since its nodes are reserved: to find them is not the job's time.
+    In strict mode that is since its nodes are reserved: to find them is not the job's time. Nothing
+    else is written until its release; after it, every count of its pods is.
     """
     status = unit.status
-    is_strict = phase_of(unit) is Phase.SCHED_SUCCEED
+    is_strict = phase_of(unit) is Phase.SCHED_SUCCEED and not was_released_already(job, unit)
     reserved_at = status.last_update_time if is_strict else None
     admitted_at = read_time(status.last_allocate_time)
     moments = (job.released_at, admitted_at, read_time(reserved_at))

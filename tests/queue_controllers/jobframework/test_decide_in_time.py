@@ -306,3 +306,31 @@ def test_in_strict_mode_the_time_begins_when_the_nodes_are_reserved(
         settings=JobSettings(running_timeout_seconds=60),
     )
     assert told(decision.actions) == want
+
+
+def test_in_strict_mode_counts_of_its_pods_do_not_renew_the_time() -> None:
+    """Its pods fail one after another; each write of their counts has a time."""
+    of = unit("SchedSucceed", admissions=ADMITTED, last_allocate_time=TEN, last_update_time=TEN)
+    job, memory = facts(annotations=RELEASED, suspended=False), JobMemory()
+    writes, ended = 0, None
+    for seconds in range(0, 600, 5):
+        failed = seconds // 20
+        pods = PodFacts(total=2 + failed, living=2, pending=2, failed=failed)
+        decision = look(
+            job,
+            of,
+            pods=pods,
+            memory=memory,
+            moment=RELEASED_AT.after(seconds),
+            settings=JobSettings(running_timeout_seconds=120),
+        )
+        memory = decision.memory
+        if told(decision.actions) == EVICTED:
+            ended = seconds
+            break
+        for each in decision.actions:
+            assert isinstance(each, PatchUnitStatus)
+            writes += 1
+            said = {**msgspec.to_builtins(of.status), **each.status}
+            of = msgspec.structs.replace(of, status=msgspec.convert(said, type(of.status)))
+    assert (writes > 0, ended) == (True, 120)
