@@ -6,11 +6,12 @@ Read in this order:
 2. ``job_machine``: where a job stands, one machine for every kind; ``managed``: which jobs are
    the queue's business at all; ``job_annotations``: what its owner asks for.
 3. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> a list of
-   ``actions``; pure. ``job_progress`` is its part for jobs that run (``execution_time``: for how
-   long they may), ``eviction`` that for those that must give their place back, ``backoff_limit``
-   and ``deactivation`` that for those that do not return by themselves, ``contest`` that for those
-   that somebody else keeps turning on; ``nudge`` that for those that their operator has forgotten;
-   ``obstacle``: what is in the way of one until somebody acts.
+   ``actions``; pure. ``release`` is its part for jobs that may run, ``job_progress`` that for those
+   that do (``execution_time``: for how long they may), ``eviction`` that for those that must give
+   their place back, ``backoff_limit`` and ``deactivation`` that for those that do not return by
+   themselves, ``contest`` that for those that somebody else keeps turning on; ``nudge`` that for
+   those that their operator has forgotten; ``obstacle``: what is in the way of one until somebody
+   acts.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
    carries; ``unit_status``: what to write into one; ``pod_set_updates``: what admission checks
    change in the templates, and ``template_updates`` how that is taken off again; ``fewer_pods``:

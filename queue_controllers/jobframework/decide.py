@@ -27,7 +27,6 @@ from queue_controllers.jobframework.actions import (
     EventType,
     PatchUnit,
     PatchUnitStatus,
-    ReleaseJob,
     TellJob,
 )
 from queue_controllers.jobframework.backoff_limit import reach_limit
@@ -50,23 +49,20 @@ from queue_controllers.jobframework.job_machine import JobState, State, judge_jo
 from queue_controllers.jobframework.job_progress import (
     announce_eviction,
     follow_job,
-    give_up_refused,
+    give_up_late,
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
-from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
 from queue_controllers.jobframework.queue_unit_builder import (
-    build_stamps,
     build_sync,
     build_unit,
     choose_unit_name,
-    granted_counts,
     is_our_make,
-    plan_resize,
 )
+from queue_controllers.jobframework.release import release_job, release_whole
 from queue_controllers.jobframework.standing import (
     is_admitted,
     is_booked_by_mark,
@@ -77,9 +73,7 @@ from queue_controllers.jobframework.unit_status import (
     SUSPEND_CONTESTED,
     move_return,
     move_unit,
-    running_timeout,
     set_condition,
-    was_released_already,
 )
 from queue_controllers.jobframework.waiting import (
     is_silent,
@@ -91,7 +85,6 @@ from queue_controllers.jobframework.waiting import (
 from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
-    POD_SET_UPDATES_CONFLICT,
     Phase,
     is_adopted,
     is_being_evicted,
@@ -101,11 +94,9 @@ from shared_api.queue_unit_phases import (
     phase_of,
 )
 from shared_api.well_known_labels import (
-    ACTIVE,
     ADMISSION_GATE,
     ADOPTED,
     MANAGED_BY,
-    SUSPEND,
     spellings,
 )
 
@@ -240,8 +231,14 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_obstacle(unit) is not None else ""
     since = view.memory.old_pods_since if job.suspended and is_admitted(unit) else None
+    first = view.memory.first_release if is_admitted(unit) else None
     memory = msgspec.structs.replace(
-        view.memory, arrived=False, evicting=evicting, obstacle=told, old_pods_since=since
+        view.memory,
+        arrived=False,
+        evicting=evicting,
+        obstacle=told,
+        old_pods_since=since,
+        first_release=first,
     )
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
@@ -381,90 +378,12 @@ def _note_opened(view: JobView, unit: QueueUnit) -> Decision:
 def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     match state.state:
         case State.RELEASED if state.resumable:
-            return give_up_refused(view, job, unit) or _release_whole(view, job, unit)
+            return give_up_late(view, job, unit) or release_whole(view, job, unit)
         case State.RELEASED | State.STOPPING:
             return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:
             if job.kind.held_by_gates and room_of(unit, view.pods):
-                return _release(view, job, unit)
+                return release_job(view, job, unit)
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
             raise AssertionError(f"admitted, and yet {state.state}")
-
-
-def _release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    if not _may_run_with_what_it_got(job, unit):
-        message = "Admitted with fewer pods than it can do with: it is not resumed"
-        return with_event_once(view, "PartialAdmission", message)
-    return _release(view, job, unit)
-
-
-def _release(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    quota = quota_of_job(job, view.around)
-    stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
-    plan = plan_updates(job, unit, stamps)
-    if isinstance(plan, UpdateConflict):
-        return announce_eviction(view, unit, POD_SET_UPDATES_CONFLICT, plan.message)
-    release = ReleaseJob(
-        released_at=view.moment.exact_stamp,
-        stamps=stamps,
-        updates=plan.updates,
-        updates_note=plan.note,
-        resize=plan_resize(job, unit),
-        room=room_of(unit, view.pods),
-        annotation=_released_annotation(job),
-    )
-    actions: tuple[Action, ...] = (release,)
-    if view.memory.stamp_refused:
-        message = (
-            "Resumed without the queue's stamp, which its pod template does not take:"
-            " its pods are charged to the quota that they or their namespace name"
-        )
-        event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
-        actions = (*actions, event)
-    if was_released_already(job, unit) and not job.kind.held_by_gates:
-        message = (
-            "Resumed: it is admitted, and was suspended by somebody else."
-            f' To stop it, annotate it {ACTIVE}: "false"'
-        )
-        event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
-        actions = (*actions, event)
-    # With a time to run in, a look at what is released says when that is over.
-    settled = not running_timeout(unit, view.settings)
-    memory = msgspec.structs.replace(
-        view.memory,
-        running_since=None,
-        miscounted_since=None,
-        stamp_refused=False,
-        was_let_go=False,
-        old_pods_since=None,
-    )
-    return Decision(
-        actions=actions,
-        memory=memory,
-        settled=settled,
-        look_again_seconds=job.kind.nudge_seconds,
-    )
-
-
-def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:
-    """Say whether nothing of what it needs is missing, or what is left is what it can do with.
-
-    Units that list nothing were not split. What a job can do with is what its unit was admitted by.
-    """
-    granted = granted_counts(unit)
-    least = {each.name: each.min_count for each in unit.spec.pod_set}
-    for each in job.pod_sets:
-        got, enough = granted.get(each.name, each.count), each.count
-        if each.most is not None:
-            enough = min(least.get(each.name) or enough, enough)
-        if got < enough:
-            return False
-    return True
-
-
-def _released_annotation(job: JobFacts) -> str | None:
-    """Return what the suspend annotation becomes at the release."""
-    if job.metadata.annotations.get(SUSPEND) is None:
-        return None
-    return "" if job.kind.releases_on_absence else "false"

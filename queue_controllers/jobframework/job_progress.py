@@ -6,7 +6,7 @@ running pods alone are corrected seldom, since nothing urgent is decided by them
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -60,6 +60,10 @@ STAYS_SECONDS: Final = 1.0
 
 RELEASE_REFUSED: Final = "ReleaseRefused"
 """Reason of the event that the API server does not let a job be resumed."""
+
+MAX_CLOCK_SKEW_SECONDS: Final = 60.0
+"""By how much another process's clock may be ahead. A time later than that was written by hand: by
+it the job would not be late until then."""
 
 PARTLY_LATE: Final = "Backoff due to partial running timeout"
 
@@ -124,15 +128,22 @@ def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobStat
     return msgspec.structs.replace(decision, look_again_seconds=min(rests, default=None))
 
 
-def give_up_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Evict a job that may not be resumed when its time to start is over; None: try again.
+def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Evict a job that may not be resumed, or not stay so, in its time to start; None: try again.
 
     One that is late because no controllers were there to resume it is not given up.
     """
-    if RELEASE_REFUSED not in view.memory.told:
+    if RELEASE_REFUSED not in view.memory.told and first_release(view, unit) is None:
         return None
     late, _ = _is_start_late(view, job, unit)
     return announce_eviction(view, unit, BACKOFF_TIMEOUT, late) if late else None
+
+
+def first_release(view: JobView, unit: QueueUnit) -> datetime | None:
+    """Return when the job was first released in this admission, as far as this process knows."""
+    first, admitted_at = view.memory.first_release, read_time(unit.status.last_allocate_time)
+    is_earlier = first is not None and admitted_at is not None and first < admitted_at
+    return None if is_earlier else first
 
 
 def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
@@ -176,7 +187,7 @@ def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, 
     if phase not in RELEASED_PHASES or phase is Phase.RUNNING:
         return "", None
     seconds = running_timeout(unit, view.settings)
-    return _is_over(view, LATE, seconds, _may_run_since(job, unit))
+    return _is_over(view, LATE, seconds, _may_run_since(view, job, unit))
 
 
 def _is_over(
@@ -199,18 +210,20 @@ def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
     return has_timeout and missing_pods(job, unit, view.pods) > 0
 
 
-def _may_run_since(job: JobFacts, unit: QueueUnit) -> datetime | None:
+def _may_run_since(view: JobView, job: JobFacts, unit: QueueUnit) -> datetime | None:
     """Return since when the job may run; somebody else may have resumed it after the admission.
 
-    In strict mode that is since its nodes are reserved: to find them is not the job's time. Nothing
-    else is written until its release; after it, every count of its pods is.
+    Whoever suspends it, and has it released again, renews nothing. In strict mode it is since its
+    nodes are reserved: to find them is not the job's time. Nothing else is written until its
+    release; after it, every count of its pods is.
     """
     status = unit.status
     is_strict = phase_of(unit) is Phase.SCHED_SUCCEED and not was_released_already(job, unit)
-    reserved_at = status.last_update_time if is_strict else None
-    admitted_at = read_time(status.last_allocate_time)
-    moments = (job.released_at, admitted_at, read_time(reserved_at))
-    return max((each for each in moments if each is not None), default=None)
+    released_at = first_release(view, unit) or job.released_at
+    reserved_at = read_time(status.last_update_time if is_strict else None)
+    moments = (released_at, read_time(status.last_allocate_time), reserved_at)
+    latest = view.moment.wall + timedelta(seconds=MAX_CLOCK_SKEW_SECONDS)
+    return max((each for each in moments if each is not None and each <= latest), default=None)
 
 
 def _write_running(
@@ -242,7 +255,7 @@ def _write_running(
         extra=status,
     )
     memory = msgspec.structs.replace(
-        memory, running_since=None, counted_at=now, miscounted_since=None
+        memory, running_since=None, counted_at=now, miscounted_since=None, first_release=None
     )
     # The next look says when that has lasted too long.
     has_end = too_few or unit.spec.maximum_execution_time_seconds is not None

@@ -59,6 +59,11 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     says of a suspension from then on is of the next one, also where it tells no time."""
     old_pods_since: float | None = None
     """Since when only what is left of an earlier run keeps the admitted job from its release."""
+    first_release: datetime | None = None
+    """When the job was first released in this admission (wall time), until its pods are seen to
+    run: somebody else may suspend it over and over, and have it released each time."""
+    suspended_at: tuple[float, ...] = ()
+    """When somebody was found to have suspended a released job (monotonic), newest last."""
     running_since: float | None = None
     """When a pod was first seen to run since the release, while the unit does not say so."""
     counted_at: float | None = None

@@ -204,8 +204,9 @@ def limit_condition(unit: QueueUnit, count: int) -> Condition:
     """Return the condition that says why a unit at its backoff limit is inactive."""
     times = "once" if count == 1 else f"{count} times"
     message = (
-        f"Deactivated at its backoff limit: put back {times}, since its pods did not run in time"
-        f" or its admission checks did not let it. To have it tried again, {how_to_activate(unit)}"
+        f"Deactivated at its backoff limit: put back {times}, since its pods did not run in"
+        " time, others kept suspending it, or its admission checks did not let it."
+        f" To have it tried again, {how_to_activate(unit)}"
     )
     return Condition(
         type=BACKOFF_LIMIT_REACHED, status="True", reason=BACKOFF_LIMIT_REACHED, message=message

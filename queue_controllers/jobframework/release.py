@@ -1,0 +1,141 @@
+"""The release of an admitted job: with what, and against whom. Pure.
+
+Somebody else may suspend a job that is released: then it is released again. Who does so over and
+over (a tool that applies the job as it was written, suspended) keeps a place that others wait for,
+and throws away whatever runs. Five times within an hour, and the job gives its place back, as one
+does whose pods do not run in time: it waits a while, longer each time, and the limit of backoffs
+counts. It is the counterpart of `contest`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import Action, EventType, ReleaseJob, TellJob
+from queue_controllers.jobframework.gates import room_of
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_progress import announce_eviction, first_release
+from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.managed import quota_of_job
+from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.jobframework.queue_unit_builder import (
+    build_stamps,
+    granted_counts,
+    plan_resize,
+)
+from queue_controllers.jobframework.unit_status import running_timeout, was_released_already
+from queue_controllers.jobframework.waiting import with_event_once
+from shared_api.evictions import BACKOFF_TIMEOUT
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import POD_SET_UPDATES_CONFLICT
+from shared_api.well_known_labels import ACTIVE, SUSPEND
+
+MAX_SUSPENSIONS: Final = 5
+SUSPENSIONS_SECONDS: Final = 3600.0
+"""So many suspensions by somebody else within so long end a release: who applies a manifest every
+few minutes is found, who stops his job now and then is not."""
+
+SUSPENDED_BY_OTHERS: Final = (
+    f"Backoff since somebody else suspended it {MAX_SUSPENSIONS} times within"
+    f" {SUSPENSIONS_SECONDS / 60:g} minutes after its release. Whoever applies it has to leave its"
+    f' suspend field to the queue; to stop it, annotate it {ACTIVE}: "false"'
+)
+
+
+def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Release a job of which nothing runs, if it can do with what its unit was granted."""
+    if not _may_run_with_what_it_got(job, unit):
+        message = "Admitted with fewer pods than it can do with: it is not resumed"
+        return with_event_once(view, "PartialAdmission", message)
+    return _release_again(view, job, unit) or release_job(view, job, unit)
+
+
+def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Return the release of a job that somebody else has suspended, None where nobody has."""
+    if not was_released_already(job, unit) or job.kind.held_by_gates:
+        return None
+    now = view.moment.monotonic
+    recent = (at for at in view.memory.suspended_at if now - at < SUSPENSIONS_SECONDS)
+    suspended_at = (*recent, now)
+    if len(suspended_at) >= MAX_SUSPENSIONS:
+        memory = msgspec.structs.replace(view.memory, suspended_at=())
+        view = msgspec.structs.replace(view, memory=memory)
+        return announce_eviction(view, unit, BACKOFF_TIMEOUT, SUSPENDED_BY_OTHERS)
+    memory = msgspec.structs.replace(view.memory, suspended_at=suspended_at)
+    decision = release_job(msgspec.structs.replace(view, memory=memory), job, unit)
+    if not any(isinstance(each, ReleaseJob) for each in decision.actions):
+        return decision
+    message = (
+        "Resumed: it is admitted, and was suspended by somebody else."
+        f' To stop it, annotate it {ACTIVE}: "false"'
+    )
+    event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
+    return msgspec.structs.replace(decision, actions=(*decision.actions, event))
+
+
+def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Turn a job's switch off, or take the gates off its pods for which there is room."""
+    quota = quota_of_job(job, view.around)
+    stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
+    plan = plan_updates(job, unit, stamps)
+    if isinstance(plan, UpdateConflict):
+        return announce_eviction(view, unit, POD_SET_UPDATES_CONFLICT, plan.message)
+    release = ReleaseJob(
+        released_at=view.moment.exact_stamp,
+        stamps=stamps,
+        updates=plan.updates,
+        updates_note=plan.note,
+        resize=plan_resize(job, unit),
+        room=room_of(unit, view.pods),
+        annotation=_released_annotation(job),
+    )
+    actions: tuple[Action, ...] = (release,)
+    if view.memory.stamp_refused:
+        message = (
+            "Resumed without the queue's stamp, which its pod template does not take:"
+            " its pods are charged to the quota that they or their namespace name"
+        )
+        event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
+        actions = (*actions, event)
+    # With a time to run in, a look at what is released says when that is over.
+    settled = not running_timeout(unit, view.settings)
+    memory = msgspec.structs.replace(
+        view.memory,
+        first_release=first_release(view, unit) or view.moment.wall,
+        running_since=None,
+        miscounted_since=None,
+        stamp_refused=False,
+        was_let_go=False,
+        old_pods_since=None,
+    )
+    return Decision(
+        actions=actions,
+        memory=memory,
+        settled=settled,
+        look_again_seconds=job.kind.nudge_seconds,
+    )
+
+
+def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether nothing of what it needs is missing, or what is left is what it can do with.
+
+    Units that list nothing were not split. What a job can do with is what its unit was admitted by.
+    """
+    granted = granted_counts(unit)
+    least = {each.name: each.min_count for each in unit.spec.pod_set}
+    for each in job.pod_sets:
+        got, enough = granted.get(each.name, each.count), each.count
+        if each.most is not None:
+            enough = min(least.get(each.name) or enough, enough)
+        if got < enough:
+            return False
+    return True
+
+
+def _released_annotation(job: JobFacts) -> str | None:
+    """Return what the suspend annotation becomes at the release."""
+    if job.metadata.annotations.get(SUSPEND) is None:
+        return None
+    return "" if job.kind.releases_on_absence else "false"
