@@ -230,14 +230,15 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_obstacle(unit) is not None else ""
-    since = view.memory.old_pods_since if job.suspended and is_admitted(unit) else None
+    is_to_start = job.suspended and is_admitted(unit)
     first = view.memory.first_release if is_admitted(unit) else None
     memory = msgspec.structs.replace(
         view.memory,
         arrived=False,
         evicting=evicting,
         obstacle=told,
-        old_pods_since=since,
+        old_pods_since=view.memory.old_pods_since if is_to_start else None,
+        short_since=view.memory.short_since if is_to_start else None,
         first_release=first,
     )
     view = msgspec.structs.replace(view, memory=memory)

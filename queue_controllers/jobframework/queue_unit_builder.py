@@ -382,10 +382,11 @@ def _sync_of_pod_sets(
     """Return the pod sets when they differ, and note their hash among the annotations."""
     bodies = pod_set_bodies(job.pod_sets)
     digest = hash_of_pod_sets(bodies)
-    counts = [(each.name, each.count) for each in unit.spec.pod_set]
-    wanted = [(each.name, each.count) for each in job.pod_sets]
+    counts = [(each.name, each.count, each.min_count) for each in unit.spec.pod_set]
+    wanted = [(each.name, each.count, each.min_count) for each in job.pod_sets]
     in_step = unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted
-    # Edited by hand to ask for less, it would be admitted for that, and taken back, for ever.
+    # Edited by hand to ask for less, or to do with less, it would be admitted for that, and taken
+    # back, for ever.
     if in_step and not outgrows(job, unit):
         return {}
     annotations[POD_SETS_HASH] = digest

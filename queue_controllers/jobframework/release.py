@@ -25,7 +25,11 @@ from queue_controllers.jobframework.queue_unit_builder import (
     granted_counts,
     plan_resize,
 )
-from queue_controllers.jobframework.unit_status import running_timeout, was_released_already
+from queue_controllers.jobframework.unit_status import (
+    JOB_CHANGED,
+    running_timeout,
+    was_released_already,
+)
 from queue_controllers.jobframework.waiting import with_event_once
 from shared_api.evictions import BACKOFF_TIMEOUT
 from shared_api.objects.queue_unit import QueueUnit
@@ -37,6 +41,12 @@ SUSPENSIONS_SECONDS: Final = 3600.0
 """So many suspensions by somebody else within so long end a release: who applies a manifest every
 few minutes is found, who stops his job now and then is not."""
 
+REST_SECONDS: Final = 60.0
+"""How long a job may wait for the pods that it was not admitted with, and can not do without: a
+grant comes within seconds where there is room. A shorter time to run in is enough."""
+
+TOO_FEW: Final = "Evicted because it was admitted with fewer pods than its job can do with"
+
 SUSPENDED_BY_OTHERS: Final = (
     f"Backoff since somebody else suspended it {MAX_SUSPENSIONS} times within"
     f" {SUSPENSIONS_SECONDS / 60:g} minutes after its release. Whoever applies it has to leave its"
@@ -47,9 +57,29 @@ SUSPENDED_BY_OTHERS: Final = (
 def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Release a job of which nothing runs, if it can do with what its unit was granted."""
     if not _may_run_with_what_it_got(job, unit):
-        message = "Admitted with fewer pods than it can do with: it is not resumed"
-        return with_event_once(view, "PartialAdmission", message)
+        return _wait_for_the_rest(view, unit)
     return _release_again(view, job, unit) or release_job(view, job, unit)
+
+
+def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
+    """Wait until a job is granted what it can not do without; when that takes long, ask anew.
+
+    Growth is granted when nobody in line could take it, and who waits for this unit's pods may be
+    the very one who could.
+    """
+    timeout, now = running_timeout(unit, view.settings), view.moment.monotonic
+    patience = min(timeout, REST_SECONDS) if timeout else REST_SECONDS
+    since = now if view.memory.short_since is None else view.memory.short_since
+    if now - since >= patience:
+        return announce_eviction(view, unit, JOB_CHANGED, TOO_FEW)
+    memory = msgspec.structs.replace(view.memory, short_since=since)
+    message = (
+        "Admitted with fewer pods than it can do with: it is not resumed. Unless it is granted the"
+        f" others within {patience:g} s it waits in the queue again, for all of them"
+    )
+    view = msgspec.structs.replace(view, memory=memory)
+    decision = with_event_once(view, "PartialAdmission", message)
+    return msgspec.structs.replace(decision, look_again_seconds=since + patience - now)
 
 
 def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
@@ -109,6 +139,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         stamp_refused=False,
         was_let_go=False,
         old_pods_since=None,
+        short_since=None,
     )
     return Decision(
         actions=actions,

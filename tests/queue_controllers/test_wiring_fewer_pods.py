@@ -193,6 +193,11 @@ def test_with_fewer_than_it_can_do_with_it_is_not_resumed(
     world.settle()
     assert world.is_suspended()
     assert "PartialAdmission" in world.events()
+    world.settle(40.0)
+    assert world.phase() == "Dequeued"
+    world.settle(30.0)
+    assert (world.phase(), world.is_suspended()) == ("Enqueued", True)
+    assert "JobChanged" in world.events()
 
 
 def test_an_indexed_job_keeps_its_completions(world: World) -> None:

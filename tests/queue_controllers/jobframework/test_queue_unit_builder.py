@@ -429,3 +429,14 @@ def test_stamps_name_the_unit_and_leave_a_quota_of_the_template_alone() -> None:
         "koord-queue/related-podset-name": "b",
     }
     assert build_stamps(of, made(of), "")["a"].labels == {}
+
+
+def test_a_least_that_somebody_wrote_into_a_waiting_unit_is_mended() -> None:
+    """Admitted by it, the job could not do with what it got."""
+    unit = made(job(pod_set(4)))
+    (whole,) = unit.spec.pod_set
+    assert sync(job(pod_set(4)), unit) == {}
+    edited = (msgspec.structs.replace(whole, min_count=1),)
+    unit = msgspec.structs.replace(unit, spec=msgspec.structs.replace(unit.spec, pod_set=edited))
+    (mended,) = sync(job(pod_set(4)), unit)["spec"]["podSet"]
+    assert "minCount" not in mended

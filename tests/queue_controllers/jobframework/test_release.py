@@ -10,8 +10,12 @@ from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from queue_controllers.jobframework.job_machine import NO_PODS
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import Decision, JobMemory
-from queue_controllers.jobframework.release import MAX_SUSPENSIONS, SUSPENSIONS_SECONDS
-from shared_api.objects.queue_unit import QueueUnit
+from queue_controllers.jobframework.release import (
+    MAX_SUSPENSIONS,
+    REST_SECONDS,
+    SUSPENSIONS_SECONDS,
+)
+from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.well_known_labels import ACTIVE, RELEASED_AT
 from tests.job_situations import ADMITTED, NOW, RUNS, TEN, TWO_RUNNING, facts, look, told, unit
 
@@ -149,3 +153,49 @@ def test_a_release_of_the_future_makes_nobody_early(released_at: str, want: list
     of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=TEN)
     settings = JobSettings(running_timeout_seconds=60)
     assert told(look(job, of, pods=NO_PODS, settings=settings).actions) == want
+
+
+ONE_OF_TWO = (Admission(name="main", replicas=1),)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "patience"),
+    [
+        pytest.param(0.0, REST_SECONDS, id="no time to run in"),
+        pytest.param(600.0, REST_SECONDS, id="a long one"),
+        pytest.param(20.0, 20.0, id="a short one"),
+    ],
+)
+def test_who_was_granted_too_few_pods_asks_anew_after_a_while(
+    timeout: float, patience: float
+) -> None:
+    settings = JobSettings(running_timeout_seconds=timeout)
+    of = unit("Dequeued", admissions=ONE_OF_TWO, last_allocate_time=TEN)
+    first = look(facts(), of, settings=settings)
+    assert told(first.actions) == ["tell PartialAdmission"]
+    assert first.look_again_seconds == patience
+    soon = NOW.after(patience - 1.0)
+    waits = look(facts(), of, settings=settings, memory=first.memory, moment=soon)
+    assert (waits.actions, waits.look_again_seconds) == ((), 1.0)
+    over = look(
+        facts(), of, settings=settings, memory=waits.memory, moment=NOW.after(patience + 0.1)
+    )
+    assert told(over.actions) == EVICTED
+    write = over.actions[0]
+    assert isinstance(write, PatchUnitStatus)
+    (asked,) = (each for each in write.status["conditions"] if each["type"] == "Evicted")
+    assert asked["reason"] == "JobChanged"
+
+
+def test_who_is_granted_the_rest_meanwhile_is_released() -> None:
+    short = look(facts(), unit("Dequeued", admissions=ONE_OF_TWO))
+    whole = unit("Dequeued", admissions=ADMITTED)
+    decision = look(facts(), whole, memory=short.memory, moment=NOW.after(REST_SECONDS + 1.0))
+    assert told(decision.actions) == ["release"]
+    assert decision.memory.short_since is None
+
+
+def test_the_wait_for_the_rest_begins_anew_with_each_admission() -> None:
+    short = look(facts(), unit("Dequeued", admissions=ONE_OF_TWO))
+    assert short.memory.short_since is not None
+    assert look(facts(), unit("Enqueued"), memory=short.memory).memory.short_since is None
