@@ -50,6 +50,7 @@ from queue_controllers.jobframework.job_progress import (
     announce_eviction,
     follow_job,
     give_up_late,
+    wait_in_time,
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
@@ -247,8 +248,6 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
-    if job.unknown_demand:
-        return wait_for_demand(view, job, () if is_admitted(unit) else _hold(view, job))
     if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
     return look_in_time(view, unit, _follow_unit(view, job, unit, state))
@@ -256,7 +255,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
 
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
-    if body := build_sync(job, unit, view.around, waiting=waiting and state.stopped):
+    may_move = waiting and state.stopped and not job.unknown_demand
+    if body := build_sync(job, unit, view.around, waiting=may_move):
         return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
     if (decision := follow_deactivation(view, job, unit)) is not None:
         return decision
@@ -268,9 +268,19 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
         return carry_out_eviction(view, job, unit, state)
     if is_booked(unit) and (asked := why_evict(view, job, unit, state)):
         return announce_eviction(view, unit, *asked)
+    if job.unknown_demand:
+        return _await_demand(view, job, unit, state)
     if is_admitted(unit):
         return _let_run(view, job, unit, state)
     return _keep_held(view, job, unit, state)
+
+
+def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Leave a unit as it is until it is known what its job makes; one that starts has its time."""
+    if not is_admitted(unit):
+        return wait_for_demand(view, job, _hold(view, job))
+    waits = wait_for_demand(view, job)
+    return waits if state.state is State.RUNNING else wait_in_time(view, job, unit, waits)
 
 
 def _take_mark_off(view: JobView, unit: QueueUnit) -> Decision:

@@ -67,7 +67,7 @@ def why_evict(
     left = seconds_left(unit, view.moment.wall)
     if left is not None and left <= 0:
         return MAXIMUM_EXECUTION_TIME_EXCEEDED, TIME_IS_UP
-    if not state.stopped:
+    if not state.stopped or job.unknown_demand:
         return None
     if is_our_make(unit) and names_another_quota(job, unit, view.around):
         # Released like this, its pods would be charged to one quota while it is booked in another.

@@ -120,10 +120,14 @@ def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobStat
 
     One that has ended, and that somebody's finalizer keeps, may never go.
     """
+    return wait_in_time(view, job, unit, wait_for_old_pods(view, state))
+
+
+def wait_in_time(view: JobView, job: JobFacts, unit: QueueUnit, decision: Decision) -> Decision:
+    """Return a decision to wait, no longer than a start may take: then it is an eviction."""
     late, rest = _is_start_late(view, job, unit)
     if late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
-    decision = wait_for_old_pods(view, state)
     rests = [each for each in (rest, decision.look_again_seconds) if each is not None]
     return msgspec.structs.replace(decision, look_again_seconds=min(rests, default=None))
 

@@ -360,6 +360,8 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
     """Return what the user may change until the end: priority, active, the time it may run."""
     spec: dict[str, Any] = {}
     class_name, number = priority_of_job(job, around)
+    if job.unknown_demand:  # its templates may say it
+        class_name, number = unit.spec.priority_class_name, unit.spec.priority
     if unit.spec.priority_class_name != class_name:
         spec["priorityClassName"] = class_name or None
     if unit.spec.priority != number:
