@@ -26,9 +26,11 @@ from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState
 from queue_controllers.jobframework.job_progress import follow_contested
 from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.managed import Surroundings, quota_of_job
 from queue_controllers.jobframework.queue_unit_builder import (
+    annotations_of_unit,
     is_our_make,
-    names_another_quota,
+    labels_of_unit,
     outgrows,
     plan_restoration,
 )
@@ -50,6 +52,7 @@ from shared_api.queue_unit_phases import (
     is_adopted,
     is_being_evicted,
 )
+from shared_api.well_known_labels import read_queue_name, read_quota_name
 
 TIME_IS_UP: Final = "Evicted because the maximum execution time was exceeded"
 """Upstream's message."""
@@ -69,15 +72,30 @@ def why_evict(
         return MAXIMUM_EXECUTION_TIME_EXCEEDED, TIME_IS_UP
     if not state.stopped or job.unknown_demand:
         return None
-    if is_our_make(unit) and names_another_quota(job, unit, view.around):
-        # Released like this, its pods would be charged to one quota while it is booked in another.
-        return JOB_CHANGED, "Evicted because the job names another quota than it was admitted in"
+    if is_our_make(unit) and (moved := _where_else(job, unit, view.around)):
+        # Released like this, its pods would be charged to one quota while it is booked in another,
+        # or it would run out of a queue that its user has taken it from.
+        return JOB_CHANGED, f"Evicted because the job names another {moved} than it was admitted in"
     # What was adopted was granted all that it asks for, as long as nobody has written how much.
     has_all = is_adopted(unit) and not unit.status.admissions
     if not has_all and outgrows(job, unit, was_released=was_released_already(job, unit)):
         # Released like this, it would run with more than anybody decided.
         return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
     return None
+
+
+def _where_else(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
+    """Say whether the job names another quota or queue by now than its unit, or none any more.
+
+    The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
+    """
+    meta, quota = unit.metadata, quota_of_job(job, around)
+    labels = labels_of_unit(job, quota)
+    if read_quota_name(labels) != read_quota_name(meta.labels):
+        return "quota"
+    named = read_queue_name(labels, annotations_of_unit(job))
+    is_named_anew = named != read_queue_name(meta.labels, meta.annotations)
+    return "queue" if is_named_anew and (named or quota) != unit.spec.queue else ""
 
 
 def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:

@@ -2,8 +2,8 @@
 
 The unit is built once and then kept in step: `build_unit` makes the whole object, `build_sync` the
 merge patch for what has changed. Which fields follow the job, and until when, is the point: counts,
-shapes, queue and quota only while the unit waits (an admission is for what was asked), priority and
-`active` until the end.
+shapes, queue and quota only while the unit waits (an admission is for what was asked), labels of
+the user's own until its admission checks have answered, priority and `active` until the end.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, templ
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import Phase, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
     ADOPTED,
@@ -170,15 +171,6 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
         if any(amount > granted.get(resource, 0) for resource, amount in wanted.items()):
             return True
     return False
-
-
-def names_another_quota(job: JobFacts, unit: QueueUnit, around: Surroundings) -> bool:
-    """Say whether the job names another quota by now than its unit, or none any more.
-
-    The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
-    """
-    named = read_quota_name(labels_of_unit(job, quota_of_job(job, around)))
-    return named != read_quota_name(unit.metadata.labels)
 
 
 def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or plain template
@@ -334,6 +326,7 @@ def build_sync(
     """Return the merge patch (without guard) that brings a unit in step with its job, or {}.
 
     `waiting`: nothing has been decided about the unit yet, so its shape and place may still move.
+    Of one that is reserved the labels of its user's own do: checks select by them.
     """
     spec = _sync_of_intent(job, unit, around)
     annotations: dict[str, str | None] = {}
@@ -347,6 +340,9 @@ def build_sync(
         if unit.spec.queue != (queue := queue_of_job(job, quota)):
             spec["queue"] = queue or None
         spec |= _sync_of_pod_sets(job, unit, annotations)
+    elif phase_of(unit) is Phase.RESERVED:
+        users = {k: v for k, v in labels_of_unit(job, "").items() if not _is_ours(k)}
+        labels = {k: v for k, v in users.items() if unit.metadata.labels.get(k) != v}
     patch: dict[str, Any] = {}
     if labels or annotations:
         metadata = {"labels": labels, "annotations": annotations}

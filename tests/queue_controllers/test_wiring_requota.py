@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
+QUEUE = "koord-queue/queue-name"
 
 
 @pytest.mark.parametrize("by", ["label", "namespace"])
@@ -62,6 +63,21 @@ def test_moved_after_its_admission_a_stopped_job_waits_where_it_belongs_now(
     assert not world.is_suspended()
     stamped = world.get_job()["spec"]["template"]["metadata"]["labels"][QUOTA]
     assert stamped == (to or "bronze")
+
+
+@pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "Running"])
+def test_moved_to_another_queue_a_stopped_job_waits_there(world: World, phase: str) -> None:
+    world.start()
+    stop(world, phase)
+    world.patch_job({"metadata": {"labels": {QUEUE: "fast"}}})
+    world.server.faults.clear()
+    world.settle(10.0)
+    assert (world.phase(), world.is_suspended()) == ("Enqueued", True)
+    unit = world.get_unit()
+    assert (unit["spec"]["queue"], unit["metadata"]["labels"][QUEUE]) == ("fast", "fast")
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
 
 
 def stop(world: World, phase: str) -> None:

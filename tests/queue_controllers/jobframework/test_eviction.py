@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from queue_controllers.jobframework.actions import PatchUnitStatus, SuspendJob, TellJob
-from queue_controllers.jobframework.generic_job import StatusFacts
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import (
     Admission,
@@ -16,7 +17,9 @@ from shared_api.objects.queue_unit import (
     ReclaimState,
 )
 from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
+from shared_api.well_known_labels import JOB_CREATED_AT
 from tests.job_situations import (
+    ADMITTED,
     EVICTED,
     RELEASED,
     RUNS,
@@ -117,3 +120,71 @@ def test_an_eviction_that_is_taken_back_lets_the_job_run_on() -> None:
         conditions=(Condition(type="Evicted", status="False", reason="Preempted"),),
     )
     assert look(facts(suspended=False, status=RUNS), over, pods=TWO_RUNNING).actions == ()
+
+
+QUEUE = "koord-queue/queue-name"
+
+
+def named(*, labels: dict[str, str] | None = None, **changes: Any) -> JobFacts:
+    """The job with more labels."""
+    job = facts(**changes)
+    meta = msgspec.structs.replace(job.metadata, labels={**job.metadata.labels, **(labels or {})})
+    return msgspec.structs.replace(job, metadata=meta)
+
+
+def in_queue(of: QueueUnit, queue: str, labels: dict[str, str]) -> QueueUnit:
+    meta = msgspec.structs.replace(of.metadata, labels={**of.metadata.labels, **labels})
+    return msgspec.structs.replace(
+        of, metadata=meta, spec=msgspec.structs.replace(of.spec, queue=queue)
+    )
+
+
+@pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "SchedSucceed", "Running"])
+@pytest.mark.parametrize(
+    ("job", "before", "want"),
+    [
+        pytest.param(named(labels={QUEUE: "fast"}), "", True, id="by a label"),
+        pytest.param(facts(annotations={QUEUE: "fast"}), "", True, id="by an annotation"),
+        pytest.param(named(labels={QUEUE: "fast"}), "slow", True, id="another than before"),
+        pytest.param(facts(), "slow", True, id="no longer: it belongs to that of its quota"),
+        pytest.param(named(labels={QUEUE: "slow"}), "slow", False, id="the same"),
+        pytest.param(named(labels={QUEUE: "gold"}), "", False, id="where it is already"),
+        pytest.param(facts(), "", False, id="none, as before"),
+    ],
+)
+def test_a_stopped_job_that_names_another_queue_goes_into_line_there(
+    phase: str, job: JobFacts, before: str, want: bool
+) -> None:
+    of = unit(phase, admissions=ADMITTED)
+    if before:
+        of = in_queue(of, before, {QUEUE: before})
+    actions = look(job, of).actions
+    writes = [each for each in actions if isinstance(each, PatchUnitStatus)]
+    reasons = [
+        (each["reason"], "another queue than" in each["message"])
+        for write in writes
+        for each in write.status["conditions"]
+        if each["type"] == "Evicted"
+    ]
+    assert reasons == [("JobChanged", True)] * want
+
+
+def test_one_that_runs_goes_on_where_it_is() -> None:
+    job = named(labels={QUEUE: "fast"}, suspended=False, status=RUNS)
+    of = unit("Dequeued", admissions=ADMITTED)
+    assert told(look(job, of, pods=TWO_RUNNING).actions) == ["move Running"]
+
+
+def test_a_unit_that_somebody_else_made_stays_where_he_put_it() -> None:
+    of = unit("Dequeued", admissions=ADMITTED)
+    marks = {k: v for k, v in of.metadata.annotations.items() if k != JOB_CREATED_AT}
+    of = msgspec.structs.replace(
+        of, metadata=msgspec.structs.replace(of.metadata, annotations=marks)
+    )
+    assert told(look(named(labels={QUEUE: "fast"}), of).actions) == ["release"]
+
+
+def test_nobody_is_moved_who_names_what_he_named() -> None:
+    """The queue is that of a namespace's quota, which is another by now, or not known yet."""
+    of = in_queue(unit("Dequeued", admissions=ADMITTED), "bronze", {})
+    assert told(look(facts(), of).actions) == ["release"]

@@ -440,3 +440,17 @@ def test_a_least_that_somebody_wrote_into_a_waiting_unit_is_mended() -> None:
     unit = msgspec.structs.replace(unit, spec=msgspec.structs.replace(unit.spec, pod_set=edited))
     (mended,) = sync(job(pod_set(4)), unit)["spec"]["podSet"]
     assert "minCount" not in mended
+
+
+def test_labels_of_its_users_own_follow_the_job_while_checks_are_asked() -> None:
+    """Those that say where it belongs, and how it is judged, were decided by."""
+    before = job()
+    ours = {"quota.scheduling.koordinator.sh/preemptible": "false", "koord-queue/queue-name": "x"}
+    meta = msgspec.structs.replace(
+        before.metadata, labels={**before.metadata.labels, **ours, "size": "large"}
+    )
+    edited = msgspec.structs.replace(before, metadata=meta)
+    reserved, admitted = made(before, phase="Reserved"), made(before, phase="Dequeued")
+    assert sync(edited, reserved, waiting=False) == {"metadata": {"labels": {"size": "large"}}}
+    assert sync(edited, admitted, waiting=False) == {}
+    assert sync(before, reserved, waiting=False) == {}
