@@ -365,8 +365,10 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if contested:
         over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
         return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
-    if has_own_backoff(job) and (moved := move_return(unit, view.settings, view.jitter)):
-        return Decision(actions=(moved,), memory=view.memory)
+    if has_own_backoff(job):
+        moved = move_return(unit, view.settings, view.moment, view.jitter)
+        if moved is not None:
+            return Decision(actions=(moved,), memory=view.memory)
     obstacle = find_obstacle(unit)
     if obstacle is not None and obstacle.message != view.memory.obstacle:
         event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)

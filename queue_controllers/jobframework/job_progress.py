@@ -6,7 +6,7 @@ running pods alone are corrected seldom, since nothing urgent is decided by them
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -36,6 +36,7 @@ from queue_controllers.jobframework.unit_status import (
     children_into_status,
     count_into_status,
     evict_unit,
+    has_been,
     move_unit,
     running_timeout,
     was_released_already,
@@ -60,10 +61,6 @@ STAYS_SECONDS: Final = 1.0
 
 RELEASE_REFUSED: Final = "ReleaseRefused"
 """Reason of the event that the API server does not let a job be resumed."""
-
-MAX_CLOCK_SKEW_SECONDS: Final = 60.0
-"""By how much another process's clock may be ahead. A time later than that was written by hand: by
-it the job would not be late until then."""
 
 PARTLY_LATE: Final = "Backoff due to partial running timeout"
 
@@ -225,9 +222,9 @@ def _may_run_since(view: JobView, job: JobFacts, unit: QueueUnit) -> datetime | 
     is_strict = phase_of(unit) is Phase.SCHED_SUCCEED and not was_released_already(job, unit)
     released_at = first_release(view, unit) or job.released_at
     reserved_at = read_time(status.last_update_time if is_strict else None)
-    moments = (released_at, read_time(status.last_allocate_time), reserved_at)
-    latest = view.moment.wall + timedelta(seconds=MAX_CLOCK_SKEW_SECONDS)
-    return max((each for each in moments if each is not None and each <= latest), default=None)
+    known = (released_at, read_time(status.last_allocate_time), reserved_at)
+    moments = (each for each in known if each is not None)
+    return max((each for each in moments if has_been(each, view.moment)), default=None)
 
 
 def _write_running(

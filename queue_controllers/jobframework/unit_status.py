@@ -75,6 +75,18 @@ CUT_OFF_SECONDS: Final = 2.0
 """By so much two times in an object may lie apart further, whose fractions were cut off."""
 
 
+MAX_CLOCK_SKEW_SECONDS: Final = 60.0
+"""By how much another process's clock may be ahead."""
+
+
+def has_been(time: datetime, moment: Moment) -> bool:
+    """Say whether a time that stands in an object is past; one of the future is somebody's edit.
+
+    Counted from that, nothing would be late, or return, until then.
+    """
+    return (time - moment.wall).total_seconds() <= MAX_CLOCK_SKEW_SECONDS
+
+
 def running_timeout(unit: QueueUnit, settings: JobSettings) -> float:
     """Return how many seconds a released job may take until its pods run; 0: for ever."""
     if settings.running_timeout_seconds:
@@ -232,13 +244,15 @@ def how_to_activate(unit: QueueUnit) -> str:
     return f'annotate the job {ACTIVE}: {first}"true"'
 
 
-def move_return(unit: QueueUnit, settings: JobSettings, jitter: float) -> PatchUnitStatus | None:
+def move_return(
+    unit: QueueUnit, settings: JobSettings, moment: Moment, jitter: float
+) -> PatchUnitStatus | None:
     """Return the write that moves the end of a backoff to where the settings have it, None: it is.
 
     `requeueAt` stands for a wait of `backoff`, give or take the jitter, since the unit lost its
     quota. For whoever has put it back for another reason, another wait may be right.
     """
-    state, since = unit.status.requeue_state, _backs_off_since(unit)
+    state, since = unit.status.requeue_state, _backs_off_since(unit, moment)
     until = None if state is None else read_time(state.requeue_at)
     if state is None or since is None or until is None:
         return None
@@ -250,7 +264,7 @@ def move_return(unit: QueueUnit, settings: JobSettings, jitter: float) -> PatchU
     return PatchUnitStatus(unit=unit, status={"requeueState": requeue})
 
 
-def _backs_off_since(unit: QueueUnit) -> datetime | None:
+def _backs_off_since(unit: QueueUnit, moment: Moment) -> datetime | None:
     """Return when a unit lost its quota to back off; None where it does not, or nobody knows."""
     conditions = unit.status.conditions
     evicted = find_condition(conditions, EVICTED)
@@ -260,7 +274,8 @@ def _backs_off_since(unit: QueueUnit) -> datetime | None:
         return None
     lost = (find_condition(conditions, each) for each in (QUOTA_RESERVED, ADMITTED))
     moments = (read_time(each.last_transition_time) for each in lost if each is not None)
-    return max((each for each in moments if each is not None), default=None)
+    known = (each for each in moments if each is not None)
+    return max((each for each in known if has_been(each, moment)), default=None)
 
 
 def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:

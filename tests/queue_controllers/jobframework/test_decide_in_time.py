@@ -334,3 +334,20 @@ def test_in_strict_mode_counts_of_its_pods_do_not_renew_the_time() -> None:
             said = {**msgspec.to_builtins(of.status), **each.status}
             of = msgspec.structs.replace(of, status=msgspec.convert(said, type(of.status)))
     assert (writes > 0, ended) == (True, 120)
+
+
+@pytest.mark.parametrize("year", ["0001", "2126", "9999"])
+def test_a_backoff_that_begins_in_the_future_ends_as_it_says(year: str) -> None:
+    """Somebody has edited the condition: from a time to come nothing is counted."""
+    of = backing_off(until="2026-11-01T10:05:00Z")
+    at = f"{year}-12-31T23:59:59Z"
+    conditions = [
+        msgspec.structs.replace(each, last_transition_time=at) for each in of.status.conditions
+    ]
+    status = msgspec.structs.replace(of.status, conditions=tuple(conditions))
+    of = msgspec.structs.replace(of, status=status)
+    marks = {"koord-queue/backoff-timeout": "2562047h"}
+    meta = msgspec.structs.replace(of.metadata, annotations={**of.metadata.annotations, **marks})
+    of = msgspec.structs.replace(of, metadata=meta)
+    actions = look(facts(annotations=marks), of, jitter=0.1).actions
+    assert told(actions) == (["write status"] if year == "0001" else [])
