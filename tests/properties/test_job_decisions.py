@@ -136,6 +136,9 @@ def views(draw: st.DrawFn) -> JobView:
         quiet_since=draw(st.sampled_from([None, 900.0, 990.0])),
         running_since=draw(st.sampled_from([None, 900.0])),
         counted_at=draw(st.sampled_from([None, 900.0])),
+        first_release=draw(st.sampled_from([None, NOW.after(-600.0).wall])),
+        suspended_at=draw(st.sampled_from([(), (999.0,) * 4])),
+        short_since=draw(st.sampled_from([None, 900.0, 990.0])),
     )
     return JobView(
         job=draw(st.none() | jobs()),
