@@ -28,7 +28,7 @@ from queue_controllers.jobframework.actions import (
 )
 from queue_controllers.jobframework.job_view import Moment
 from queue_controllers.jobframework.unit_status import set_condition
-from queue_controllers.reservations.reservation_builder import PlannedReservation
+from queue_controllers.reservations.reservation_builder import PlannedReservation, is_of_attempt
 from queue_controllers.reservations.reservation_verdict import Answer, judge_reservations
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
@@ -42,7 +42,6 @@ from shared_api.queue_unit_phases import (
     with_condition,
 )
 from shared_api.timestamps import read_time
-from shared_api.well_known_labels import ATTEMPT, UNIT_UID
 
 NOT_SERVED: Final = "ReservationsNotServed"
 """Condition and event: the API server has no Reservations, so nobody can be asked for nodes."""
@@ -79,7 +78,7 @@ class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
 
     unit: QueueUnit | None
     reservations: tuple[Reservation, ...] = ()
-    """All that name the unit, by whatever uid and attempt."""
+    """All that name the unit, by its key or by its uid, and whatever the attempt."""
     planned: tuple[PlannedReservation, ...] | None = None
     """Those that there should be in this attempt; None while the job is not known."""
     why_none: str = ""
@@ -227,13 +226,10 @@ def _of_this_attempt(
     reservations: tuple[Reservation, ...], unit: QueueUnit
 ) -> tuple[tuple[Reservation, ...], tuple[Reservation, ...]]:
     """Return (those of the unit's present attempt, all others)."""
-    wanted = (unit.metadata.uid, str(unit.status.attempts))
     mine: list[Reservation] = []
     others: list[Reservation] = []
     for each in reservations:
-        labels = each.metadata.labels
-        is_mine = (labels.get(UNIT_UID), labels.get(ATTEMPT)) == wanted
-        (mine if is_mine else others).append(each)
+        (mine if is_of_attempt(each, unit) else others).append(each)
     return tuple(mine), tuple(others)
 
 

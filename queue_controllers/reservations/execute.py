@@ -1,14 +1,16 @@
 """Carry out what `decide` said about reservations: one method per action.
 
 Reservations are created one by one, under names that the attempt fixes: one that is there already
-was created by an earlier try whose answer was lost. A unit whose reservation the server refuses
-gets no nodes in this attempt, with the server's words.
+was created by an earlier try whose answer was lost. One without the labels by which it is followed
+would be waited for in vain: it is deleted, and made anew. A unit whose reservation the server
+refuses gets no nodes in this attempt, with the server's words; so does one whose name is taken, and
+the next attempt has other names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -17,7 +19,12 @@ from queue_controllers.jobframework.execute import EventSink, NotLeadingError, t
 from queue_controllers.jobframework.generic_job import JobFacts, PodOwner
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
 from queue_controllers.reservations.node_blacklist import BlacklistError, read_blacklist
-from queue_controllers.reservations.reservation_builder import build_reservation
+from queue_controllers.reservations.reservation_builder import (
+    PlannedReservation,
+    build_reservation,
+    is_of_attempt,
+    marks_of,
+)
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.client.errors import AlreadyExists, Forbidden, NotFound
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient
@@ -31,6 +38,10 @@ BLACKLIST_BELIEVED_SECONDS: Final = 10.0
 """How long an answer counts: a hundred units whose turn comes at once ask once."""
 
 log = structlog.get_logger("reservations")
+
+
+class NotOursError(Exception):
+    """A reservation of the attempt's name does not say that it is this unit's, in one line."""
 
 
 class WrittenUnits(Protocol):
@@ -85,6 +96,7 @@ class ReservationExecutor:
 
         Raises:
             NotLeadingError: it was not sent.
+            NotOursError: what bears the name of a reservation can not be used, now or later.
             ApiFailure: the server refused, or did not answer.
         """
         match action:
@@ -115,20 +127,42 @@ class ReservationExecutor:
                 bad_nodes=bad_nodes,
                 settings=self._settings,
             )
-            self._check_lead()
-            try:
-                self._note_reservation(self._client.create(RESERVATIONS, "", body))
-            except AlreadyExists:
+            self._note_reservation(self._create_one(planned, action.unit, body))
+
+    def _create_one(
+        self, planned: PlannedReservation, unit: QueueUnit, body: dict[str, Any]
+    ) -> Reservation:
+        """Return the reservation of a name, which surely bears the labels of the attempt."""
+        self._check_lead()
+        try:
+            made = self._client.create(RESERVATIONS, "", body)
+        except AlreadyExists:
+            made = self._client.get(RESERVATIONS, "", planned.name)
+            if is_of_attempt(made, unit):
                 # The answer of an earlier try was lost, and the watch has not brought it yet.
-                self._note_reservation(self._client.get(RESERVATIONS, "", planned.name))
+                return made
+            if not {unit.metadata.key, unit.metadata.uid} & {*marks_of(made)}:
+                message = f"{planned.name} is there already, and does not name this unit"
+                raise NotOursError(message) from None
+            log.warning("a reservation has lost its labels", reservation=planned.name)
+            self._delete_one(made)
+            raise  # it is made anew when it is gone, which may take a while
+        if not is_of_attempt(made, unit):
+            self._delete_one(made)
+            raise NotOursError(f"the labels of {planned.name} are changed as it is made")
+        return made
 
     def _delete(self, action: DeleteReservations) -> None:
         for each in action.reservations:
-            self._check_lead()
-            try:
-                self._client.delete(RESERVATIONS, "", each.metadata.name, uid=each.metadata.uid)
-            except NotFound:
-                continue
+            self._delete_one(each)
+
+    def _delete_one(self, reservation: Reservation) -> None:
+        self._check_lead()
+        meta = reservation.metadata
+        try:
+            self._client.delete(RESERVATIONS, "", meta.name, uid=meta.uid)
+        except NotFound:
+            log.debug("a reservation is gone already", reservation=meta.name)
 
     def _patch_status(self, action: PatchUnitStatus) -> None:
         self._check_lead()

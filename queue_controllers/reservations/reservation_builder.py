@@ -22,6 +22,7 @@ from queue_controllers.jobframework.template_updates import TemplateUpdate
 from queue_controllers.reservations.node_blacklist import avoid_nodes
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.reservation import Reservation
 from shared_api.well_known_labels import (
     ATTEMPT,
     RELATED_POD_SET,
@@ -150,6 +151,23 @@ def build_reservation(
             "ttl": f"{settings.ttl_seconds}s",
         },
     }
+
+
+def is_of_attempt(reservation: Reservation, unit: QueueUnit) -> bool:
+    """Say whether the labels of a reservation name the unit's present attempt."""
+    labels = reservation.metadata.labels
+    wanted = (unit.metadata.uid, str(unit.status.attempts))
+    return (labels.get(UNIT_UID), labels.get(ATTEMPT)) == wanted
+
+
+def marks_of(reservation: Reservation) -> tuple[str, ...]:
+    """Return what a reservation says about its unit: `namespace/name`, then uid, where it says so.
+
+    Anybody may take a label or an annotation off: either one is enough to find whose it is.
+    """
+    meta = reservation.metadata
+    marks = (meta.annotations.get(RELATED_QUEUE_UNIT), meta.labels.get(UNIT_UID))
+    return tuple(mark for mark in marks if mark)
 
 
 def _name_of(unit: QueueUnit, pod_set: str, index: int) -> str:

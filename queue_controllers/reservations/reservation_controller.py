@@ -1,7 +1,8 @@
 """Looks at units in strict mode, and at all reservations: reads the caches, decides, executes.
 
 Keys are `namespace/name` of units. They come from units whose phase reservations have a part in,
-and from reservations, which name their unit.
+and from reservations, which name their unit. A reservation from which that annotation was taken is
+found by its label: then the key is a uid, which has no slash.
 
 The CRD of reservations may be missing. Units then wait, say so, and are given back
 (`decide.NOT_SERVED_SECONDS`); when it appears they are asked for as if it had been there.
@@ -9,7 +10,7 @@ The CRD of reservations may be missing. Units then wait, say so, and are given b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -34,8 +35,12 @@ from queue_controllers.reservations.decide import (
     fail_unit,
     has_part,
 )
-from queue_controllers.reservations.execute import ReservationExecutor
-from queue_controllers.reservations.reservation_builder import plan_reservations, with_updates
+from queue_controllers.reservations.execute import NotOursError, ReservationExecutor
+from queue_controllers.reservations.reservation_builder import (
+    marks_of,
+    plan_reservations,
+    with_updates,
+)
 from shared_api.client.errors import (
     ApiFailure,
     BadRequest,
@@ -50,7 +55,6 @@ from shared_api.informer.kind_watch import KindWatch
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation
 from shared_api.process.clock import Clock
-from shared_api.well_known_labels import RELATED_QUEUE_UNIT
 from shared_api.work_queue import WorkQueue
 
 BY_UNIT: Final = "unit"
@@ -104,7 +108,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 def reservation_indexes() -> Mapping[str, IndexFunction[Reservation]]:
     """Return the indexes of the cache of reservations that this module asks."""
-    return {BY_UNIT: _unit_of}
+    return {BY_UNIT: marks_of}
 
 
 class ReservationController:
@@ -153,16 +157,18 @@ class ReservationController:
         unit = new if new is not None else old
         if unit is None:
             return
-        key = unit.metadata.key
-        if has_part(new) or has_part(old) or self._reservations.by_index(BY_UNIT, key):
+        key, uid = unit.metadata.key, unit.metadata.uid
+        is_named = self._reservations.has_index_value
+        if has_part(new) or has_part(old) or is_named(BY_UNIT, key) or is_named(BY_UNIT, uid):
             self.queue.add(key)
+        if new is None and is_named(BY_UNIT, uid):
+            self.queue.add(uid)  # nobody else knows to whom those belonged that lost their key
 
     def on_reservation(self, old: Reservation | None, new: Reservation | None) -> None:
         """Take in a change of a reservation."""
-        reservation = new if new is not None else old
-        if reservation is not None:
-            for key in _unit_of(reservation):
-                self.queue.add_after(key, GATHER_SECONDS)
+        said = [mark for each in (old, new) if each is not None for mark in marks_of(each)]
+        for key in _keys_among(said):
+            self.queue.add_after(key, GATHER_SECONDS)
 
     def look_at_all(self) -> None:
         """Queue all units that there may be something to do about."""
@@ -170,7 +176,7 @@ class ReservationController:
             if has_part(unit):
                 self.queue.add(unit.metadata.key)
         for reservation in self._reservations.list():
-            for key in _unit_of(reservation):
+            for key in _keys_among(marks_of(reservation)):
                 self.queue.add(key)
 
     # --- steps --------------------------------------------------------------------------------
@@ -190,13 +196,17 @@ class ReservationController:
     def _look_at(self, key: str) -> None:
         if not self._is_open:
             return  # all keys are queued when it opens
+        before = len(self._reservations_of(key))
         try:
             for _ in range(MAX_LOOKS):
                 if not self._look_once(key):
-                    break
-            else:
+                    self.queue.forget(key)
+                    return
+            if len(self._reservations_of(key)) > before:
+                self.queue.forget(key)
                 self.queue.add(key)
-            self.queue.forget(key)
+            else:  # whatever it does comes to nothing: no reason to do it faster
+                self.queue.add_rate_limited(key)
         except NotLeadingError:
             self.queue.add_after(key, NOT_LEADING_SECONDS)
         except (Conflict, NotFound) as news:
@@ -210,10 +220,13 @@ class ReservationController:
     def _look_once(self, key: str) -> bool:
         """Do what one look says; return whether that may have made more to do."""
         unit = self._units.get(key)
+        if unit is None and (known_as := self._key_of_uid(key)):
+            self.queue.add(known_as)
+            return False
         job = None if unit is None else self._find_job(unit)
         view = ReservationView(
             unit=unit,
-            reservations=tuple(self._reservations.by_index(BY_UNIT, key)),
+            reservations=self._reservations_of(key),
             planned=None if unit is None or job is None else plan_reservations(job.facts, unit),
             why_none="" if job is None else job.why_none,
             is_served=self.watch.is_served(),
@@ -225,13 +238,14 @@ class ReservationController:
                 self._executor.execute(
                     action, job.facts if job else None, job.owners if job else {}
                 )
-            except (BadRequest, Forbidden, Invalid) as refusal:
+            except (BadRequest, Forbidden, Invalid, NotOursError) as refusal:
                 self._observer.on_action(
                     RESERVATIONS.plural, type(action).__name__, type(refusal).__name__
                 )
                 if not isinstance(action, CreateReservations):
                     raise
-                message = f"A reservation is refused: {refusal.message}"[:MAX_TOLD_CHARS]
+                why = str(refusal) if isinstance(refusal, NotOursError) else refusal.message
+                message = f"A reservation is refused: {why}"[:MAX_TOLD_CHARS]
                 self._executor.execute(fail_unit(view, action.unit, message), None, {})
                 return True
             self._observer.on_action(RESERVATIONS.plural, type(action).__name__, "done")
@@ -242,6 +256,24 @@ class ReservationController:
             self.queue.add_after(key, rest)
         # Those that were deleted stay in the cache until the watch says so, which brings us back.
         return any(not isinstance(each, DeleteReservations) for each in decision.actions)
+
+    def _reservations_of(self, key: str) -> tuple[Reservation, ...]:
+        """Return all reservations that name a unit, by its key or by its uid."""
+        unit = self._units.get(key)
+        marks = (key,) if unit is None else (key, unit.metadata.uid)
+        found = [each for mark in marks for each in self._reservations.by_index(BY_UNIT, mark)]
+        return tuple({each.metadata.name: each for each in found}.values())
+
+    def _key_of_uid(self, key: str) -> str:
+        """Return the key of the unit of which this is the uid; "" where it is none's.
+
+        Asked where a reservation has lost its annotation, and nowhere else: all units are looked
+        through.
+        """
+        if "/" in key:
+            return ""
+        units = self._units.list()
+        return next((each.metadata.key for each in units if each.metadata.uid == key), "")
 
     def _find_job(self, unit: QueueUnit) -> _Job | None:
         for kind in self._kinds():
@@ -262,6 +294,7 @@ class ReservationController:
         return None
 
 
-def _unit_of(reservation: Reservation) -> tuple[str, ...]:
-    key = reservation.metadata.annotations.get(RELATED_QUEUE_UNIT, "")
-    return (key,) if key else ()
+def _keys_among(marks: Iterable[str]) -> list[str]:
+    """Return the keys of units among marks of reservations; uids where there is no key."""
+    different = list(dict.fromkeys(marks))
+    return [mark for mark in different if "/" in mark] or different

@@ -40,6 +40,10 @@ class KoordScheduler:
         """Return all of them by name."""
         return {each["metadata"]["name"]: each for each in self._direct.list("reservations")}
 
+    def patch(self, name: str, body: Body) -> None:
+        """Change one, as anybody may."""
+        self._direct.patch("reservations", name, body)
+
     def answer(self, status: str, reason: str, *names: str, phase: str = "Pending") -> None:
         """Say this of some; none named: of all."""
         said = {"type": "Scheduled", "status": status, "reason": reason, "message": "0/3 nodes"}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
 from queue_controllers.jobframework.execute import NotLeadingError
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
-from queue_controllers.reservations.execute import ReservationExecutor
-from queue_controllers.reservations.reservation_builder import plan_reservations
+from queue_controllers.reservations.execute import NotOursError, ReservationExecutor
+from queue_controllers.reservations.reservation_builder import (
+    build_reservation,
+    plan_reservations,
+)
 from queue_controllers.reservations.reservation_settings import ReservationSettings
+from shared_api.client.errors import AlreadyExists
 from shared_api.client.event_recorder import Happening
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
@@ -21,6 +26,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation
 from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
 from tests.job_situations import facts
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler, strict
 
@@ -85,6 +91,56 @@ def test_what_is_gone_already_counts_as_deleted() -> None:
     for _ in range(2):
         desk.executor.execute(action, None, {})
     assert desk.koord_scheduler.reservations() == {}
+
+
+def patch(desk: Desk, name: str, **metadata: Any) -> None:
+    desk.koord_scheduler.patch(name, {"metadata": metadata})
+
+
+@pytest.mark.parametrize("label", [UNIT_UID, ATTEMPT])
+@pytest.mark.parametrize("value", [None, "another"])
+def test_one_of_ours_without_its_labels_is_deleted_and_then_made_anew(
+    label: str, value: str | None
+) -> None:
+    desk = Desk()
+    desk.create()
+    first = desk.noted[0].metadata
+    patch(desk, first.name, labels={label: value})
+    with pytest.raises(AlreadyExists):
+        desk.create()
+    assert first.name not in desk.koord_scheduler.reservations()
+    desk.create()
+    made = desk.koord_scheduler.reservations()[first.name]["metadata"]
+    assert made["labels"][label]
+    assert made["uid"] != first.uid
+
+
+def test_one_that_is_not_ours_is_left_alone() -> None:
+    desk = Desk()
+    desk.create()
+    first = desk.noted[0].metadata
+    patch(desk, first.name, labels={UNIT_UID: None}, annotations={RELATED_QUEUE_UNIT: "team/x"})
+    with pytest.raises(NotOursError, match=f"^{first.name} is there already"):
+        desk.create()
+    assert desk.koord_scheduler.reservations()[first.name]["metadata"]["uid"] == first.uid
+
+
+def test_one_whose_labels_are_changed_as_it_is_made_does_not_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A webhook does it; here the server is sent what a webhook would make of it."""
+
+    def build(*of: Any, **more: Any) -> Any:
+        body = build_reservation(*of, **more)
+        body["metadata"]["labels"][UNIT_UID] = "another"
+        return body
+
+    desk = Desk()
+    monkeypatch.setattr("queue_controllers.reservations.execute.build_reservation", build)
+    with pytest.raises(NotOursError, match="are changed as it is made"):
+        desk.create()
+    assert desk.koord_scheduler.reservations() == {}
+    assert desk.noted == []
 
 
 def test_without_the_lead_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
