@@ -15,6 +15,7 @@ an attempt (an eviction, the job's end, a deleted unit) has its reservations del
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +35,7 @@ from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import AVAILABLE, FAILED, Reservation
 from shared_api.queue_unit_phases import (
+    ADMITTED,
     Phase,
     Writer,
     is_being_evicted,
@@ -123,8 +125,10 @@ def decide(view: ReservationView) -> ReservationDecision:
 
 
 def has_part(unit: QueueUnit | None) -> bool:
-    """Say whether reservations have a part in the unit's phase, so that it must be looked at."""
-    return unit is not None and phase_of(unit) in _PHASES_WITH_PART
+    """Say whether a unit must be looked at: for its phase, or for what was said in another one."""
+    if unit is None:
+        return False
+    return phase_of(unit) in _PHASES_WITH_PART or _is_told_not_served(unit)
 
 
 _PHASES_WITH_PART: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_SUCCEED, Phase.SCHED_FAILED})
@@ -188,12 +192,22 @@ def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecisio
         return ReservationDecision(
             actions=(noted, told, heard), look_again_seconds=NOT_SERVED_SECONDS
         )
-    said = find_condition(unit.status.conditions, NOT_SERVED)
-    since = None if said is None else read_time(said.last_transition_time)
+    since = _not_served_since(unit)
     waited = 0.0 if since is None else (view.moment.wall - since).total_seconds()
     if since is not None and waited < NOT_SERVED_SECONDS:
         return ReservationDecision(look_again_seconds=NOT_SERVED_SECONDS - waited)
     return ReservationDecision(actions=(fail_unit(view, unit, message),))
+
+
+def _not_served_since(unit: QueueUnit) -> datetime | None:
+    """Return since when this attempt waits for the kind; None where nobody has said so.
+
+    The condition may be left over from an earlier attempt: each one has its own minute.
+    """
+    found = (find_condition(unit.status.conditions, each) for each in (NOT_SERVED, ADMITTED))
+    said = [each.last_transition_time for each in found if each is not None]
+    times = (read_time(each) for each in (*said, unit.status.last_allocate_time))
+    return max((time for time in times if time is not None), default=None)
 
 
 def fail_unit(view: ReservationView, unit: QueueUnit, message: str) -> PatchUnitStatus:

@@ -35,6 +35,7 @@ from tests.queue_controllers.reservations.reservation_kit import (
 READY = strict()
 AGAIN = strict(attempts=2)
 NOT_SERVED = Condition(type="ReservationsNotServed", status="True", last_transition_time=SINCE)
+LONG_AGO = "2026-11-01T08:00:00Z"
 ONE_OF_TWO = (Admission(name="main", replicas=2, running=1),)
 TWO_OF_TWO = (Admission(name="main", replicas=2, running=2),)
 EACH_PHASE = (
@@ -169,6 +170,28 @@ def test_after_its_minute_it_is_given_back_with_the_reason() -> None:
     assert condition_of(moved, "Admitted") == "False"
 
 
+@pytest.mark.parametrize(
+    ("conditions", "allocated"),
+    [
+        pytest.param((Condition(type="Admitted", last_transition_time=SINCE),), None, id="told"),
+        pytest.param((), SINCE, id="not told"),
+    ],
+)
+def test_an_attempt_has_its_minute_whatever_an_earlier_one_has_left(
+    conditions: tuple[Condition, ...], allocated: Timestamp | None
+) -> None:
+    left = msgspec.structs.replace(NOT_SERVED, last_transition_time=Timestamp(LONG_AGO))
+    of = strict(conditions=(left, *conditions), last_allocate_time=allocated)
+    decision = decide(view_of(of, is_served=False))
+    assert (decision.actions, decision.look_again_seconds) == ((), 30.0)
+
+
+def test_it_waits_since_it_was_said_where_it_was_admitted_before_that() -> None:
+    admitted = Condition(type="Admitted", status="True", last_transition_time=Timestamp(LONG_AGO))
+    decision = decide(view_of(strict(conditions=(NOT_SERVED, admitted)), is_served=False))
+    assert (decision.actions, decision.look_again_seconds) == ((), 30.0)
+
+
 def test_when_the_kind_appears_nodes_are_asked_for() -> None:
     of = strict(conditions=(NOT_SERVED,))
     assert do(of) == ["create 2"]
@@ -185,6 +208,7 @@ def test_a_unit_that_was_freed_meanwhile_does_not_go_on_saying_so() -> None:
 def test_in_which_phases_reservations_have_a_part(phase: Phase) -> None:
     assert has_part(strict(phase.value)) is phase.value.startswith("Sched")
     assert not has_part(None)
+    assert has_part(strict(phase.value, conditions=(NOT_SERVED,)))
 
 
 def test_the_verdict_is_told_with_its_words() -> None:

@@ -351,6 +351,16 @@ def test_without_the_kind_the_unit_says_so_and_is_given_back() -> None:
     assert world.condition("ReservationsNotServed") == "False"
 
 
+def test_a_unit_that_was_freed_while_nobody_looked_does_not_go_on_saying_so() -> None:
+    world = StrictWorld(reservations=False)
+    world.begin()
+    assert world.condition("ReservationsNotServed") == "True"
+    world.patch_unit_status({"phase": "TimeoutBackoff", "admissions": []})
+    world.start("--enable-reservation")
+    world.settle(2.0)
+    assert world.condition("ReservationsNotServed") == "False"
+
+
 def test_when_the_kind_appears_the_unit_is_asked_for() -> None:
     world = StrictWorld(reservations=False)
     world.begin()
