@@ -18,6 +18,8 @@ MAX_NODES: Final = 500
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
 
 class BlacklistError(ValueError):
     """A blacklist that can not be read, in one line."""
@@ -62,27 +64,32 @@ def _last_of(reports: tuple[_Report, ...]) -> datetime:
 def avoid_nodes(spec: Mapping[str, Any], nodes: tuple[str, ...]) -> dict[str, Any]:
     """Return a pod's spec, as JSON values, that keeps off these nodes as well.
 
-    Terms are alternatives, so each existing one gets the requirement. An empty term matches no
-    node, and is left so.
+    Terms are alternatives, so each existing one gets the requirement. A term without requirements
+    matches no node, as does a selector without terms: both are left so.
+
+    Source: kubernetes v1.36.3, component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go
     """
     if not nodes:
         return dict(spec)
     kept_off = {"key": HOSTNAME, "operator": "NotIn", "values": list(nodes)}
     affinity = spec.get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = required.get("nodeSelectorTerms") or [{"matchExpressions": []}]
-    narrowed = [
-        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), kept_off]}
-        if term
-        else term
-        for term in terms
-    ]
+    required = node_affinity.get(_REQUIRED)
+    if required is None:
+        narrowed = [{"matchExpressions": [kept_off]}]
+    else:
+        narrowed = [
+            _narrowed(term or {}, kept_off) for term in required.get("nodeSelectorTerms") or ()
+        ]
     node_affinity = {
         **node_affinity,
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            **required,
-            "nodeSelectorTerms": narrowed,
-        },
+        _REQUIRED: {**(required or {}), "nodeSelectorTerms": narrowed},
     }
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
+
+
+def _narrowed(term: Mapping[str, Any], kept_off: Mapping[str, Any]) -> dict[str, Any]:
+    expressions = term.get("matchExpressions") or ()
+    if not (expressions or term.get("matchFields")):
+        return dict(term)
+    return {**term, "matchExpressions": [*expressions, kept_off]}

@@ -92,8 +92,29 @@ def test_each_term_that_there_is_gets_the_requirement() -> None:
     ]
 
 
-def test_an_empty_term_goes_on_matching_nothing() -> None:
-    assert terms_of(avoid_nodes(with_terms({}), ("bad",))) == [{}]
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param([{}], id="an empty term"),
+        pytest.param([{"matchExpressions": []}], id="no requirement"),
+        pytest.param([{"matchExpressions": None, "matchFields": []}], id="neither kind of them"),
+        pytest.param([], id="no term"),
+    ],
+)
+def test_what_matches_no_node_goes_on_matching_none(terms: list[dict[str, Any]]) -> None:
+    assert terms_of(avoid_nodes(with_terms(*terms), ("bad",))) == terms
+
+
+def test_a_term_that_is_null_is_an_empty_one() -> None:
+    spec = with_terms({"matchFields": [1]})
+    terms_of(spec).append(None)
+    assert terms_of(avoid_nodes(spec, ("bad",)))[1] == {}
+
+
+def test_affinity_that_is_null_is_as_none() -> None:
+    null = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": None}}}
+    for spec in ({"affinity": None}, {"affinity": {"nodeAffinity": None}}, null):
+        assert terms_of(avoid_nodes(spec, ("bad",))) == [{"matchExpressions": [KEPT_OFF]}]
 
 
 def test_what_else_the_affinity_says_stays() -> None:
