@@ -14,11 +14,17 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from queue_controllers.jobframework.actions import Action, PatchUnitStatus, TellJob, TellUnit
+from queue_controllers.jobframework.actions import (
+    Action,
+    EventType,
+    PatchUnitStatus,
+    TellJob,
+    TellUnit,
+)
 from queue_controllers.jobframework.execute import EventSink, NotLeadingError, tell
 from queue_controllers.jobframework.generic_job import JobFacts, PodOwner
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
-from queue_controllers.reservations.node_blacklist import BlacklistError, read_blacklist
+from queue_controllers.reservations.node_blacklist import Blacklist, BlacklistError, read_blacklist
 from queue_controllers.reservations.reservation_builder import (
     PlannedReservation,
     build_reservation,
@@ -36,6 +42,12 @@ from shared_api.process.clock import Clock
 
 BLACKLIST_BELIEVED_SECONDS: Final = 10.0
 """How long an answer counts: a hundred units whose turn comes at once ask once."""
+
+BLACKLIST_UNREAD: Final = "BlacklistUnreadable"
+"""Event: of the nodes to keep off, not all can be read."""
+
+MAX_TOLD_CHARS: Final = 500
+"""Of what is said about it in an event."""
 
 log = structlog.get_logger("reservations")
 
@@ -84,7 +96,7 @@ class ReservationExecutor:
         self._clock = clock
         self._settings = settings
         # Replaced whole by any worker; two that ask at once get equal answers.
-        self._bad_nodes: tuple[float, tuple[str, ...]] = (0.0, ())
+        self._blacklist: tuple[float, Blacklist] = (0.0, Blacklist())
 
     def execute(self, action: Action, job: JobFacts | None, owners: dict[str, PodOwner]) -> None:
         """Carry out one action.
@@ -117,14 +129,19 @@ class ReservationExecutor:
     def _create(
         self, action: CreateReservations, job: JobFacts, owners: dict[str, PodOwner]
     ) -> None:
-        bad_nodes = self._find_bad_nodes()
+        blacklist = self._find_blacklist()
+        if blacklist.unread:
+            said = TellJob(
+                reason=BLACKLIST_UNREAD, message=blacklist.unread, type=EventType.WARNING
+            )
+            tell(self._events, said, job.kind, job.metadata)
         for planned in action.planned:
             body = build_reservation(
                 planned,
                 job,
                 action.unit,
                 owners[planned.pod_set],
-                bad_nodes=bad_nodes,
+                bad_nodes=blacklist.nodes,
                 settings=self._settings,
             )
             self._note_reservation(self._create_one(planned, action.unit, body))
@@ -182,29 +199,36 @@ class ReservationExecutor:
 
     # --- the blacklist ----------------------------------------------------------------------------
 
-    def _find_bad_nodes(self) -> tuple[str, ...]:
-        """Return the nodes to keep off; none where nobody names any, or what names them is broken.
+    def _find_blacklist(self) -> Blacklist:
+        """Return the nodes to keep off; none where nobody names any, or none can be read.
 
         A blacklist helps; that it can not be read is no reason to start nothing.
         """
         settings = self._settings
-        believed_until, nodes = self._bad_nodes
+        believed_until, found = self._blacklist
         now = self._clock.monotonic()
         if not settings.blacklist_name or now < believed_until:
-            return nodes
-        nodes = ()
+            return found
+        found = self._read_blacklist()
+        if found.unread:
+            log.warning("the blacklist of nodes can not all be read", why=found.unread)
+        self._blacklist = (now + BLACKLIST_BELIEVED_SECONDS, found)
+        return found
+
+    def _read_blacklist(self) -> Blacklist:
+        settings = self._settings
         try:
-            found = self._client.get(
+            config_map = self._client.get(
                 CONFIG_MAPS, settings.blacklist_namespace, settings.blacklist_name
             )
-            text = found.data.get(settings.blacklist_key, "")
-            nodes = read_blacklist(text, self._clock.now(), settings.blacklist_seconds)
+            text = config_map.data.get(settings.blacklist_key, "")
+            read = read_blacklist(text, self._clock.now(), settings.blacklist_seconds)
         except NotFound:
-            pass
+            return Blacklist()
         except (Forbidden, BlacklistError) as error:
-            where = f"{settings.blacklist_namespace}/{settings.blacklist_name}"
-            log.warning(
-                "the blacklist of nodes can not be read", config_map=where, error=str(error)
-            )
-        self._bad_nodes = (now + BLACKLIST_BELIEVED_SECONDS, nodes)
-        return nodes
+            read = Blacklist(unread=str(error))
+        if not read.unread:
+            return read
+        where = f"{settings.blacklist_namespace}/{settings.blacklist_name}"
+        told = f"ConfigMap {where} names nodes to keep off, and can not all be read: {read.unread}"
+        return Blacklist(nodes=read.nodes, unread=told[:MAX_TOLD_CHARS])

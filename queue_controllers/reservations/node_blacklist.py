@@ -2,12 +2,12 @@
 
 The text is JSON, node -> reports: `{"node-1": [{"lastUpdateTimestamp": "2026-11-01T10:00:00Z"}]}`.
 A node counts as bad until its newest report is too old; one that is named without a time, until it
-is taken out.
+is taken out. What can not be read does not count, and is told; all else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -25,36 +25,80 @@ class BlacklistError(ValueError):
     """A blacklist that can not be read, in one line."""
 
 
+class Blacklist(msgspec.Struct, frozen=True):
+    """What a blacklist says."""
+
+    nodes: tuple[str, ...] = ()
+    """The bad ones, sorted."""
+    unread: str = ""
+    """Which entries can not be read, and why, in one line; "" where all can."""
+
+
 class _Report(msgspec.Struct, frozen=True):
     last_update: datetime | None = msgspec.field(name="lastUpdateTimestamp", default=None)
 
 
-_decoder: Final = msgspec.json.Decoder(dict[str, tuple[_Report, ...]])
+MAX_TOLD: Final = 3
+"""Of the entries that can not be read: the first ones show what is wrong."""
+
+_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_reports_decoder: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+_report_decoder: Final = msgspec.json.Decoder(_Report)
 _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def read_blacklist(text: str, now: datetime, keep_seconds: float) -> tuple[str, ...]:
-    """Return the bad nodes, sorted.
+def read_blacklist(text: str, now: datetime, keep_seconds: float) -> Blacklist:
+    """Return the bad nodes, and what could not be read of them.
 
     Raises:
-        BlacklistError: it is not the JSON it should be.
+        BlacklistError: nothing of it can be read.
     """
     if not text:
-        return ()
+        return Blacklist()
     try:
-        reports = _decoder.decode(text)
+        entries = _decoder.decode(text)
     except msgspec.DecodeError as error:
         raise BlacklistError(f"not a map of nodes to reports: {error}") from error
-    last = {node: _last_of(each) for node, each in reports.items()}
+    last: dict[str, datetime] = {}
+    unread: dict[str, str] = {}
+    for node, entry in entries.items():
+        reports, why = _read_reports(entry)
+        if why:
+            unread[node] = why
+        if reports or not why:
+            last[node] = _last_of(reports)
     bad = [
         node
         for node, moment in last.items()
         if node and (now - moment).total_seconds() < keep_seconds
     ]
-    return tuple(sorted(sorted(bad, key=lambda node: (last[node], node))[-MAX_NODES:]))
+    newest = sorted(bad, key=lambda node: (last[node], node))[-MAX_NODES:]
+    return Blacklist(nodes=tuple(sorted(newest)), unread=_tell_unread(unread))
 
 
-def _last_of(reports: tuple[_Report, ...]) -> datetime:
+def _read_reports(entry: msgspec.Raw) -> tuple[list[_Report], str]:
+    """Return the reports of a node that can be read, and why the last of the others can not."""
+    reports: list[_Report] = []
+    why = ""
+    try:
+        for each in _reports_decoder.decode(entry):
+            try:
+                reports.append(_report_decoder.decode(each))
+            except msgspec.DecodeError as error:
+                why = str(error)
+    except msgspec.DecodeError as error:
+        why = str(error)
+    return reports, why
+
+
+def _tell_unread(unread: Mapping[str, str]) -> str:
+    told = [f"{node}: {why}" for node, why in sorted(unread.items())[:MAX_TOLD]]
+    if len(unread) > MAX_TOLD:
+        told.append(f"and {len(unread) - MAX_TOLD} more")
+    return "; ".join(told)
+
+
+def _last_of(reports: Iterable[_Report]) -> datetime:
     moments = [each.last_update for each in reports if each.last_update is not None]
     if not moments:
         return _ALWAYS

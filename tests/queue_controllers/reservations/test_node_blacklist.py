@@ -10,6 +10,7 @@ import pytest
 
 from queue_controllers.reservations.node_blacklist import (
     MAX_NODES,
+    Blacklist,
     BlacklistError,
     avoid_nodes,
     read_blacklist,
@@ -17,6 +18,9 @@ from queue_controllers.reservations.node_blacklist import (
 from queue_controllers.reservations.reservation_settings import BLACKLIST_SECONDS
 
 NOW = datetime(2025, 4, 14, 12, 0, tzinfo=UTC)
+FRESH = '{"lastUpdateTimestamp": "2025-04-14T11:00:00Z"}'
+STALE = '{"lastUpdateTimestamp": "2023-04-14T11:00:00Z"}'
+ODD = '{"lastUpdateTimestamp": 5}'
 KEPT_OFF = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["bad"]}
 
 
@@ -45,15 +49,41 @@ def at(*times: str) -> str:
     ],
 )
 def test_who_is_listed(text: str, want: tuple[str, ...]) -> None:
-    assert read_blacklist(text, NOW, BLACKLIST_SECONDS) == want
+    assert read_blacklist(text, NOW, BLACKLIST_SECONDS) == Blacklist(nodes=want)
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[]", '{"a": [', '{"a": []} x'])
+def test_what_is_no_map_is_told(text: str) -> None:
+    with pytest.raises(BlacklistError, match="not a map of nodes to reports"):
+        read_blacklist(text, NOW, BLACKLIST_SECONDS)
 
 
 @pytest.mark.parametrize(
-    "text", ["nonsense", "[]", '{"a": 1}', '{"a": [{"lastUpdateTimestamp": 5}]}']
+    ("entry", "is_bad", "why"),
+    [
+        pytest.param("1", False, "Expected `array`, got `int`", id="no reports"),
+        pytest.param("null", False, "Expected `array`, got `null`", id="null"),
+        pytest.param('["x"]', False, "Expected `object`, got `str`", id="no report"),
+        pytest.param(f"[{ODD}]", False, "got `int` - at `$.lastUpdateTimestamp`", id="no time"),
+        pytest.param(f"[{ODD}, {FRESH}]", True, "at `$.lastUpdateTimestamp`", id="one of two"),
+        pytest.param(f"[{ODD}, {STALE}]", False, "at `$.lastUpdateTimestamp`", id="old, and one"),
+    ],
 )
-def test_what_can_not_be_read_is_told(text: str) -> None:
-    with pytest.raises(BlacklistError, match="not a map of nodes to reports"):
-        read_blacklist(text, NOW, BLACKLIST_SECONDS)
+def test_an_entry_that_can_not_be_read_is_told_and_all_others_count(
+    entry: str, is_bad: bool, why: str
+) -> None:
+    text = f'{{"broken": {entry}, "node1": [{FRESH}]}}'
+    got = read_blacklist(text, NOW, BLACKLIST_SECONDS)
+    assert got.nodes == (("broken", "node1") if is_bad else ("node1",))
+    assert got.unread.startswith("broken: ")
+    assert why in got.unread
+
+
+def test_of_many_that_can_not_be_read_the_first_are_told() -> None:
+    text = msgspec.json.encode({f"n{number}": 1 for number in range(5)}).decode()
+    got = read_blacklist(text, NOW, BLACKLIST_SECONDS)
+    why = "Expected `array`, got `int`"
+    assert got.unread == f"n0: {why}; n1: {why}; n2: {why}; and 2 more"
 
 
 def test_of_too_many_those_reported_last_count() -> None:
@@ -61,7 +91,7 @@ def test_of_too_many_those_reported_last_count() -> None:
         f"n{number:04}": [{"lastUpdateTimestamp": f"2025-04-14T11:00:00.{number:06}Z"}]
         for number in range(MAX_NODES + 10)
     }
-    got = read_blacklist(msgspec.json.encode(reports).decode(), NOW, BLACKLIST_SECONDS)
+    got = read_blacklist(msgspec.json.encode(reports).decode(), NOW, BLACKLIST_SECONDS).nodes
     assert len(got) == MAX_NODES
     assert got[0] == "n0010"
 

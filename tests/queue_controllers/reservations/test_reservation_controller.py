@@ -314,6 +314,7 @@ def test_bad_nodes_are_avoided_until_their_reports_are_old(world: StrictWorld) -
     blacklist(world, reports)
     world.begin()
     assert nodes_avoided(world) == [{"bad"}, {"bad"}]
+    assert "BlacklistUnreadable" not in world.notes_on_jobs()
     world.free()
     world.clock.advance(12 * 3600)
     world.settle()
@@ -333,6 +334,17 @@ def test_a_blacklist_that_can_not_be_read_stops_nobody(world: StrictWorld) -> No
     world.server.faults.fail(403, times=EVERY_TIME, match=match)
     world.begin()
     assert nodes_avoided(world) == [set(), set()]
+    assert "kube-system/kubedl-blacklist-data" in world.notes_on_jobs()["BlacklistUnreadable"]
+
+
+def test_of_a_blacklist_with_a_broken_entry_the_others_count(world: StrictWorld) -> None:
+    blacklist(world, {"broken": 1, "bad": []})
+    world.begin()
+    assert nodes_avoided(world) == [{"bad"}, {"bad"}]
+    assert world.notes_on_jobs()["BlacklistUnreadable"] == (
+        "ConfigMap kube-system/kubedl-blacklist-data names nodes to keep off, and can not all be"
+        " read: broken: Expected `array`, got `int`"
+    )
 
 
 # --- what is not there ----------------------------------------------------------------------------
