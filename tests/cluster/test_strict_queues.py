@@ -5,14 +5,18 @@ Both programs have no more rights than the chart gives them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from shared_api.timestamps import rfc3339
 from tests.charts.render import Program, as_manifest, rights
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
     QueueWorld,
@@ -32,11 +36,24 @@ STRICT = {"strictDequeue": {"enabled": True}}
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 
 
+class StrictWorld(QueueWorld):
+    """A cluster whose scheduler is put in place of another, with other settings."""
+
+    _scheduler: ProgramProcess | None = None
+
+    def replace_scheduler(self, *flags: str) -> None:
+        """Start a strict scheduler; the one before it ends first."""
+        if self._scheduler is not None:
+            assert self._scheduler.stop() == 0
+        strict = ("--strictDequeueMode", "--queue-list=team")
+        self._scheduler = self.start_scheduler(*strict, *flags, user="queue-account")
+
+
 @pytest.fixture(scope="module")
-def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
-    """A cluster with both programs in strict mode, and quota team of four cores."""
+def world(controlplane_binaries: Path) -> Iterator[StrictWorld]:
+    """A cluster with both programs in strict mode, quota team of four cores, and a bad node."""
     users: dict[str, Sequence[str]] = dict.fromkeys(ACCOUNTS, ())
-    with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
+    with StrictWorld(controlplane_binaries, jobs=True, users=users) as world:
         world.plane.apply(RESERVATION_CRD)
         granted = [
             each
@@ -45,18 +62,31 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         ]
         world.plane.kubectl("apply", "--filename", "-", input=as_manifest(granted))
         world.create_quota("team", cpu_max=4)
-        world.start_scheduler("--strictDequeueMode", "--queue-list=team", user="queue-account")
+        world.plane.kubectl("apply", "--filename", "-", input=json.dumps(blacklist()))
+        world.replace_scheduler()
         world.start_controllers("--enable-reservation", user="jobs-account")
         yield world
 
 
-def reservations(world: QueueWorld) -> list[Json]:
+def blacklist() -> Json:
+    """Return the ConfigMap that names nodes: one as bad, and one in words that nobody can read."""
+    said = rfc3339(datetime.now(UTC))
+    entries = {"bad": [{"lastUpdateTimestamp": said}], "broken": "yes"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "kube-system", "name": "kubedl-blacklist-data"},
+        "data": {"global_anomalousNodesGlobal_xingyun-aiph": json.dumps(entries)},
+    }
+
+
+def reservations(world: StrictWorld) -> list[Json]:
     """Return all of them."""
     found: list[Json] = world.api.request("GET", RESERVATIONS)["items"]
     return found
 
 
-def answer(world: QueueWorld, status: str, reason: str, phase: str) -> None:
+def answer(world: StrictWorld, status: str, reason: str, phase: str) -> None:
     """Say this of all reservations, as koord-scheduler does.
 
     The others may be gone when it has been said of one.
@@ -72,7 +102,7 @@ def answer(world: QueueWorld, status: str, reason: str, phase: str) -> None:
                 raise
 
 
-def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: QueueWorld) -> None:
+def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: StrictWorld) -> None:
     """[ctl-63] There the first attempt is put back by hand, and the job is a PyTorchJob."""
     world.create_job("train", "team", parallelism=2, completions=2, suspend=True, run_seconds="600")
     until(lambda: world.phase_of_job("train") == "SchedReady")
@@ -106,7 +136,7 @@ def two_of(pods: list[Json]) -> list[Json]:
     return pods if len(pods) == 2 else []
 
 
-def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: QueueWorld) -> None:
+def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: StrictWorld) -> None:
     world.create_job("gone", "team", suspend=True)
     until(lambda: len(reservations(world)) == 1)
     (made,) = reservations(world)
@@ -114,3 +144,49 @@ def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: QueueWorld
     assert made["spec"]["template"]["metadata"]["namespace"] == "default"
     world.delete_job("gone")
     until(lambda: reservations(world) == [])
+
+
+def test_nodes_that_the_blacklist_names_are_kept_off(world: StrictWorld) -> None:
+    world.create_job("careful", "team", suspend=True)
+    (made,) = until(lambda: reservations(world))
+    affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    keeps_off = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["bad"]}
+    assert affinity == {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [keeps_off]}]
+        }
+    }
+    note = until(lambda: world.event_notes("careful").get("BlacklistUnreadable", ""))
+    assert "kube-system/kubedl-blacklist-data" in note
+    assert "broken: " in note
+    world.delete_job("careful")
+    until(lambda: reservations(world) == [])
+
+
+def test_a_job_that_nobody_answers_gives_its_quota_back_and_asks_again(world: StrictWorld) -> None:
+    world.replace_scheduler("--verdict-timeout=5s")
+    world.create_job("silent", "team", suspend=True, run_seconds="600")
+    name = until(lambda: world.unit_of("silent"))["metadata"]["name"]
+    said = "nobody has answered for 5 s"
+    until(lambda: said in " ".join(world.event_notes(name).values()))
+    assert world.unit_of("silent")["status"]["requeueState"]["count"] >= 1
+    assert world.is_suspended("silent")
+
+    world.replace_scheduler()
+    until(lambda: asks_again(world, "silent"))
+    answer(world, "True", "Scheduled", "Available")
+    until(lambda: world.phase_of_job("silent") == "Running")
+    world.delete_job("silent")
+    until(lambda: reservations(world) == [])
+
+
+def asks_again(world: StrictWorld, job: str) -> bool:
+    """Say whether a job asks for nodes in a later attempt, and for nothing in an earlier one."""
+    status = world.unit_of(job)["status"]
+    labels = [each["metadata"]["labels"] for each in reservations(world)]
+    attempts = [each["koord-queue/attempt"] for each in labels]
+    return (
+        status["phase"] == "SchedReady"
+        and status["attempts"] > 1
+        and (attempts == [str(status["attempts"])])
+    )
