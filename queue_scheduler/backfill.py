@@ -168,7 +168,8 @@ class Backfill:
             shown[head.info.key] = promise
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
-        beside = Supposed(info.quota, info.demand.total, info.non_preemptible)
+        demand = info.demand
+        beside = Supposed(info.quota, demand.total, info.non_preemptible, demand.pods)
         return self._plugins.check_without(head.info, promise.released, [beside]) is None
 
     def _find_head(self, line: SchedulingQueue, info: QueueUnitInfo) -> _Head | None:

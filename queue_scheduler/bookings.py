@@ -1,9 +1,11 @@
 """What is booked for whom: admissions and living pods, turned into one charge per uid.
 
-A booked unit is charged the larger of what it was granted and what its living pods ask for.
+A booked unit is charged the larger of what it was granted and what its living pods ask for; so it
+is with the number of pods.
 A unit in any other standing, or one that is gone, is charged what its living pods ask for,
 until the last of them is gone; so are strays (`pod_accounting`). Plugins hear of a charge only
-when it changes.
+when it changes, and of all that is in it: they keep nothing of their own about a uid, so their
+books follow from the objects as the charges do.
 
 Whose quota: that of the unit as it is now; of a unit that is gone the one it was charged to
 last; of strays the one that their pods name.
@@ -11,17 +13,16 @@ last; of strays the one that their pods name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from queue_scheduler.declared_ends import DeclaredEnds
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
 from queue_scheduler.pod_accounting import FindUnit, PodAccounting, is_stray
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts, maximum
-from shared_api.well_known_labels import PREEMPTIBLE
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +31,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     quota: str
     amounts: Amounts
     non_preemptible: bool
+    pods: int
 
 
 class Bookings:
@@ -61,19 +63,22 @@ class Bookings:
         """Remember a unit that the plugins have just reserved whole."""
         self.changes += 1
         self.ends.note(info)
-        self._charges[info.uid] = Charge(info.quota, info.demand.total, info.non_preemptible)
+        asked = info.demand
+        self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
-            self.charge_admitted(info, info.demand.total)
+            self.charge_admitted(info, Occupancy(asked.total, asked.pods))
 
-    def charge_admitted(self, info: QueueUnitInfo, admitted: Amounts) -> None:
+    def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
         """Book a unit whose object says that it occupies quota."""
         uid = info.uid
         if self.ends.note(info):
             self._note_eased()
         if self.pods.has_living(uid):
-            admitted = maximum(self.pods.living(uid), admitted)
-        self._set(uid, Charge(info.quota, admitted, info.non_preemptible))
+            living = self.pods.living(uid)
+            pods = max(admitted.pods, living.pods)
+            admitted = Occupancy(maximum(living.amounts, admitted.amounts), pods)
+        self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
         """Book only what the living pods of a unit ask for.
@@ -87,7 +92,8 @@ class Bookings:
             self.charge_left_behind(uid)
             return
         self.ends.drop(uid)
-        self._set(uid, Charge(quota, self.pods.living(uid), non_preemptible))
+        living = self.pods.living(uid)
+        self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def charge_left_behind(self, uid: Uid) -> None:
         """Book what the living pods of a unit that does not exist ask for."""
@@ -101,8 +107,9 @@ class Bookings:
         else:
             namespace, labels = self.pods.labels_of(uid)
             quota = self._plugins.quota_of_pod(namespace, labels)
-            non_preemptible = labels.get(PREEMPTIBLE) == "false"
-        self._set(uid, Charge(quota, self.pods.living(uid), non_preemptible))
+            non_preemptible = self._plugins.is_non_preemptible(quota, labels)
+        living = self.pods.living(uid)
+        self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
 
     def release(self, uid: Uid) -> None:
         """Book nothing for a uid."""
@@ -128,6 +135,14 @@ class Bookings:
         twin._charges = dict(self._charges)
         return twin
 
+    def validate_left_behind(self, uids: Collection[Uid]) -> None:
+        """Raise AssertionError unless all others than these units are charged for living pods."""
+        for uid, charge in self._charges.items():
+            if uid not in uids:
+                assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
+                booked = Occupancy(charge.amounts, charge.pods)
+                assert booked == self.pods.living(uid), f"{uid} is charged {charge}"
+
     def _note_eased(self) -> None:
         self.changes += 1
         self.eased += 1
@@ -141,5 +156,9 @@ class Bookings:
             self.eased += 1  # it may be less, or another quota's
         self._charges[uid] = charge
         self._plugins.resize(
-            uid, charge.quota, charge.amounts, non_preemptible=charge.non_preemptible
+            uid,
+            charge.quota,
+            charge.amounts,
+            non_preemptible=charge.non_preemptible,
+            pods=charge.pods,
         )

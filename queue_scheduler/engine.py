@@ -44,7 +44,12 @@ from queue_scheduler.decision import (
     WriteFailure,
 )
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
+from queue_scheduler.framework.queue_unit_info import (
+    Occupancy,
+    OrderKey,
+    QueueUnitInfo,
+    unit_key,
+)
 from queue_scheduler.growth import Growths
 from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queue_facts import QueueFacts
@@ -261,11 +266,13 @@ class Engine:
         decided = UnitRecord(
             unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
         )
+        if asked is not info:
+            decided = replace(decided, granting=Occupancy(asked.demand.total, asked.demand.pods))
         wake = None
         try:
             units.bookings.note_reserved(asked)
             units.leave(record)
-            units.enter(decided if asked is info else replace(decided, granting=asked.demand.total))
+            units.enter(decided)
             wake = self._settlement.settle(is_news=False)
         finally:
             if wake is None:

@@ -18,9 +18,11 @@ from shared_api.resource_list import Amounts, add, scale
 def demand_of(pod_sets: tuple[PodSetDemand, ...]) -> UnitDemand:
     """Return what pod sets ask for together."""
     total: Amounts = {}
+    pods = 0
     for each in pod_sets:
         total = add(total, scale(each.per_pod, each.count))
-    return UnitDemand(pod_sets=pod_sets, total=total)
+        pods += each.count
+    return UnitDemand(pod_sets=pod_sets, total=total, pods=pods)
 
 
 def with_least(demand: UnitDemand, min_counts: tuple[int | None, ...]) -> UnitDemand:

@@ -19,20 +19,21 @@ from queue_scheduler.decision import Growth, Reason, Refusal
 from queue_scheduler.fewer_pods import demand_of, most_that
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
+    Occupancy,
     PodSetDemand,
     QueueUnitInfo,
     UnitDemand,
     unit_key,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.unit_demand import admitted_amounts
+from queue_scheduler.unit_demand import admitted_occupancy
 from queue_scheduler.unit_record import Standing, UnitRecord
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.evictions import is_given_back
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phase_of
-from shared_api.resource_list import Amounts, add, format_amounts, parse_amounts, scale
+from shared_api.resource_list import add, format_amounts, parse_amounts, scale
 
 
 class Growths:
@@ -51,7 +52,7 @@ class Growths:
         admissions, target, refusal = asked
         if refusal is not None:
             return refusal
-        self._book(record, _granted(record.unit, admissions), target)
+        self._units.set_growing(record, target)
         meta = record.unit.metadata
         return Growth(
             unit=key,
@@ -64,12 +65,7 @@ class Growths:
         """Book what the unit's object says, unless newer news have done so."""
         record = self.record_of(growth)
         if record is not None:
-            self._book(record, record.unit, None)
-
-    def _book(self, record: UnitRecord, unit: QueueUnit, amounts: Amounts | None) -> None:
-        # Some plugins count pods: the object tells how many, and amounts do not.
-        self._plugins.map_unit(unit, self._units.queues)
-        self._units.set_growing(record, amounts)
+            self._units.set_growing(record, None)
 
     def record_of(self, growth: Growth) -> UnitRecord | None:
         """Return the unit of a growth about which nothing newer is known, or None."""
@@ -88,7 +84,7 @@ class Growths:
 
     def _ask(
         self, record: UnitRecord
-    ) -> tuple[tuple[Admission, ...], Amounts, Refusal | None] | None:
+    ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None] | None:
         """Return a grown unit's admissions, what it will occupy, and why that may not be."""
         info, unit = record.info, record.unit
         if record.standing is not Standing.BOOKED or info is None or record.granting is not None:
@@ -112,12 +108,13 @@ class Growths:
 
     def _ask_for(
         self, info: QueueUnitInfo, demand: UnitDemand
-    ) -> tuple[tuple[Admission, ...], Amounts, Refusal | None]:
+    ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None]:
         """Return the same for a grown unit that is granted so much."""
         admissions = grown_admissions(info.unit, demand)
-        target = admitted_amounts(_granted(info.unit, admissions), info.demand)
+        target = admitted_occupancy(_granted(info.unit, admissions), info.demand)
         pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
-        asked = replace(info, demand=UnitDemand(pod_sets=pod_sets, total=target))
+        total = UnitDemand(pod_sets=pod_sets, total=target.amounts, pods=target.pods)
+        asked = replace(info, demand=total)
         return admissions, target, self._plugins.check_without(asked, (info.uid,))
 
     def _first_waiting(self, quota: str) -> str:

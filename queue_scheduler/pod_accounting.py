@@ -17,11 +17,12 @@ holds by its gate is nobody's: its unit says what it will ask for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from queue_scheduler.framework.extension_points import ForeignPod
+from queue_scheduler.framework.queue_unit_info import Occupancy
 from shared_api.objects.meta import NO_UID, Timestamp, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
@@ -40,6 +41,8 @@ STRAY = "stray:"
 """Prefix of the group of pods that name a unit which does not exist; the unit's key follows."""
 
 _Key = TypeVar("_Key", bound=str)
+
+_NOTHING: Final = Occupancy({}, 0)
 
 Group = str
 """Uid of a unit, `STRAY` + key, or "" for foreign."""
@@ -76,7 +79,7 @@ class PodAccounting:
         self._group_of: dict[str, Group] = {}
         self._members: dict[Group, dict[str, None]] = {}
         # Replaced, never changed in place: charges and plugins keep what they were given.
-        self._living: dict[Group, Amounts] = {}
+        self._living: dict[Group, Occupancy] = {}
         self._by_unit_key: dict[str, dict[str, None]] = {}
         self._by_owner: dict[Uid, dict[str, None]] = {}
         # Of groups with members, or a change that is not taken yet; the unit may be gone.
@@ -150,9 +153,9 @@ class PodAccounting:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def living(self, group: Group) -> Amounts:
-        """Return the sum of the requests of a group's living pods; zeros are left out."""
-        return self._living.get(group, {})
+    def living(self, group: Group) -> Occupancy:
+        """Return what a group's living pods ask for together; amounts of zero are left out."""
+        return self._living.get(group, _NOTHING)
 
     def has_living(self, group: Group) -> bool:
         """Say whether a pod of the group lives."""
@@ -208,9 +211,10 @@ class PodAccounting:
         counted = {key: group for key, group in self._group_of.items() if group}
         assert members == counted, f"groups differ: {members} and {counted}"
         assert self._group_of.keys() == self._pods.keys(), "pods without a group"
-        sums: dict[Group, Amounts] = {group: {} for group in self._members}
+        sums = {group: Occupancy({}, len(keys)) for group, keys in self._members.items()}
         for key, group in counted.items():
-            sums[group] = add(sums[group], self._pods[key].request)
+            amounts = add(sums[group].amounts, self._pods[key].request)
+            sums[group] = Occupancy(amounts, sums[group].pods)
         assert sums == self._living, f"sums differ: {self._living}, should be {sums}"
         for key, group in self._group_of.items():
             found, _ = self._find_group(self._pods[key])
@@ -263,7 +267,9 @@ class PodAccounting:
             if unit_key:
                 self._unit_key_of[group] = unit_key
             self._members.setdefault(group, {})[key] = None
-            self._living[group] = add(self._living.get(group, {}), self._pods[key].request)
+            before = self._living.get(group, _NOTHING)
+            amounts = add(before.amounts, self._pods[key].request)
+            self._living[group] = Occupancy(amounts, before.pods + 1)
             self._changed_groups[group] = None
         else:
             self._changed_foreign[key] = None
@@ -274,9 +280,10 @@ class PodAccounting:
             self._changed_foreign[key] = None
             return
         _discard(self._members, group, key)
-        left = subtract(self._living.pop(group), facts.request)
+        before = self._living.pop(group)
         if group in self._members:
-            self._living[group] = _without_zeros(left)
+            left = _without_zeros(subtract(before.amounts, facts.request))
+            self._living[group] = Occupancy(left, before.pods - 1)
         self._changed_groups[group] = None
 
     def _forget_pod(self, key: str, facts: PodFacts) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from queue_scheduler.decision import Grant
 from queue_scheduler.fewer_pods import with_least
-from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
+from queue_scheduler.framework.queue_unit_info import Occupancy, PodSetDemand, UnitDemand
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue_unit import (
     DEFAULT_REQUIREMENT,
@@ -54,6 +54,7 @@ def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
     pod_sets = []
     min_counts: list[int | None] = []
     total: Amounts = {}
+    pods = 0
     for index, pod_set in enumerate(unit.spec.pod_set):
         path = f"spec.podSet[{index}]"
         if pod_set.count < 0:
@@ -67,7 +68,8 @@ def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
         pod_sets.append(PodSetDemand(pod_set.name, pod_set.count, per_pod))
         min_counts.append(pod_set.min_count)
         total = add(total, scale(per_pod, pod_set.count))
-    demand = UnitDemand(pod_sets=tuple(pod_sets), total=total)
+        pods += pod_set.count
+    demand = UnitDemand(pod_sets=tuple(pod_sets), total=total, pods=pods)
     return demand if not any(min_counts) else with_least(demand, tuple(min_counts))
 
 
@@ -94,7 +96,7 @@ def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
     )
 
 
-def admitted_amounts(unit: QueueUnit, demand: UnitDemand) -> Amounts:
+def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
     """Return what the unit's admissions grant it, less what it has given back.
 
     Per admission the `resources` that it records, so that no edit of the spec changes what is
@@ -106,16 +108,18 @@ def admitted_amounts(unit: QueueUnit, demand: UnitDemand) -> Amounts:
     admissions: Sequence[Admission] = status.admissions
     if not admissions:
         if not status.reclaimable_pods or not demand.pod_sets:
-            return demand.total
+            return Occupancy(demand.total, demand.pods)
         admissions = [Admission(name=each.name, replicas=each.count) for each in demand.pod_sets]
     reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
     total: Amounts = {}
+    pods = 0
     for admission in admissions:
         left = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
         granted = _granted(admission, left, demand)
         total = add(total, granted) if total else granted
+        pods += left
     # One dict for all units of a class.
-    return demand.total if total == demand.total else total
+    return Occupancy(demand.total if total == demand.total else total, pods)
 
 
 def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:

@@ -14,8 +14,13 @@ import msgspec
 
 from queue_scheduler.admission_checks import needed_checks
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo, UnitDemand
-from queue_scheduler.unit_demand import admitted_amounts
+from queue_scheduler.framework.queue_unit_info import (
+    NO_DEMAND,
+    Occupancy,
+    QueueUnitInfo,
+    UnitDemand,
+)
+from queue_scheduler.unit_demand import admitted_occupancy
 from shared_api.objects.meta import Uid, find_condition, is_condition_true
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
@@ -28,7 +33,6 @@ from shared_api.queue_unit_phases import (
     Phase,
     is_booked,
 )
-from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import BLOCK_FOR_TEST, PREEMPTIBLE, read_annotation
 
 _NONE_INACTIVE: Final[Mapping[str, str]] = {}
@@ -67,9 +71,9 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         info: Set when it is mapped and its demand is valid.
         hold: Why it is held, where it is.
         waits_for: Facts that may place it differently (`Unmapped.waits_for`).
-        granting: What the unit will have been granted by the write that is under way (base units),
-            of a booked one that grows, and of a decided one that starts with fewer pods than it
-            asks for; None: neither.
+        granting: What the unit will have been granted by the write that is under way, of a booked
+            one that grows, and of a decided one that starts with fewer pods than it asks for; None:
+            neither.
         to: Of a decided unit, the phase that is being written.
     """
 
@@ -79,7 +83,7 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     info: QueueUnitInfo | None = None
     hold: Refusal | None = None
     waits_for: tuple[str, ...] = ()
-    granting: Amounts | None = None
+    granting: Occupancy | None = None
     to: Phase | None = None
 
     @property
@@ -177,13 +181,13 @@ def priority_to_overtake(record: UnitRecord) -> int | None:
     return record.unit.spec.priority or 0
 
 
-def occupied_amounts(record: UnitRecord, info: QueueUnitInfo) -> Amounts:
+def occupancy_of(record: UnitRecord, info: QueueUnitInfo) -> Occupancy:
     """Return what an occupying unit was granted, or will be by the write that is under way."""
     if record.granting is not None:
         return record.granting
     if record.standing is Standing.DECIDED:
-        return info.demand.total
-    return admitted_amounts(record.unit, info.demand)
+        return Occupancy(info.demand.total, info.demand.pods)
+    return admitted_occupancy(record.unit, info.demand)
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:

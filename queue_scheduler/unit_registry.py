@@ -27,6 +27,7 @@ from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
     NO_DEMAND,
+    Occupancy,
     OrderKey,
     QueueUnitInfo,
     UnitDemand,
@@ -37,7 +38,7 @@ from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.unit_demand import InvalidDemandError, admitted_amounts, build_demand
+from queue_scheduler.unit_demand import InvalidDemandError, admitted_occupancy, build_demand
 from queue_scheduler.unit_record import (
     Standing,
     UnitRecord,
@@ -45,12 +46,12 @@ from queue_scheduler.unit_record import (
     is_same_claim,
     judge,
     judge_place,
-    occupied_amounts,
+    occupancy_of,
     priority_to_overtake,
 )
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.resource_list import Amounts, maximum
+from shared_api.resource_list import maximum
 from shared_api.well_known_labels import PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
@@ -175,7 +176,7 @@ class UnitRegistry:
                 waits_for=waits_for,
             )
         )
-        self.bookings.charge_admitted(info, admitted_amounts(unit, demand))
+        self.bookings.charge_admitted(info, admitted_occupancy(unit, demand))
 
     def _map_by_name(
         self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
@@ -215,7 +216,10 @@ class UnitRegistry:
     ) -> QueueUnitInfo:
         """Build what plugins are told; `known` spares a booked unit, which stands in no line."""
         meta = unit.metadata
-        non_preemptible = meta.labels.get(PREEMPTIBLE) == "false"
+        non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
+            self._plugins.has_own_labels
+            and self._plugins.is_non_preemptible(mapped.quota, meta.labels)
+        )
         if (
             known is not None
             and known.demand is demand
@@ -271,7 +275,7 @@ class UnitRegistry:
                 return False
             if record.standing is Standing.DECIDED and not self._is_mapped_like(unit, info):
                 return False
-            self.bookings.charge_admitted(info, admitted_amounts(unit, info.demand))
+            self.bookings.charge_admitted(info, admitted_occupancy(unit, info.demand))
             self.admitted.replace(record, stays)
             line = self.queues.line(info.queue)
             if line is not None and info.uid in line.in_flight:
@@ -408,7 +412,7 @@ class UnitRegistry:
         else:
             self.bookings.release(uid)
 
-    def set_growing(self, record: UnitRecord, growing: Amounts | None) -> None:
+    def set_growing(self, record: UnitRecord, growing: Occupancy | None) -> None:
         """Book for a booked unit what it will be granted, or (None) what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
@@ -430,7 +434,7 @@ class UnitRegistry:
         if record is None:
             self.bookings.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
-            self.bookings.charge_admitted(record.info, occupied_amounts(record, record.info))
+            self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
         else:
             self.charge_living(record)
 
@@ -440,8 +444,8 @@ class UnitRegistry:
         if info is not None:
             return info.quota, info.non_preemptible
         names = self._plugins.quota_names(record.unit)
-        non_preemptible = record.unit.metadata.labels.get(PREEMPTIBLE) == "false"
-        return (names[0] if names else ""), non_preemptible
+        quota = names[0] if names else ""
+        return quota, self._plugins.is_non_preemptible(quota, record.unit.metadata.labels)
 
     # --- copies -------------------------------------------------------------------------------
 
@@ -482,19 +486,15 @@ class UnitRegistry:
         pods = self.bookings.pods
         for key, record in self.records.items():
             charge = self.bookings.charge_of(record.uid)
-            want: Amounts | None = pods.living(record.uid)
+            living = pods.living(record.uid)
+            want = living if pods.has_living(record.uid) else None
             if record.occupies and record.info is not None:
-                want = maximum(pods.living(record.uid), occupied_amounts(record, record.info))
-            elif not pods.has_living(record.uid):
-                want = None
-            got = charge.amounts if charge is not None else None
+                own = occupancy_of(record, record.info)
+                want = Occupancy(maximum(living.amounts, own.amounts), max(living.pods, own.pods))
+            got = None if charge is None else Occupancy(charge.amounts, charge.pods)
             assert got == want, f"{key} is charged {got}, should be {want}"
-            quota = self._quota_of(record)[0]
-            assert charge is None or quota in {"", charge.quota}, f"{key}: {charge}, not {quota}"
-        uids = {record.uid for record in self.records.values()}
-        for uid in self.bookings:
-            charge = self.bookings.charge_of(uid)
-            if uid not in uids:
-                assert pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
-                assert charge is not None
-                assert charge.amounts == pods.living(uid), f"{uid} is charged {charge}"
+            quota, non_preemptible = self._quota_of(record)
+            if charge is not None and quota:
+                terms = (charge.quota, charge.non_preemptible)
+                assert terms == (quota, non_preemptible), f"{key}: {charge}, not {quota}"
+        self.bookings.validate_left_behind({record.uid for record in self.records.values()})

@@ -258,7 +258,12 @@ class _Look:
             priority=bucket[0],
             runs=bucket[1],
             since=since,
-            kind=(charge.quota, charge.non_preemptible, tuple(sorted(charge.amounts.items()))),
+            kind=(
+                charge.quota,
+                charge.non_preemptible,
+                charge.pods,
+                tuple(sorted(charge.amounts.items())),
+            ),
         )
 
 

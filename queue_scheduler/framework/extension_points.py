@@ -154,6 +154,7 @@ class Supposed(msgspec.Struct, frozen=True, gc=False):
     quota: str
     amounts: Amounts
     non_preemptible: bool = False
+    pods: int = 1
 
 
 @runtime_checkable
@@ -199,13 +200,21 @@ class Reserve(Protocol):
         """Take back whatever is booked for the uid; nothing booked is fine."""
         ...
 
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         """Book exactly this for the uid, whatever was before and even above a limit.
 
-        `amounts` is shared with others: keep it if you like, but do not change it.
-
         Called for what already occupies quota: at restart, for adopted jobs, when admissions
-        shrink, when a unit's living pods exceed its admission.
+        shrink, when a unit's living pods exceed its admission. It is all that your books may
+        depend on: what else you knew of the unit, a restart does not tell you.
+
+        Args:
+            uid: The unit; of strays (`pod_accounting`), their group.
+            quota: Whom to charge.
+            amounts: In base units. Shared with others: keep it if you like, but do not change it.
+            non_preemptible: Whether its pods may not be preempted.
+            pods: How many pods it occupies that with.
         """
         ...
 
@@ -416,6 +425,19 @@ class QuotaProvider(Protocol):
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
         """Return the quota that the scheduler of pods charges such a pod to."""
+        ...
+
+
+@runtime_checkable
+class OwnPreemptibleLabel(Protocol):
+    """Reads a label of its own that says whether pods may be preempted, in its own quotas."""
+
+    def knows_quota(self, quota: str) -> bool:
+        """Say whether the plugin keeps books of a quota of that name."""
+        ...
+
+    def is_non_preemptible(self, labels: dict[str, str]) -> bool:
+        """Say whether a label of the unit, or of a pod without one, forbids it."""
         ...
 
 

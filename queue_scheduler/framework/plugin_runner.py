@@ -15,6 +15,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import PREEMPTIBLE
 
 
 class PluginRunner:
@@ -29,6 +30,7 @@ class PluginRunner:
             them: any fact may.
         wakes_at_once: Whether any plugin says itself whom a fact lets in.
         reclaiming: Those that let owners take back what others borrow.
+        has_own_labels: Whether any plugin reads a label of its own on who may be preempted.
     """
 
     def __init__(self, plugins: Sequence[points.Plugin]) -> None:
@@ -59,6 +61,8 @@ class PluginRunner:
         self._queue_facts = [p for p in plugins if isinstance(p, points.QueueFacts)]
         self._facts = [p for p in plugins if isinstance(p, points.ClusterFacts)]
         self._providers = [p for p in plugins if isinstance(p, points.QuotaProvider)]
+        self._own_labels = [p for p in plugins if isinstance(p, points.OwnPreemptibleLabel)]
+        self.has_own_labels = bool(self._own_labels)
         self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
         self.wakes_at_once = bool(self._waking)
         self.waits_for_anything: dict[points.Waiter, None] = {}
@@ -164,10 +168,12 @@ class PluginRunner:
         for plugin in reversed(self._reserve):
             plugin.unreserve(uid)
 
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         """Book exactly this for a unit."""
         for plugin in self._reserve:
-            plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible)
+            plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible, pods=pods)
 
     # --- waiting ------------------------------------------------------------------------------
 
@@ -266,6 +272,16 @@ class PluginRunner:
             if name:
                 return name
         return ""
+
+    def is_non_preemptible(self, quota: str, labels: dict[str, str]) -> bool:
+        """Say whether pods charged to a quota may not be preempted, by such labels.
+
+        The common label counts in every quota, a plugin's own in the quotas of that plugin.
+        """
+        return labels.get(PREEMPTIBLE) == "false" or any(
+            plugin.knows_quota(quota) and plugin.is_non_preemptible(labels)
+            for plugin in self._own_labels
+        )
 
     def why_not_ready(self, queue: Queue) -> Refusal | None:
         """Return why no unit of a queue can start (`QueueReadiness`)."""

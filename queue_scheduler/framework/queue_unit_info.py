@@ -32,6 +32,13 @@ class PodSetDemand(msgspec.Struct, frozen=True, gc=False):
     per_pod: Amounts
 
 
+class Occupancy(msgspec.Struct, frozen=True, gc=False):
+    """What a unit, or its living pods, occupy: amounts in base units, and how many pods."""
+
+    amounts: Amounts
+    pods: int
+
+
 class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     """What a unit asks for as a whole.
 
@@ -39,14 +46,16 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
         pod_sets: One entry per pod set; empty where the unit names only a total.
         total: Sum over the pod sets, or the total that the unit names (base units).
         least: The same with the fewest pods with which its job may run; None: it needs all.
+        pods: How many pods that is; one where the unit names only a total.
     """
 
     pod_sets: tuple[PodSetDemand, ...]
     total: Amounts
     least: UnitDemand | None = None
+    pods: int = 1
 
 
-NO_DEMAND: Final = UnitDemand(pod_sets=(), total={})
+NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
 """Of a unit whose demand can not be read."""
 
 
@@ -60,7 +69,8 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
         queue: Name of the queue it waits in, or was admitted through.
         quota: Name of the quota it is charged to.
         demand: What it asks for.
-        non_preemptible: Its pods may not be preempted, so they must fit the quota's min too.
+        non_preemptible: Its pods may not be preempted, so they must fit the quota's min too
+            (`PluginRunner.is_non_preemptible`).
         order_key: Place in the queue (`queue_policies`).
         class_key: Units of one class are decided once per wake.
     """

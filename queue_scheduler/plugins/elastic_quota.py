@@ -120,7 +120,9 @@ class ElasticQuotaPlugin(BookedQuotas):
         """Return the amounts, each with its quota."""
         return [(one.quota, Demand(one.amounts, one.non_preemptible)) for one in added]
 
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         """Book exactly this for the uid, fitting or not."""
         self.books.book(uid, quota, Demand(amounts, non_preemptible))
 

@@ -38,7 +38,6 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_booked
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import (
     ALL_QUOTAS,
@@ -93,9 +92,6 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         self._checks_available = checks_available
         self._trees: dict[str, ElasticQuotaTree] = {}
         self._nodes = NamedNodes(checks_available=checks_available)
-        # Booked units whose pods may not be preempted by the label of trees alone: who tells of a
-        # booking knows the other label.
-        self._firm: set[Uid] = set()
         self._told_younger: frozenset[Uid] = frozenset()
 
     # --- mapping ------------------------------------------------------------------------------
@@ -103,8 +99,6 @@ class ElasticQuotaTreePlugin(BookedQuotas):
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
         """Place a unit in quota and queue, or say what is missing."""
         meta = unit.metadata
-        if is_booked(unit) and _is_firm(unit):
-            self._firm.add(meta.uid)
         label = read_tree_quota_name(meta.labels)
         found = self._nodes.look_up(label, meta.namespace)
         waits_for: tuple[str, ...] = (f"namespace/{meta.namespace}",)
@@ -138,6 +132,10 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         """Return the quota that units with such labels are charged to, or ""."""
         return next(iter(self._chain(read_tree_quota_name(labels), namespace)), "")
 
+    def is_non_preemptible(self, labels: dict[str, str]) -> bool:
+        """Say whether the label that counts in trees alone forbids preemption."""
+        return labels.get(TREE_PREEMPTIBLE) == "false"
+
     def _chain(self, label: str, namespace: str) -> tuple[str, ...]:
         paths = self._nodes.look_up(label, namespace).paths
         if len(paths) != 1:
@@ -147,13 +145,12 @@ class ElasticQuotaTreePlugin(BookedQuotas):
     # --- deciding -----------------------------------------------------------------------------
 
     def class_key(self, unit: QueueUnit) -> Hashable:
-        """Return whether it may be preempted, by the label that is read here alone."""
-        return _is_firm(unit)
+        """Nothing besides quota, demand and preemptibility enters the answer."""
+        return None
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
         """Return its amounts, and one job."""
-        firm = info.non_preemptible or _is_firm(info.unit)
-        return _job(info.demand.total, non_preemptible=firm)
+        return _job(info.demand.total, non_preemptible=info.non_preemptible)
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
         """Return the amounts and one job each."""
@@ -161,21 +158,11 @@ class ElasticQuotaTreePlugin(BookedQuotas):
             (one.quota, _job(one.amounts, non_preemptible=one.non_preemptible)) for one in added
         ]
 
-    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
-        """Book the unit whole."""
-        if _is_firm(info.unit):
-            self._firm.add(info.uid)
-        return super().reserve(info)
-
-    def unreserve(self, uid: Uid) -> None:
-        """Take back what is booked for the uid."""
-        self._firm.discard(uid)
-        super().unreserve(uid)
-
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         """Book exactly this for the uid, fitting or not."""
-        firm = non_preemptible or uid in self._firm
-        self.books.book(uid, quota, _job(amounts, non_preemptible=firm))
+        self.books.book(uid, quota, _job(amounts, non_preemptible=non_preemptible))
 
     # --- waiting ------------------------------------------------------------------------------
 
@@ -279,7 +266,6 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         twin._take_over(self)
         twin._trees = dict(self._trees)
         twin._nodes = self._nodes.fork()
-        twin._firm = set(self._firm)
         twin._told_younger = self._told_younger
         return twin
 
@@ -299,10 +285,6 @@ def _takes_quota(queue: Queue, quota: str) -> bool:
         return True
     listed = read_available_quotas(annotations)
     return not listed.isdisjoint((ALL_QUOTAS, quota, short_name(quota)))
-
-
-def _is_firm(unit: QueueUnit) -> bool:
-    return unit.metadata.labels.get(TREE_PREEMPTIBLE) == "false"
 
 
 def _job(amounts: Amounts, *, non_preemptible: bool) -> Demand:

@@ -34,7 +34,6 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.resource_quota import ResourceQuota
-from shared_api.queue_unit_phases import is_booked
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import DEFAULT_QUEUE
 
@@ -53,15 +52,11 @@ class ResourceQuotaPlugin(BookedQuotas):
         super().__init__(_SETTINGS)
         self._specs: dict[str, dict[str, QuotaSpec]] = {}
         self._foreign: dict[str, ForeignPod] = {}
-        # Of booked units: a booking is told in amounts, and pods are none.
-        self._pods: dict[Uid, int] = {}
 
     # --- mapping ------------------------------------------------------------------------------
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
         """Place a unit in quota and queue, or say what is missing."""
-        if is_booked(unit):
-            self._pods[unit.metadata.uid] = _count_pods(unit)
         namespace = _namespace_of(unit)
         chosen = read_chosen_queue(unit)
         names = (chosen,) if chosen else (namespace, DEFAULT_QUEUE)
@@ -105,30 +100,22 @@ class ResourceQuotaPlugin(BookedQuotas):
     # --- deciding -----------------------------------------------------------------------------
 
     def class_key(self, unit: QueueUnit) -> Hashable:
-        """Return how many pods it has: besides quota and demand, they enter the answer."""
-        return _count_pods(unit)
+        """Return how many pods it asks for: besides quota and amounts, they enter the answer."""
+        return _count_asked(unit)
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
         """Return its amounts and its pods."""
-        return Demand({**info.demand.total, PODS: _count_asked(info)})
+        return Demand({**info.demand.total, PODS: info.demand.pods})
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
-        """Return the amounts and one pod each."""
-        return [(one.quota, Demand({**one.amounts, PODS: 1})) for one in added]
+        """Return the amounts and the pods."""
+        return [(one.quota, Demand({**one.amounts, PODS: one.pods})) for one in added]
 
-    def reserve(self, info: QueueUnitInfo) -> Refusal | None:
-        """Book the unit whole."""
-        self._pods[info.uid] = _count_asked(info)
-        return super().reserve(info)
-
-    def unreserve(self, uid: Uid) -> None:
-        """Take back what is booked for the uid."""
-        self._pods.pop(uid, None)
-        super().unreserve(uid)
-
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         """Book exactly this for the uid, fitting or not."""
-        self.books.book(uid, quota, Demand({**amounts, PODS: self._pods.get(uid, 1)}))
+        self.books.book(uid, quota, Demand({**amounts, PODS: pods}))
 
     def domain_of(self, quota: str) -> str:
         """Return the quota: each is for itself."""
@@ -222,7 +209,6 @@ class ResourceQuotaPlugin(BookedQuotas):
         twin._take_over(self)
         twin._specs = dict(self._specs)  # what is in it is replaced, never changed
         twin._foreign = dict(self._foreign)
-        twin._pods = dict(self._pods)
         return twin
 
 
@@ -231,15 +217,7 @@ def _namespace_of(unit: QueueUnit) -> str:
     return (reference.namespace if reference is not None else "") or unit.metadata.namespace
 
 
-def _count_pods(unit: QueueUnit) -> int:
-    """Return how many pods a unit stands for: those it was granted, else those it asks for.
-
-    At least one: a unit that names only a total has pods, too.
-    """
-    granted = sum(admission.replicas for admission in unit.status.admissions)
-    return granted or sum(pod_set.count for pod_set in unit.spec.pod_set) or 1
-
-
-def _count_asked(info: QueueUnitInfo) -> int:
-    """Return how many pods a demand stands for, which may be fewer than all of the unit."""
-    return sum(each.count for each in info.demand.pod_sets) or _count_pods(info.unit)
+def _count_asked(unit: QueueUnit) -> int:
+    """Return how many pods a unit asks for (`UnitDemand.pods`)."""
+    pod_sets = unit.spec.pod_set
+    return sum(pod_set.count for pod_set in pod_sets) if pod_sets else 1

@@ -118,7 +118,9 @@ class NaiveQuota:
         if known is not None:
             self._count(known, -1)
 
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         self._book(uid, quota, amounts)
 
     def _book(self, uid: Uid, quota: str, amounts: Amounts) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from queue_scheduler.decision import Dequeue, Reason, Refusal, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin, QuotaSource
@@ -17,7 +19,8 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota_tree, tree_node
 from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
 
-TREE_LABEL = "quota.scheduling.alibabacloud.com/name"
+TREE_PREFIX = "quota.scheduling.alibabacloud.com/"
+TREE_LABEL = TREE_PREFIX + "name"
 FULLNAME = "koord-queue/quota-fullname"
 MAX_JOBS = "koord-queue/max-jobs"
 
@@ -91,6 +94,19 @@ class SourceEngine:
     def change(self, name: str, **status: Any) -> None:
         """Change the status of a unit."""
         self._tell(changed(self._units[name], self._next(), **status))
+
+    def relabel(self, name: str, **labels: str) -> None:
+        """Edit labels of trees on a unit."""
+        unit = self._units[name]
+        edited = {**unit.metadata.labels, **{TREE_PREFIX + key: v for key, v in labels.items()}}
+        version = str(self._next())
+        meta = replace(unit.metadata, labels=edited, resource_version=version)
+        self._tell(replace(unit, metadata=meta))
+
+    def delete(self, name: str) -> None:
+        """Delete a unit."""
+        self.engine.on_queue_unit_gone(self._units.pop(name))
+        self.engine.validate()
 
     def _next(self) -> int:
         self._version += 1

@@ -29,9 +29,10 @@ def within(cpu: int) -> Callable[[UnitDemand], bool]:
 
 def test_the_least_has_the_fewest_pods_of_each_set_and_what_they_ask_for() -> None:
     found = demand((8, 2, 3), (2, 10, None))
-    assert (counts(found), found.total) == ([8, 2], {"cpu": 36})
+    assert (counts(found), found.total, found.pods) == ([8, 2], {"cpu": 36}, 10)
     assert found.least is not None
     assert (counts(found.least), found.least.total) == ([3, 2], {"cpu": 26})
+    assert found.least.pods == 5
     assert found.least.least is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from queue_scheduler.framework.extension_points import ForeignPod
+from queue_scheduler.framework.queue_unit_info import Occupancy
 from queue_scheduler.pod_accounting import STRAY, PodAccounting, is_stray
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import QueueUnit
@@ -51,7 +52,7 @@ def told(*facts: Pod | QueueUnit) -> Pods:
 
 def living(pods: PodAccounting, *groups: str) -> list[Amounts]:
     pods.validate()
-    return [pods.living(group) for group in groups]
+    return [pods.living(group).amounts for group in groups]
 
 
 class TestByName:
@@ -256,15 +257,17 @@ class TestLife:
         assert living(pods, "uid-u") == [{"cpu": 4000}]
         pods.on_pod(build_pod("q", unit=NAMED, cpu=0))
         assert living(pods, "uid-u") == [{"cpu": 1000}]
+        assert pods.living("uid-u").pods == 2
         pods.on_pod_gone(self.POD)
         assert living(pods, "uid-u") == [{}], "zeros are left out"
+        assert pods.living("uid-u").pods == 1
         assert pods.has_living("uid-u")
 
     def test_what_was_handed_out_does_not_change(self) -> None:
         pods = told(unit(created=0), self.POD)
         before = pods.living("uid-u")
         pods.on_pod(build_pod("q", unit=NAMED, cpu=3))
-        assert before == {"cpu": 1000}
+        assert before == Occupancy({"cpu": 1000}, 1)
 
 
 def test_a_request_that_can_not_be_read_is_told_when_it_comes() -> None:
@@ -274,7 +277,7 @@ def test_a_request_that_can_not_be_read_is_told_when_it_comes() -> None:
     assert problem is not None
     assert "many" in problem
     assert pods.on_pod(broken) is None, "once"
-    assert pods.living("") == {}
+    assert pods.living("") == Occupancy({}, 0)
     pods.validate()
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Grant
 from queue_scheduler.unit_demand import (
     InvalidDemandError,
-    admitted_amounts,
+    admitted_occupancy,
     build_demand,
     build_grants,
 )
@@ -213,5 +213,42 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
     ],
 )
 def test_what_was_granted(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
-    got = admitted_amounts(changed(unit, 2, "Running", **status), build_demand(unit))
-    assert got == {"cpu": want}
+    got = admitted_occupancy(changed(unit, 2, "Running", **status), build_demand(unit))
+    assert got.amounts == {"cpu": want}
+
+
+@pytest.mark.parametrize(
+    ("unit", "status", "want"),
+    [
+        pytest.param(PODS, {}, 6, id="no admissions: what it asks for"),
+        pytest.param(TOTAL, {}, 1, id="a total alone"),
+        pytest.param(
+            TOTAL,
+            {"admissions": (Admission(name=DEFAULT_REQUIREMENT, replicas=1),)},
+            1,
+            id="its one",
+        ),
+        pytest.param(PODS, {"admissions": WHOLE[:1]}, 2, id="fewer than it asks for"),
+        pytest.param(
+            PODS,
+            {"admissions": WHOLE, "reclaimable_pods": (ReclaimablePod(name="worker", count=3),)},
+            3,
+            id="less what was given back",
+        ),
+        pytest.param(
+            PODS,
+            {"reclaimable_pods": (ReclaimablePod(name="worker", count=9),)},
+            2,
+            id="more given back than there were",
+        ),
+        pytest.param(
+            PODS,
+            {"admissions": (Admission(name="gone", replicas=3, resources={"cpu": "1"}),)},
+            3,
+            id="of a pod set that is gone",
+        ),
+    ],
+)
+def test_how_many_pods_were_granted(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
+    got = admitted_occupancy(changed(unit, 2, "Running", **status), build_demand(unit))
+    assert got.pods == want

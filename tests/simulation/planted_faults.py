@@ -161,8 +161,8 @@ def reclaimable_ignored(plant: Plant) -> None:
         kept = with_fields(unit.status, reclaimable_pods=())
         return original(with_fields(unit, status=kept), demand)
 
-    original = plant.replace(unit_record, "admitted_amounts", admitted)
-    plant.replace(unit_registry, "admitted_amounts", admitted)
+    original = plant.replace(unit_record, "admitted_occupancy", admitted)
+    plant.replace(unit_registry, "admitted_occupancy", admitted)
 
 
 @fault("the admission is written without the guard of a version")

@@ -26,6 +26,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import PREEMPTIBLE
 from tests.properties.engine_kit import build_queue, build_quota, build_unit
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 
@@ -60,7 +61,9 @@ class Book:
     def unreserve(self, uid: Uid) -> None:
         self.log.append(f"{self.name} unreserve {uid}")
 
-    def resize(self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool) -> None:
+    def resize(
+        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+    ) -> None:
         self.log.append(f"{self.name} resize {uid} {quota} {amounts} {non_preemptible}")
 
 
@@ -175,7 +178,7 @@ class TestDeciding:
         log: list[str] = []
         runner = PluginRunner([Book("a", log), Book("b", log)])
         assert runner.reserve(INFO) is None
-        runner.resize(INFO.uid, "q", {"cpu": 2}, non_preemptible=True)
+        runner.resize(INFO.uid, "q", {"cpu": 2}, non_preemptible=True, pods=1)
         runner.unreserve(INFO.uid)
         words = [line.rsplit(" uid", 1)[0].split(" ")[:2] for line in log]
         assert words == [
@@ -186,6 +189,33 @@ class TestDeciding:
             ["b", "unreserve"],
             ["a", "unreserve"],
         ]
+
+
+class OwnLabel:
+    """A plugin with a label of its own, in its one quota."""
+
+    name = "own label"
+
+    def knows_quota(self, quota: str) -> bool:
+        return quota == "own"
+
+    def is_non_preemptible(self, labels: dict[str, str]) -> bool:
+        return labels.get("firm") == "yes"
+
+
+class TestPreemptible:
+    def test_the_common_label_counts_everywhere(self) -> None:
+        for runner in (PluginRunner([]), PluginRunner([OwnLabel()])):
+            assert runner.is_non_preemptible("a", {PREEMPTIBLE: "false"})
+            assert not runner.is_non_preemptible("a", {PREEMPTIBLE: "true"})
+
+    def test_a_plugins_label_counts_in_its_own_quotas(self) -> None:
+        runner = PluginRunner([OwnLabel(), Gate("none")])
+        assert runner.has_own_labels
+        assert runner.is_non_preemptible("own", {"firm": "yes"})
+        assert not runner.is_non_preemptible("own", {"firm": "no"})
+        assert not runner.is_non_preemptible("other", {"firm": "yes"})
+        assert not PluginRunner([Gate("none")]).has_own_labels
 
 
 class TestClasses:

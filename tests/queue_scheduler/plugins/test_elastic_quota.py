@@ -254,7 +254,7 @@ def test_pods_that_no_unit_accounts_for_follow_their_quota() -> None:
 def test_a_fork_keeps_books_of_its_own() -> None:
     plugin = new_plugin(quota("team"))
     twin = plugin.fork()
-    twin.resize(quota("x").metadata.uid, "team", {"cpu": 4000}, non_preemptible=False)
+    twin.resize(quota("x").metadata.uid, "team", {"cpu": 4000}, non_preemptible=False, pods=1)
     view, other = plugin.books.view("team"), twin.books.view("team")
     assert view is not None
     assert other is not None
@@ -268,8 +268,8 @@ def test_a_fork_counts_nodes_of_its_own() -> None:
     plugin.on_node(node("one", allocatable={"cpu": "8"}))
     twin = plugin.fork()
     twin.on_node(node("two", allocatable={"cpu": "8"}))
-    plugin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False)
-    twin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False)
+    plugin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False, pods=1)
+    twin.resize(quota("x").metadata.uid, "team", {"cpu": 20_000}, non_preemptible=False, pods=1)
     view, other = plugin.books.view("team"), twin.books.view("team")
     assert view is not None
     assert other is not None

@@ -92,10 +92,12 @@ def test_tree_unit_scenario_taking_back_and_resizing() -> None:
     scenario.plugin.unreserve(Uid("job-0"))
     assert scenario.used(leaf) == {"cpu": 0, JOBS: 0}
     for pods in (4, 2):
-        scenario.plugin.resize(Uid("job-0"), leaf, {"cpu": pods * 1000}, non_preemptible=False)
+        scenario.plugin.resize(
+            Uid("job-0"), leaf, {"cpu": pods * 1000}, non_preemptible=False, pods=1
+        )
     assert scenario.used(leaf) == {"cpu": 2000, JOBS: 1}
-    scenario.plugin.resize(Uid("job-0"), leaf, {}, non_preemptible=False)
-    scenario.plugin.resize(Uid("job-0"), leaf, {"cpu": 2000}, non_preemptible=False)
+    scenario.plugin.resize(Uid("job-0"), leaf, {}, non_preemptible=False, pods=1)
+    scenario.plugin.resize(Uid("job-0"), leaf, {"cpu": 2000}, non_preemptible=False, pods=1)
     assert scenario.used(leaf) == {"cpu": 2000, JOBS: 1}
 
 

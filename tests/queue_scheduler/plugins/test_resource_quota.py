@@ -11,6 +11,7 @@ from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import Admission, ReclaimablePod
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.testing.object_builders import resource_quota
 from tests.properties.engine_kit import build_pod, build_queue
@@ -116,11 +117,11 @@ def test_pods_are_counted_of_units_and_of_nobody() -> None:
     assert room.start("default") == []
     refusal = room.refusal("three")
     assert (refusal.resource, refusal.used, refusal.requested) == ("pods", 3, 3)
-    again = room.restarted(ResourceQuotaPlugin())
-    again.tell(hard(pods=5, cpu=100))
-    again.engine.on_pod(build_pod("foreign"))
-    assert again.start("default") == []
-    assert again.refusal("three").used == 3, "a restart counts the same pods"
+    twin = room.restarted(ResourceQuotaPlugin())
+    twin.tell(hard(pods=5, cpu=100))
+    twin.engine.on_pod(build_pod("foreign"))
+    assert twin.start("default") == []
+    assert twin.refusal("three").used == 3, "a restart counts the same pods"
     room.finish("two")
     assert room.start("default") == ["three"]
 
@@ -145,6 +146,74 @@ def test_what_it_gets_is_counted_before_it_is_written() -> None:
     assert isinstance(plugin, ResourceQuotaPlugin)
     (view,) = plugin.views()
     assert view.used["pods"] == 2, "beside the pod of its earlier run"
+
+
+def used(room: SourceEngine) -> tuple[int, int]:
+    """Pods and cpu that are charged to the one quota."""
+    (plugin,) = room.engine.plugins.plugins
+    assert isinstance(plugin, ResourceQuotaPlugin)
+    (view,) = plugin.views()
+    return view.used.get("pods", 0), view.used.get("cpu", 0)
+
+
+def running(pods: int) -> SourceEngine:
+    """A unit that runs with so many pods, which are all there are."""
+    room = world(hard(pods=4, cpu=100))
+    room.add("a", pods=(("main", pods, 1),))
+    assert room.start("default") == ["a"]
+    room.write("a")
+    room.change("a", phase="Running")
+    return room
+
+
+def live(room: SourceEngine, pods: int) -> None:
+    for n in range(pods):
+        room.engine.on_pod(build_pod(f"p{n}", unit="ns/a"))
+
+
+def again(room: SourceEngine, pods: int = 0) -> SourceEngine:
+    """Another that is told the same."""
+    twin = room.restarted(ResourceQuotaPlugin())
+    twin.tell(hard(pods=4, cpu=100))
+    live(twin, pods)
+    twin.engine.validate()
+    return twin
+
+
+def test_what_a_unit_gives_back_are_pods_too() -> None:
+    room = running(4)
+    done = (ReclaimablePod(name="main", count=3),)
+    room.change("a", reclaimable_pods=done)
+    assert used(room) == used(again(room)) == (1, 1000)
+    room.add("b", pods=(("main", 3, 1),))
+    assert room.start("default") == ["b"]
+
+
+def test_admissions_that_are_lowered_lower_the_pods() -> None:
+    room = running(4)
+    room.change("a", admissions=(Admission(name="main", replicas=2, running=2),))
+    assert used(room) == used(again(room)) == (2, 2000)
+
+
+@pytest.mark.parametrize("how", ["ended", "evicted", "deleted"])
+def test_of_a_unit_without_its_place_the_living_pods_count(how: str) -> None:
+    room = running(4)
+    live(room, 4)
+    if how == "deleted":
+        room.delete("a")
+    else:
+        room.change("a", phase="Succeed" if how == "ended" else "Enqueued", admissions=())
+    assert used(room) == used(again(room, 4)) == (4, 4000)
+    room.engine.on_pod_gone(build_pod("p3", unit="ns/a"))
+    assert used(room) == used(again(room, 3)) == (3, 3000)
+    room.add("b", pods=(("main", 2, 1),))
+    assert "b" not in room.start("default")
+
+
+def test_more_pods_than_were_granted_count() -> None:
+    room = running(2)
+    live(room, 3)
+    assert used(room) == used(again(room, 3)) == (3, 3000)
 
 
 def test_pods_of_nobody_count_as_long_as_they_are_there_and_pods_of_units_once() -> None:
@@ -248,4 +317,8 @@ def test_what_would_be_without_others() -> None:
     besides = [Supposed("ns/rq", {"cpu": 1000})] * 3
     refusal = ask(record.info, [Uid("uid-runs")], besides)
     assert refusal is not None
+    assert ask(record.info, [Uid("uid-runs")], [Supposed("ns/rq", {}, pods=2)]) is None
+    refusal = ask(record.info, [Uid("uid-runs")], [Supposed("ns/rq", {}, pods=3)])
+    assert refusal is not None
+    assert (refusal.resource, refusal.used) == ("pods", 3)
     assert room.start("default") == [], "nothing has changed"
