@@ -52,17 +52,20 @@ class ResourceQuotaPlugin(BookedQuotas):
         super().__init__(_SETTINGS)
         self._specs: dict[str, dict[str, QuotaSpec]] = {}
         self._foreign: dict[str, ForeignPod] = {}
+        # Of namespaces whose quota counts for units elsewhere: where these are.
+        self._elsewhere: dict[str, frozenset[str]] = {}
 
     # --- mapping ------------------------------------------------------------------------------
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
         """Place a unit in quota and queue, or say what is missing."""
-        namespace = _namespace_of(unit)
+        namespace, own = _namespace_of(unit), unit.metadata.namespace
+        if namespace != own:
+            known = self._elsewhere.get(namespace, frozenset())
+            self._elsewhere[namespace] = known | {own}
         chosen = read_chosen_queue(unit)
         names = (chosen,) if chosen else (namespace, DEFAULT_QUEUE)
-        waits_for: tuple[str, ...] = tuple(
-            f"namespace/{name}" for name in sorted({unit.metadata.namespace, namespace})
-        )
+        waits_for: tuple[str, ...] = tuple(f"namespace/{name}" for name in sorted({own, namespace}))
         quota = self._quota_of(namespace)
         if not quota:
             detail = self._why_none(namespace)
@@ -160,7 +163,9 @@ class ResourceQuotaPlugin(BookedQuotas):
             if pod.namespace == namespace:
                 self._tell_foreign(key, pod)
         names = tuple(f"quota/{quota}" for quota in sorted({before, after} - {""}))
-        return (f"namespace/{namespace}", *names)
+        # Units are placed again by their own namespace.
+        concerned = sorted({namespace, *self._elsewhere.get(namespace, ())})
+        return (*(f"namespace/{each}" for each in concerned), *names)
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
         """Take a pod that no unit accounts for."""
@@ -209,6 +214,7 @@ class ResourceQuotaPlugin(BookedQuotas):
         twin._take_over(self)
         twin._specs = dict(self._specs)  # what is in it is replaced, never changed
         twin._foreign = dict(self._foreign)
+        twin._elsewhere = dict(self._elsewhere)
         return twin
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, ReclaimablePod
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.testing.object_builders import resource_quota
-from tests.properties.engine_kit import build_pod, build_queue
+from tests.properties.engine_kit import admitted, build_pod, build_queue, build_unit
 from tests.queue_scheduler.quota_source_kit import SourceEngine
 
 
@@ -79,6 +81,27 @@ def test_the_namespace_is_that_of_the_job() -> None:
     room = world(hard(namespace="jobs", cpu=4))
     room.add("u", job="j")
     assert room.reason("u") is Reason.NO_QUOTA, "its job's namespace is not said: its own counts"
+
+
+def test_a_booked_unit_follows_the_quota_of_its_jobs_namespace() -> None:
+    one, named = (hard(name, namespace="jobs", cpu=9) for name in ("one", "jobs"))
+    room = world(one)
+    unit = build_unit("u", cpu=3, job="j", version=2)
+    assert unit.spec.consumer_ref is not None
+    consumer = replace(unit.spec.consumer_ref, namespace="jobs")
+    unit = replace(unit, spec=replace(unit.spec, consumer_ref=consumer))
+    room.engine.on_queue_unit(unit)
+    assert room.start("default") == ["u"]
+    room.engine.on_queue_unit(admitted(unit, 3))
+    fork = room.engine.fork()
+    room.tell(named)
+    fork.on_quota(cast("ElasticQuota", named))
+    again = world(one, named)
+    again.engine.on_queue_unit(admitted(unit, 3))
+    for engine in (room.engine, fork, again.engine):
+        charge = engine.charge_of(Uid("uid-u"))
+        assert charge is not None
+        assert charge.quota == "jobs/jobs"
 
 
 def test_a_unit_waits_for_a_queue() -> None:
