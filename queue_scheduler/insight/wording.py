@@ -17,7 +17,7 @@ MOST_NAMED: Final = 5
 
 _STABLE: Final[dict[Reason, str]] = {
     Reason.WAITING: "waits for its turn in the queue",
-    Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that does not fit yet",
+    Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that can not start yet",
     Reason.BEHIND_HIGHER_BAND: "waits while units of a higher band of its queue do",
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
     Reason.WOULD_DELAY_HEAD: "would delay a unit before it that does not fit yet",

@@ -94,9 +94,11 @@ class QuotaLine:
             heappop(heap)
         return None
 
-    def first_awake_class(self) -> UnitClass | None:
-        """Return the class whose first unit is the first that is not refused, or None."""
-        return None if self.first_awake() is None else self.classes[self._awake[0][1]]
+    def first_below(self, priority: int) -> OrderKey | None:
+        """Return the place of the first unit that is not refused if it has less priority."""
+        first = self.first_awake()
+        is_below = first is not None and self.classes[self._awake[0][1]].priority < priority
+        return first if is_below else None
 
     def first_asleep(self) -> OrderKey | None:
         """Return the place of the first refused unit, or None."""

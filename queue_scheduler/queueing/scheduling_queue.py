@@ -5,11 +5,12 @@ has its units in order, and one refusal for all of them; a decision looks at the
 a class only. A class is awake, or asleep with its refusal, until a fact wakes it.
 
 *Held back*, in policies that block, is not a state but a comparison: the first awake unit of a
-quota may not be offered while an asleep unit of the same quota stands before it. So the line
-keeps, per quota, the heads of its awake and of its asleep classes, and over the quotas the
-units that may be offered. All three are heaps whose entries are never removed when they go
-stale (the head left, the class fell asleep) but dropped when they surface. Every operation is
-O(log n), whatever the number of classes.
+quota may not be offered while an asleep unit of the same quota stands before it; in strict queues
+nor while it has less priority than one whose nodes are asked for. So the line keeps, per quota, the
+heads of its awake and of its asleep classes, and over the quotas the units that may be offered. All
+three are heaps whose entries are never removed when they go stale (the head left, the class fell
+asleep) but dropped when they surface. Every operation is O(log n), whatever the number of classes;
+each quota is looked at when the highest priority changes of those whose nodes are asked for.
 
 Policies may divide the line into *bands*. The order keys then begin with the band, and the line
 counts its units by band: what stands in a later band than the first unit is not offered.
@@ -87,6 +88,8 @@ class SchedulingQueue:
         self._offers: list[tuple[OrderKey, str]] = []
         # Quotas whose offer is not looked up yet; while there is none, the first offer is valid.
         self._changed: dict[str, None] = {}
+        # Whom the offers leave out: `requests.highest` as it was when they were looked up.
+        self._asked: int | None = None
         self._next_number = 0
 
     @property
@@ -200,16 +203,16 @@ class SchedulingQueue:
         """Return the place of the unit to decide next, or None."""
         if self._is_stopped or (self.in_flight and not self.may_overtake):
             return None
+        if self._asked != self.requests.highest:
+            self._asked, self._changed = self.requests.highest, dict.fromkeys(self._by_quota)
         if self._changed:
             self._renew_offers()
         if not self._offers:
             return None
-        key, quota = self._offers[0]
+        key = self._offers[0][0]
         if self._banded is not None and self.band_of(key) > self.first_band:
             return None
         if self.in_flight and not self._overtakes(key):
-            return None
-        if self.requests.highest is not None and self._is_held_back(quota):
             return None
         if self.depth is not None and self._is_beyond(key, self.depth):
             return None
@@ -341,6 +344,7 @@ class SchedulingQueue:
         }
         twin._offers = self._offers[:]
         twin._changed = dict(self._changed)
+        twin._asked = self._asked
         return twin
 
     def validate(self) -> None:
@@ -352,6 +356,7 @@ class SchedulingQueue:
         assert self.first_band == min(bands, default=0), self.name
         assert sorted(self._numbered) == sorted(c.number for c in self._classes.values())
         places: list[OrderKey] = []
+        heads = {c.head: c.priority for c in self._classes.values() if not c.refusal}
         for quota, of_quota in self._by_quota.items():
             story = f"queue {self.name} quota {quota}"
             classes = [c for c in self._classes.values() if c.quota == quota]
@@ -364,15 +369,14 @@ class SchedulingQueue:
             assert of_quota.first_asleep() == asleep, f"{story}: first asleep is {asleep}"
             if awake is None or self.band_of(awake) > self.first_band:
                 continue
+            if self.requests.hold_back(heads[awake]):
+                continue
             is_barred = asleep is not None and asleep < awake
             if not (is_barred and self.holds_back(asleep or ()) is HoldsBack.SAME_QUOTA):
                 places.append(awake)
         first = None if self.options.is_stopped else min(places, default=None)
         if first is not None and self.in_flight:
             first = first if self.may_overtake and self._overtakes(first) else None
-        heads = {c.head: c.priority for c in self._classes.values() if not c.refusal}
-        if first is not None and self.requests.hold_back(heads[first]):
-            first = None
         if first is not None and self.depth is not None:
             first = first if self.count_before(first) < self.depth else None
         assert self.next_key() == first, f"queue {self.name}: {first} should be next"
@@ -390,11 +394,6 @@ class SchedulingQueue:
     def _classes_of(self, quota: str) -> dict[int, UnitClass]:
         of_quota = self._by_quota.get(quota)
         return of_quota.classes if of_quota is not None else {}
-
-    def _is_held_back(self, quota: str) -> bool:
-        """Say whether nodes are asked for by a unit of more priority than the quota's next."""
-        unit_class = self._by_quota[quota].first_awake_class()
-        return unit_class is not None and self.requests.hold_back(unit_class.priority)
 
     def _new_class(self, info: QueueUnitInfo) -> UnitClass:
         unit_class = UnitClass(self._next_number, info)
@@ -449,13 +448,11 @@ class SchedulingQueue:
     def _offer_of(self, quota: str) -> OrderKey | None:
         """Return the place of the unit that a quota may offer: not refused, not held back."""
         of_quota = self._by_quota.get(quota)
-        if of_quota is None:
-            return None
-        key = of_quota.first_awake()
-        if key is None or not self._blocks:
+        key = of_quota.first_awake() if of_quota is not None else None
+        if key is None or not (self._blocks or self.requests.highest is not None):
             return key
         barrier = self._barrier(quota)
-        return None if barrier is not None and barrier < key else key
+        return None if barrier is not None and barrier <= key else key
 
     def _reasons_of(
         self, unit_class: UnitClass, beyond: OrderKey | None
@@ -483,12 +480,15 @@ class SchedulingQueue:
         yield Reason.WAITING, near
 
     def _barrier(self, quota: str) -> OrderKey | None:
-        """Return the place of the first refused unit of the quota, where refusals block."""
-        of_quota = self._by_quota.get(quota) if self._blocks else None
-        first = of_quota.first_asleep() if of_quota is not None else None
+        """Return the place of the quota's first unit that blocks by a refusal, or is held back."""
+        of_quota = self._by_quota.get(quota)
+        first = of_quota.first_asleep() if of_quota is not None and self._blocks else None
         if first is not None and self._blocks_in_part:
-            return None if self.holds_back(first) is HoldsBack.NOBODY else first
-        return first
+            first = None if self.holds_back(first) is HoldsBack.NOBODY else first
+        if of_quota is None or self.requests.highest is None:
+            return first
+        held = of_quota.first_below(self.requests.highest)
+        return held if first is None or (held is not None and held < first) else first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
         """Say whether at least `depth` units stand before that place."""

@@ -2,7 +2,8 @@
 
 Quota is booked as ever; then the unit is SchedReady, and whoever reserves nodes answers
 SchedSucceed or SchedFailed. While nodes are looked for, nobody of the same queue may take them who
-comes after by priority: units of less priority wait, those of the same or more go on.
+comes after by priority: units of less priority wait, and with them who stands behind one that is
+charged to the same quota; those of the same or more priority go on.
 """
 
 from __future__ import annotations

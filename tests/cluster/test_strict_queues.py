@@ -45,7 +45,7 @@ class StrictWorld(QueueWorld):
         """Start a strict scheduler; the one before it ends first."""
         if self._scheduler is not None:
             assert self._scheduler.stop() == 0
-        strict = ("--strictDequeueMode", "--queue-list=team")
+        strict = ("--strictDequeueMode", "--queue-list=team,shared")
         self._scheduler = self.start_scheduler(*strict, *flags, user="queue-account")
 
 
@@ -84,6 +84,12 @@ def reservations(world: StrictWorld) -> list[Json]:
     """Return all of them."""
     found: list[Json] = world.api.request("GET", RESERVATIONS)["items"]
     return found
+
+
+def count_reservations(world: QueueWorld, job: str) -> int:
+    """Return how many there are for the pods of one Job."""
+    labels = [each["metadata"]["labels"] for each in reservations(world)]
+    return sum(each["reserved-job-name"] == job for each in labels)
 
 
 def answer(world: StrictWorld, status: str, reason: str, phase: str) -> None:
@@ -190,3 +196,40 @@ def asks_again(world: StrictWorld, job: str) -> bool:
         and status["attempts"] > 1
         and (attempts == [str(status["attempts"])])
     )
+
+
+def grant(world: QueueWorld, attempt: int = 1) -> None:
+    """Find nodes for all that are asked for in this attempt."""
+    answer(world, "True", f"Scheduled/{attempt}", "Available")
+
+
+def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: QueueWorld) -> None:
+    """In a queue of policy FIFO the first in line may have less priority than who asks."""
+    for quota in ("left", "right"):
+        world.create_quota(quota, cpu_max=4)
+    takes = {"koord-queue/available-quota-in-queue": "left,right"}
+    world.create_queue("shared", "FIFO", annotations=takes)
+
+    def create(name: str, quota: str, priority: int) -> None:
+        joins = {"koord-queue/queue-name": "shared"}
+        written = {"scheduling.x-k8s.io/priority": str(priority)}
+        world.create_job(name, quota, suspend=True, labels=joins, annotations=written)
+
+    create("first-asks", "left", 5)
+    until(lambda: count_reservations(world, "first-asks") == 1)
+    create("then-low", "left", 0)
+    until(lambda: reason_of(world, "then-low") == "WaitingForNodesOfOthers")
+    create("then-more", "right", 9)  # of the same second or a later one: behind, by its name
+    until(lambda: count_reservations(world, "then-more") == 1)
+    names = ("first-asks", "then-low", "then-more")
+    assert [world.phase_of_job(name) for name in names] == ["SchedReady", "Enqueued", "SchedReady"]
+    grant(world)
+    until(lambda: count_reservations(world, "then-low") == 1)
+    grant(world)
+    until(lambda: [world.phase_of_job(name) for name in names] == ["Succeed"] * 3)
+    until(lambda: reservations(world) == [])
+
+
+def reason_of(world: QueueWorld, job: str) -> str:
+    """Return why the unit of a Job has no quota, "" while nobody has said so."""
+    return str(condition(world.unit_of(job), "QuotaReserved").get("reason", ""))

@@ -223,20 +223,20 @@ def decidable(engine: Engine, line: SchedulingQueue) -> Iterator[UnitRecord]:
 def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQueue) -> None:
     """At rest: whoever waits in the line would be refused now, or is held back by policy.
 
-    Nor does anybody wait but for nodes that a unit of more priority asks for, or for room that is
-    kept for one that has others evicted.
+    Nor does anybody wait but for nodes that a unit of more priority asks for, behind one of his
+    quota that does, or for room that is kept for one that has others evicted.
     """
+    held_back: set[str] = set()
     for record in decidable(engine, line):
         assert record.info is not None
-        if quotas.check(at_least(record.info)) is not None:
-            continue
         refusal = line.refusal_of(record.info)
-        if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
-            assert refusal.other in engine.rounds.nominated, f"{record.key} waits for nobody"
+        if refusal.reason is Reason.WAITING_FOR_NODES_OF_OTHERS:
+            assert line.requests.hold_back(record.unit.spec.priority or 0), record.key
+            held_back.add(record.info.quota)
+        if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue
-        priority = record.unit.spec.priority or 0
-        assert line.requests.hold_back(priority), f"{record.key} could start"
-        break
+        assert refusal.reason is Reason.ROOM_FOR_PREEMPTOR, f"{record.key} could start"
+        assert refusal.other in engine.rounds.nominated, f"{record.key} waits for nobody"
 
 
 def check_held(engine: Engine) -> None:

@@ -143,6 +143,17 @@ def test_in_every_policy_who_is_next_waits(policy: str) -> None:
     assert cluster.add(build_unit("low", "a", priority=4, created=1)) == []
 
 
+@pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
+def test_one_of_another_quota_goes_on_past_who_waits(policy: str) -> None:
+    cluster = StrictCluster(policy=policy)
+    shared = build_queue("a", policy, takes="b")
+    cluster.workers.wake(cluster.engine.on_queue(shared))
+    assert cluster.add(build_unit("asks", "a", queue="a", priority=5)) == ["asks"]
+    assert cluster.add(build_unit("low", "a", queue="a", created=1)) == []
+    assert cluster.add(build_unit("more", "b", queue="a", priority=9, created=2)) == ["more"]
+    assert cluster.reason("low") is Reason.WAITING_FOR_NODES_OF_OTHERS
+
+
 def test_a_queue_that_waits_for_nodes_holds_up_no_other_queue(cluster: StrictCluster) -> None:
     cluster.add(build_unit("low", "a", priority=4))
     assert cluster.add(build_unit("other", "b", priority=0)) == ["other"]

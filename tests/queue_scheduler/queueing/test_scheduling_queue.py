@@ -34,11 +34,11 @@ def line_of(policy: str = "Priority") -> SchedulingQueue:
 
 
 def info(
-    place: int, quota: str = "a", shape: str = "", *, band: int | None = None
+    place: int, quota: str = "a", shape: str = "", *, band: int | None = None, priority: int = 0
 ) -> QueueUnitInfo:
     """A unit at that place; each shape is its own class."""
     bands = () if band is None else (band,)
-    unit = build_unit(f"u{place:02}", quota)
+    unit = build_unit(f"u{place:02}", quota, priority=priority)
     return QueueUnitInfo(
         key=f"ns/u{place:02}",
         uid=unit.metadata.uid,
@@ -284,6 +284,26 @@ def test_why_a_unit_waits() -> None:
     assert list(line.last_refusals()) == [(info(1).order_key, NO)]
 
 
+@pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
+def test_whose_nodes_are_asked_for_holds_back_less_priority_quota_by_quota(policy: str) -> None:
+    """The order need not be that of the priorities: FIFO goes by creation."""
+    low, behind, other = info(1), info(2, shape="x", priority=9), info(3, "b", priority=9)
+    line = filled(policy, low, behind, other)
+    assert next_place(line) == 1
+    line.requests.add(Uid("asks"), 5)
+    assert next_place(line) == 3
+    assert next_place(line.copy()) == 3
+    assert line.refusal_of(low).reason is Reason.WAITING_FOR_NODES_OF_OTHERS
+    waits = line.refusal_of(behind)
+    assert (waits.reason, waits.other) == (Reason.BEHIND_REFUSED_UNIT, "ns/u01")
+    assert line.refusal_of(other).reason is Reason.WAITING
+    line.remove(low)
+    assert next_place(line) == 2
+    line.add(low)
+    line.requests.discard(Uid("asks"))
+    assert next_place(line) == 1
+
+
 def test_reasons_have_a_version_that_moves_only_with_them() -> None:
     line = filled("Priority", info(1))
     versions = [line.reasons_version]
@@ -367,9 +387,12 @@ class Model:
         self.policy = policy
         self.units: list[QueueUnitInfo] = []
         self.asleep: set[Any] = set()
+        self.asking: dict[Uid, int] = {}
 
     def next_place(self, depth: int | None) -> int | None:
         refused: set[str] = set()
+        held_back: set[str] = set()
+        asked = max(self.asking.values(), default=0)
         bands = bands_of(self.policy)
         in_order = sorted(self.units, key=lambda u: u.order_key)
         for place, unit in enumerate(in_order):
@@ -381,7 +404,10 @@ class Model:
             if unit.class_key in self.asleep:
                 refused.add(unit.quota)
             elif bands[band] is HoldsBack.NOBODY or unit.quota not in refused:
-                return int(unit.order_key[-3])
+                if (unit.unit.spec.priority or 0) < asked:
+                    held_back.add(unit.quota)
+                if unit.quota not in held_back:
+                    return int(unit.order_key[-3])
         return None
 
 
@@ -389,7 +415,9 @@ class Model:
     st.sampled_from(BUILT_IN_POLICIES),
     st.lists(
         st.tuples(
-            st.sampled_from(["add", "add", "remove", "refuse", "refuse", "wake", "copy"]),
+            st.sampled_from(
+                ["add", "add", "remove", "refuse", "refuse", "wake", "copy", "ask", "answer"]
+            ),
             st.integers(0, 30),
         ),
         max_size=60,
@@ -423,7 +451,7 @@ def test_all_wait_for_the_pods_of_the_one_that_is_under_way() -> None:
 
 def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
     band = n // 20 if len(bands_of(model.policy)) > 1 else None
-    unit = info(n, f"q{n % 3}", f"shape{n % 4}", band=band)
+    unit = info(n, f"q{n % 3}", f"shape{n % 4}", band=band, priority=n % 4)
     is_there = any(u.order_key == unit.order_key for u in model.units)
     if act == "add" and not is_there:
         same = [u.order_key for u in model.units if u.class_key == unit.class_key]
@@ -442,6 +470,13 @@ def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
         first = next(u for u in model.units if u.order_key == key)
         line.refuse(first, NO)
         model.asleep.add(first.class_key)
+    elif act == "ask":
+        model.asking[Uid(f"{n % 3}")] = n % 5
+        line.requests.discard(Uid(f"{n % 3}"))
+        line.requests.add(Uid(f"{n % 3}"), n % 5)
+    elif act == "answer":
+        asked = model.asking.pop(Uid(f"{n % 3}"), None)
+        assert line.requests.discard(Uid(f"{n % 3}")) == (asked is not None)
     elif act == "wake" and is_there:
         assert line.wake(line.class_number(unit)) == (unit.class_key in model.asleep)
         model.asleep.discard(unit.class_key)
