@@ -14,7 +14,7 @@ victim that nobody stops holds others up for ten minutes, not for ever.
 the filters is asked whether the nominated one could still start if he started first, and waits if
 not (reason RoomForPreemptor). In a queue that waits for pods nobody else starts at all. Units that
 come before it in its own queue are not kept out. Who is nominated is written on the victims, too,
-so a restart finds it while there are any.
+so a restart finds it while there are any. While the unit's queue is stopped it is not nominated.
 
 *No chains.* A nominated unit evicts nobody further, but where writes of its round have failed: then
 the choice is made again, with what leaves already counted as gone. If it is refused though all have
@@ -399,6 +399,9 @@ class PreemptionRounds:
             is_here = record is not None and record.uid == nomination.uid
             if record is None or not is_here or record.standing not in _KEPT_IN:
                 self._end(key)
+            elif self._is_stopped(record):
+                # Not spent: whoever still leaves for it says so when its queue goes on.
+                self._drop(key)
             elif record.info is not None:
                 domains = self._plugins.domains(record.info.quota)
                 if domains != nomination.domains:
@@ -443,6 +446,7 @@ class PreemptionRounds:
                 and record.info is not None
                 and record.standing is Standing.WAITING
                 and key not in self._spent
+                and not self._is_stopped(record)
             ):
                 domains = self._plugins.domains(record.info.quota)
                 self._nominated[key] = Nomination(
@@ -451,9 +455,15 @@ class PreemptionRounds:
 
     # --- inside -------------------------------------------------------------------------------
 
+    def _is_stopped(self, record: UnitRecord) -> bool:
+        return record.info is not None and not self._units.queues.may_start(record.info.queue)
+
     def _end(self, key: str) -> None:
-        del self._nominated[key]
+        self._drop(key)
         self._spent[key] = None
+
+    def _drop(self, key: str) -> None:
+        del self._nominated[key]
         self._ended += 1
 
     def _give_up(self, info: QueueUnitInfo, now: float) -> None:
@@ -478,8 +488,11 @@ class PreemptionRounds:
         return twin
 
     def validate(self) -> None:
-        """Raise AssertionError if there is something to look after that nobody looks after."""
+        """Raise AssertionError where nobody looks after something, or room is kept for nobody."""
         assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
+        for key in self._nominated:
+            record = self._units.records.get(key)
+            assert record is None or not self._is_stopped(record), f"{key} is kept room in vain"
 
 
 def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:

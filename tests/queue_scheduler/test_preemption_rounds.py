@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
-from queue_scheduler.decision import Preempt, Reason, Refused, Rest
+import pytest
+
+from queue_scheduler.decision import Decision, Dequeue, Preempt, Reason, Refused, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.preemption_rounds import NOMINATED_SECONDS
@@ -17,6 +21,7 @@ from shared_api.well_known_labels import (
     ENABLE_PREEMPTION,
     PREEMPT_RUNNING,
     RECLAIM_POLICY,
+    STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
 from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
@@ -108,6 +113,109 @@ def test_a_round_holds_up_nobody_once_its_quota_is_elsewhere() -> None:
     found = engine.decide_next("r", 1.0)
     assert isinstance(found, Preempt), found
     assert [victim.unit for victim in found.victims] == ["ns/lower"]
+
+
+class StoppedRound:
+    """Unit first of queue q has unit low evicted; unit other of queue r would fit beside that."""
+
+    def __init__(self) -> None:
+        self.said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
+        self.low = admitted(build_unit("low", "a", queue="q", cpu=2), 2, "Running")
+        self.first = build_unit("first", "a", queue="q", cpu=4, priority=9)
+        self.stop = ""
+        self.engine = self.restarted()
+        round_ = self.engine.decide_next("q", 0.0)
+        assert isinstance(round_, Preempt), round_
+        self.engine.on_preempted(round_)
+        message = f"{for_whom_mark('ns/first')}(...)"
+        asked = Condition(type="Evicted", status="True", reason="Preempted", message=message)
+        self.change_low(conditions=(asked,))
+
+    def restarted(self) -> Engine:
+        """Return an engine that hears of everything as it is."""
+        self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+        self.engine.on_queue(build_queue("r", annotations={AVAILABLE_QUOTA[0]: "*"}))
+        for name in ("top", "a", "b"):
+            add_quota(self.engine, name, "" if name == "top" else "top")
+        self.stop_queue(self.stop)
+        for unit in (self.low, self.first):
+            self.engine.on_queue_unit(unit)
+        return self.engine
+
+    def stop_queue(self, policy: str) -> None:
+        """Write the stop policy of queue q."""
+        self.stop = policy
+        said = self.said | ({STOP_POLICY: policy} if policy else {})
+        self.engine.on_queue(build_queue("q", policy="Block", annotations=said))
+
+    def change_low(self, phase: str = "Running", **status: Any) -> None:
+        """Let the unit be as the job side has written it."""
+        version = int(self.low.metadata.resource_version) + 1
+        self.low = changed(self.low, version, phase, **status)
+        self.engine.on_queue_unit(self.low)
+
+    def nominated(self) -> tuple[str, ...]:
+        """Return for whom room is kept."""
+        return self.engine.rounds.nominated
+
+    def ask_other(self) -> Decision:
+        """Return what becomes of unit other."""
+        self.engine.on_queue_unit(build_unit("other", "b", queue="r", cpu=2))
+        self.engine.validate()
+        return self.engine.decide_next("r", 1.0)
+
+
+@pytest.fixture(params=["goes on", "restarts"])
+def after(request: pytest.FixtureRequest) -> Callable[[StoppedRound], None]:
+    """What the scheduler does before it is asked."""
+
+    def act(round_: StoppedRound) -> None:
+        if request.param == "restarts":
+            round_.restarted()
+
+    return act
+
+
+@pytest.mark.parametrize("has_left", [False, True])
+def test_no_room_is_kept_for_who_may_not_start(
+    after: Callable[[StoppedRound], None], *, has_left: bool
+) -> None:
+    """Its queue is stopped while somebody leaves for it, or when he has left."""
+    round_ = StoppedRound()
+    assert round_.nominated() == ("ns/first",)
+    if has_left:
+        round_.change_low("Enqueued", admissions=())
+    round_.stop_queue("Hold")
+    after(round_)
+    assert round_.nominated() == ()
+    decision = round_.ask_other()
+    assert isinstance(decision, Dequeue), decision
+    assert decision.unit == "ns/other"
+
+
+def test_who_waits_for_that_room_is_asked_again_when_the_queue_is_stopped() -> None:
+    round_ = StoppedRound()
+    decision = round_.ask_other()
+    assert isinstance(decision, Refused), decision
+    assert decision.refusal.reason is Reason.ROOM_FOR_PREEMPTOR
+    assert isinstance(round_.engine.decide_next("r", 1.0), Rest)
+    round_.stop_queue("Hold")
+    assert isinstance(round_.engine.decide_next("r", 2.0), Dequeue)
+
+
+def test_room_is_kept_again_if_the_queue_goes_on_while_they_leave(
+    after: Callable[[StoppedRound], None],
+) -> None:
+    """Those who are made to leave for it still are."""
+    round_ = StoppedRound()
+    round_.stop_queue("Hold")
+    round_.stop_queue("")
+    after(round_)
+    assert round_.nominated() == ("ns/first",)
+    assert isinstance(round_.engine.decide_next("q", 0.0), Refused), "somebody is still there"
+    decision = round_.ask_other()
+    assert isinstance(decision, Refused), decision
+    assert decision.refusal.other == "ns/first"
 
 
 def test_where_pods_are_waited_for_nobody_starts_before_whom_others_were_evicted_for() -> None:
