@@ -34,7 +34,12 @@ from queue_scheduler.admission_checks import (
 from queue_scheduler.decision import Notice
 from queue_scheduler.dequeue_cycle import note_awaited, waited_seconds
 from queue_scheduler.engine import Engine
-from queue_scheduler.eviction_writes import build_put_back, build_request, granted_at
+from queue_scheduler.eviction_writes import (
+    build_put_back,
+    build_request,
+    build_withdrawal,
+    granted_at,
+)
 from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
 from queue_scheduler.unit_record import Standing, UnitRecord
@@ -216,19 +221,10 @@ def _read_facts(engine: Engine, key: str) -> _Facts | None:
         return None
     queue = record.info.queue
     inactive = dict(engine.units.checks.inactive)
+    to = engine.phase_when_admitted(record.info) if engine.queues.may_start(queue) else None
     line = engine.queues.line(queue)
-    is_stopped = line is not None and line.options.is_stopped
-    to = None if is_stopped else engine.phase_when_admitted(record.info)
     waits = line is not None and line.options.waits_for_pods
     return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, waits)
-
-
-def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
-    """Return the status of a reserved unit that is in line again, to be merged."""
-    message = f"Enqueued: queue {queue} is stopped"
-    return status_of_move(
-        unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
-    )
 
 
 def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, Any]:

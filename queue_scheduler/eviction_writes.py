@@ -72,3 +72,15 @@ def build_put_back(
     until = rfc3339(now + timedelta(seconds=seconds))
     status["requeueState"] = {"count": before + 1, "requeueAt": until}
     return status
+
+
+def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, Any]:
+    """Return the status of a booked unit that is in line again, in a stopped queue, to be merged.
+
+    Raises:
+        IllegalMoveError: It has started.
+    """
+    message = f"Enqueued: queue {queue} is stopped"
+    return status_of_move(
+        unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
+    )

@@ -2,13 +2,16 @@ r"""Puts back units of strict queues that get no nodes, so that others have thei
 
 Whoever reserves nodes (the controllers) moves a unit from SchedReady to SchedSucceed, and its job
 is released, or to SchedFailed: then it is freed here, and waits, each time twice as long, before it
-is tried again. So is one that nobody answers::
+is tried again. So is one that nobody answers. In a stopped queue no unit starts, so one that asks
+is in line again before it has its answer::
 
     SchedReady  --> looked at --> in time: looked at again when that is over
-                             \--> too late ----\
+                          |  \--> too late ----\
     SchedFailed --> looked at ------------------+--> TimeoutBackoff, an event, the queue goes on
+                          |
+                          \--> asks, and its queue is stopped --> Enqueued
 
-Both are levels, read off the objects. An eviction that somebody has asked for is carried out
+All are levels, read off the objects. An eviction that somebody has asked for is carried out
 by whoever has the job's side, and ends the attempt as well.
 """
 
@@ -23,16 +26,18 @@ import msgspec
 
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine import Engine
-from queue_scheduler.eviction_writes import build_put_back, with_eviction
+from queue_scheduler.eviction_writes import build_put_back, build_withdrawal, with_eviction
 from queue_scheduler.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
 from shared_api.objects.meta import find_condition
+from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
 from shared_api.timestamps import read_time
+from shared_api.well_known_labels import STOP_POLICY, read_annotation
 
 LONGEST_REST_SECONDS: Final = 30.0
 """Times in objects are wall times, and rests are measured by the clock that does not jump."""
@@ -74,19 +79,25 @@ class NodeVerdicts:
         if new is not None and phase_of(new) in _ASKING:
             self._looks.add(new.metadata.key)
 
+    def on_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """Look at all units when a queue is stopped, or goes on; after the engine was told."""
+        if _stop_policy_of(old) != _stop_policy_of(new):
+            self._looks.add_all()
+
     def step(self) -> float | None:
         """Look at one unit; return how long there is none to look at, None: until woken."""
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
-        record = self._shared.ask(Engine.record, key)
-        if record is None or phase_of(record.unit) not in _ASKING:
+        asking = self._shared.ask(_find_unit, key)
+        if asking is None:
             return None
-        unit = record.unit
-        if is_being_evicted(unit):
-            return None
+        unit, stopped_queue = asking
         why, verdict = unit.status.message or "no nodes", REFUSED
         if phase_of(unit) is Phase.SCHED_READY:
+            if stopped_queue is not None:
+                status = build_withdrawal(unit, stopped_queue, self._clock.now())
+                return SendStatus(unit, status, frees=True)
             rest = self._timeout_seconds - self._seconds_asked(unit)
             if rest > 0:
                 return LookAgain(min(rest, LONGEST_REST_SECONDS))
@@ -115,6 +126,20 @@ class NodeVerdicts:
 def _find_asking(engine: Engine) -> list[str]:
     records = engine.units.records
     return [key for key, record in records.items() if phase_of(record.unit) in _ASKING]
+
+
+def _find_unit(engine: Engine, key: str) -> tuple[QueueUnit, str | None] | None:
+    """Return a unit that asks for nodes, or was refused them, and its queue if that is stopped."""
+    record = engine.record(key)
+    if record is None or phase_of(record.unit) not in _ASKING or is_being_evicted(record.unit):
+        return None
+    queue = None if record.info is None else record.info.queue
+    is_stopped = queue is not None and not engine.queues.may_start(queue)
+    return record.unit, queue if is_stopped else None
+
+
+def _stop_policy_of(queue: Queue | None) -> str | None:
+    return None if queue is None else read_annotation(queue.metadata.annotations, STOP_POLICY)
 
 
 def build_backoff_status(

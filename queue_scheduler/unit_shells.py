@@ -94,11 +94,12 @@ class UnitShells:
 
     def follow_nodes(
         self,
+        queues: SharedInformer[Queue],
         timeout_seconds: float,
         tell: Callable[[Notice], None],
         count: Callable[[str], None],
     ) -> None:
-        """Put units back that get no nodes."""
+        """Put units back that get no nodes, or whose queue is stopped before they do."""
         parts = self._parts
         run, access = self._access("node-verdicts")
         verdicts = NodeVerdicts(
@@ -106,6 +107,7 @@ class UnitShells:
         )
         run(verdicts.step)
         parts.units.add_handler(verdicts.on_queue_unit)
+        queues.add_handler(verdicts.on_queue)
 
     def _access(self, name: str) -> tuple[Callable[[Step], LoopThread], UnitAccess]:
         run, due = self._new_work_queue(name)

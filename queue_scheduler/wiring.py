@@ -290,7 +290,9 @@ class Scheduler:
         shells.follow_backoffs()
         shells.follow_growth()
         shells.follow_evictions(self._pods)
-        shells.follow_nodes(flags.verdict_seconds, tell, self._metrics.on_without_nodes)
+        shells.follow_nodes(
+            self._queues, flags.verdict_seconds, tell, self._metrics.on_without_nodes
+        )
         checks = shells.follow_checks(self._queues, check_seconds, tell, self._metrics)
         self._check_watch = self._watch_checks(checks)
 

@@ -135,6 +135,11 @@ class QueueWorld:
         }
         self.api.request("POST", QUEUES, body)
 
+    def stop_queue(self, name: str, policy: str | None) -> None:
+        """Write a queue's stop policy, or take it off."""
+        body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
+        self.api.request("PATCH", f"{QUEUES}/{name}", body, content_type=MERGE)
+
     def create_unit(
         self, name: str, quota: str, *, cpu: int, count: int = 1, priority: int = 0, **spec: Any
     ) -> None:

@@ -148,12 +148,6 @@ def test_an_index_that_fails_for_good_lets_the_next_job_start(
     assert given_back == [{"name": "fails-a", "count": 1}]
 
 
-def stop(world: QueueWorld, queue: str, policy: str | None) -> None:
-    """Write a queue's stop policy, or take it off."""
-    body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
-    world.api.request("PATCH", f"{QUEUES}/{queue}", body, content_type=MERGE)
-
-
 def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
     cluster: Cluster, world: QueueWorld
 ) -> None:
@@ -162,16 +156,16 @@ def test_a_drained_queue_gives_its_job_back_and_later_runs_it_again(
     job(world, "drain", "drain", 0)
     until(lambda: world.running_pods("drain"))
     let_the_second_of_the_release_pass()
-    stop(world, "drain", "HoldAndDrain")
+    world.stop_queue("drain", "HoldAndDrain")
     until(lambda: world.is_suspended("drain") and not world.living_pods("drain"))
     until(lambda: world.phase_of_job("drain") == "Enqueued")
     until(lambda: refusal_of(cluster.scheduler, "drain").get("reason") == "StoppedQueue")
     queue = until(lambda: ready_of(world, "drain", "Stopped"))
     assert condition(queue, "Ready")["status"] == "False"
-    stop(world, "drain", "Hold")
+    world.stop_queue("drain", "Hold")
     time.sleep(STILL_SECONDS)
     assert world.is_suspended("drain")
-    stop(world, "drain", None)
+    world.stop_queue("drain", None)
     until(lambda: world.running_pods("drain"))
     until(lambda: "QueueStopped" in world.event_notes("drain"))
 

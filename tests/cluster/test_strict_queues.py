@@ -203,6 +203,25 @@ def grant(world: QueueWorld, attempt: int = 1) -> None:
     answer(world, "True", f"Scheduled/{attempt}", "Available")
 
 
+def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: QueueWorld) -> None:
+    world.create_job("held", "team", suspend=True)
+    until(lambda: count_reservations(world, "held") == 1)
+    world.stop_queue("team", "Hold")
+    until(lambda: world.phase_of_job("held") == "Enqueued")
+    until(lambda: count_reservations(world, "held") == 0)
+    unit = world.unit_of("held")
+    assert not unit["status"].get("admissions")
+    assert unit["status"]["message"] == "Enqueued: queue team is stopped"
+    assert world.is_suspended("held")
+
+    world.stop_queue("team", None)
+    until(lambda: count_reservations(world, "held") == 1)
+    assert world.unit_of("held")["status"]["attempts"] == 2
+    grant(world, attempt=2)
+    until(lambda: world.phase_of_job("held") == "Succeed")
+    until(lambda: reservations(world) == [])
+
+
 def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: QueueWorld) -> None:
     """In a queue of policy FIFO the first in line may have less priority than who asks."""
     for quota in ("left", "right"):

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from queue_scheduler.decision import Notice
+from queue_scheduler.engine import Engine
 from queue_scheduler.node_verdicts import NodeVerdicts
 from shared_api.client.errors import Conflict
+from shared_api.client.resource_types import QUEUES
 from shared_api.timestamps import parse_time, rfc3339
+from shared_api.well_known_labels import STOP_POLICY
+from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.shell_kit import (
+    QUEUE_NAMESPACE,
     HeldWrites,
     Json,
     ShellKit,
@@ -23,6 +28,9 @@ from tests.queue_scheduler.shell_kit import (
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 
 TIMEOUT = 60.0
+
+LATE_SECOND = 86_399
+"""Of the day of the tests: pods are younger than their units."""
 
 
 class Agency:
@@ -71,6 +79,14 @@ class Agency:
     def refuse(self, message: str = "r: 0/3 nodes are available") -> None:
         """Do what the controllers do with a unit whose reservations are refused."""
         self.write(phase="SchedFailed", message=message)
+
+    def stop_queue(self, policy: str | None) -> None:
+        """Write the queue's stop policy; the engine hears of it first."""
+        old = self.kit.client.get(QUEUES, QUEUE_NAMESPACE, "strict")
+        body = {"metadata": {"annotations": {STOP_POLICY: policy}}}
+        self.kit.direct.patch("queues", "strict", body, namespace=QUEUE_NAMESPACE)
+        self.kit.learn_queue("strict")
+        self.verdicts.on_queue(old, self.kit.client.get(QUEUES, QUEUE_NAMESPACE, "strict"))
 
     def pass_time(self, seconds: float = 1.0, *, hears: bool = True) -> None:
         self.news.pass_time(self.verdicts, seconds, hears=hears)
@@ -178,6 +194,67 @@ def test_an_eviction_that_was_asked_for_is_the_controllers_to_carry_out(agency: 
     agency.refuse()
     agency.pass_time(2 * TIMEOUT)
     assert agency.status["phase"] == "SchedFailed"
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_in_a_stopped_queue_who_asks_is_in_line_again_at_once(agency: Agency, policy: str) -> None:
+    agency.pass_time()
+    agency.stop_queue(policy)
+    exhaust(agency.verdicts.step)
+    agency.kit.send()
+    status = agency.status
+    assert (status["phase"], status["admissions"]) == ("Enqueued", [])
+    assert status["message"] == "Enqueued: queue strict is stopped"
+    assert "requeueState" not in status
+    assert agency.kit.used("strict") == 0
+    assert (agency.told, agency.counted) == ([], [])
+
+    agency.stop_queue(None)
+    assert agency.kit.dequeue("strict").unit == "default/a"
+
+
+def test_who_begins_to_ask_while_the_queue_is_stopped_is_in_line_again(agency: Agency) -> None:
+    """The decision was being written."""
+    agency.write(phase="Enqueued")
+    agency.stop_queue("Hold")
+    agency.pass_time()
+    agency.ask()
+    agency.pass_time()
+    assert agency.status["phase"] == "Enqueued"
+
+
+def test_who_asks_in_a_stopped_queue_is_found_after_a_restart(agency: Agency) -> None:
+    agency.stop_queue("Hold")
+    agency.news.hear(agency.verdicts)
+    agency.restarted()
+    agency.pass_time(hears=False)
+    assert agency.status["phase"] == "Enqueued"
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        pytest.param("SchedFailed", "TimeoutBackoff", id="refused: it waits as ever"),
+        pytest.param("SchedSucceed", "SchedSucceed", id="it has started"),
+    ],
+)
+def test_an_answer_counts_in_a_stopped_queue(agency: Agency, written: str, want: str) -> None:
+    agency.write(phase=written)
+    agency.stop_queue("Hold")
+    agency.pass_time()
+    assert agency.status["phase"] == want
+
+
+def test_whose_job_somebody_resumed_keeps_its_quota_in_a_stopped_queue(agency: Agency) -> None:
+    """Until its pods are gone: others would have the room that these take."""
+    pod = build_pod("p", unit="default/a", namespace="default", created=LATE_SECOND)
+    agency.kit.shared.tell(Engine.on_pod, pod)
+    agency.stop_queue("Hold")
+    agency.pass_time(3.0)
+    assert agency.status["phase"] == "SchedReady"
+    agency.kit.shared.tell(Engine.on_pod_gone, pod)
+    agency.pass_time(3.0)
+    assert agency.status["phase"] == "Enqueued"
 
 
 def test_after_a_restart_it_is_found(agency: Agency) -> None:

@@ -111,6 +111,34 @@ def test_stopped_while_its_nodes_are_asked_for_it_gives_everything_back(strict_t
     assert of_job(town, asking) == []
 
 
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_in_a_stopped_queue_nobody_starts_who_asks_for_nodes(
+    strict_town: Town, policy: str
+) -> None:
+    town = strict_town
+    begin(town, "train")
+    assert phases(town, "train") == ["SchedReady"]
+    stop_queue(town, policy)
+    town.pass_time(5.0)
+    assert phases(town, "train") == ["Enqueued"]
+    assert town.koord_scheduler.reservations() == {}
+    assert town.jobs.is_suspended("train")
+    stop_queue(town, None)
+    town.pass_time(5.0)
+    assert phases(town, "train") == ["SchedReady"]
+    assert status_of(town, "train")["attempts"] == 2
+    assert len(of_job(town, "train")) == 2
+    town.koord_scheduler.grant()
+    town.pass_time(3.0)
+    assert not town.jobs.is_suspended("train")
+
+
+def stop_queue(town: Town, policy: str | None) -> None:
+    """Write the stop policy of queue gold, or take it off."""
+    body = {"metadata": {"annotations": {"koord-queue/stop-policy": policy}}}
+    town.scheduling.direct.patch("queues", "gold", body, namespace="koord-queue")
+
+
 def test_a_job_that_is_deleted_leaves_no_reservation(strict_town: Town) -> None:
     town = strict_town
     begin(town, "train", "next", cpu=2)
