@@ -17,6 +17,7 @@ import msgspec
 
 from queue_scheduler.admitted_units import Bucket, in_buckets
 from queue_scheduler.decision import Reason, Refusal, Victim
+from queue_scheduler.framework.extension_points import Lent
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption import Candidate, choose_victims
@@ -110,13 +111,11 @@ class VictimSearch:
         found: Found | None = None
         for reason, batches in self._sources(line, info):
             look = _Look(self._units, wall, self.protect_seconds)
-            candidates: Iterator[Candidate] = (
-                one for bucket, keys in batches for one in look.candidates(bucket, keys)
-            )
-            candidates = self._let_go(info, candidates, reason)
+            candidates = (one for bucket, keys in batches for one in look.candidates(bucket, keys))
             enough = partial(self._is_enough, info, leaving)
             everybody = partial(self._would_all_do, info, leaving, batches)
-            chosen = choose_victims(candidates, enough, everybody)
+            lent = self._lent_to(info, leaving, reason)
+            chosen = choose_victims(candidates, enough, everybody, lent)
             victims = tuple(look.victim(one) for one in chosen)
             if victims:
                 return Found(reason, (*must, *victims))
@@ -153,22 +152,13 @@ class VictimSearch:
                 below = info.priority if terms.only_lower else None
                 yield list(in_buckets(buckets, below))
 
-    def _let_go(
-        self, info: QueueUnitInfo, candidates: Iterable[Candidate], reason: str
-    ) -> Iterator[Candidate]:
-        """Iterate over those whom their quotas let go."""
-        known: dict[Uid, Candidate] = {}
-
-        def uids() -> Iterator[Uid]:
-            for one in candidates:
-                known[one.uid] = one
-                yield one.uid
-
-        source: Iterator[Uid] = uids()
+    def _lent_to(self, info: QueueUnitInfo, leaving: Sequence[Uid], reason: str) -> Lent | None:
+        """Return whom their quotas let go together; None: everybody."""
         for plugin in self._plugins.reclaiming:
-            find = plugin.find_lent if reason == RECLAIMED else plugin.find_outranked
-            source = find(info, source)
-        return (known[uid] for uid in source)
+            lent = plugin.lent_to(info, leaving, outranks=reason == PREEMPTED)
+            if lent is not None:
+                return lent
+        return None
 
     def _is_enough(
         self, info: QueueUnitInfo, leaving: Sequence[Uid], released: Sequence[Candidate]

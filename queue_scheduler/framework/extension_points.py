@@ -25,7 +25,7 @@ plugin's, the object a callable `(arguments: Mapping, handle: Handle) -> plugin`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
@@ -311,6 +311,25 @@ class ReclaimTerms(msgspec.Struct, frozen=True, gc=False):
     only_lower: bool
 
 
+class Lent(Protocol):
+    """Who may be taken back together, so that no quota falls below what it is entitled to.
+
+    Counts what is taken. Who may go with others may go with fewer of them.
+    """
+
+    def copy(self) -> Self:
+        """Return another that has taken the same."""
+        ...
+
+    def places(self, owner: Uid, /) -> frozenset[Any]:
+        """Return what a unit is counted in; units that share nothing do not hinder each other."""
+        ...
+
+    def take(self, owner: Uid, count: int, /) -> int:
+        """Take up to so many units that have the same booked as this one; return how many."""
+        ...
+
+
 @runtime_checkable
 class Reclaiming(Protocol):
     """Lets owners take back what others borrow, by evicting their units."""
@@ -319,14 +338,16 @@ class Reclaiming(Protocol):
         """Return whom a refused unit may have evicted elsewhere; None: nobody."""
         ...
 
-    def find_lent(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
-        """Iterate over those of these units that may be taken back, all of them together."""
-        ...
+    def lent_to(
+        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
+    ) -> Lent | None:
+        """Return who may go together for a refused unit; None: whoever wants to.
 
-    def find_outranked(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
-        """Iterate over those that a unit of their queue may displace, all of them together.
-
-        Left out is who would be owed the room when he waits again, so that it was for nothing.
+        Args:
+            info: The unit.
+            leaving: Who goes anyway.
+            outranks: Those that go are of its queue, by their priority. Left out then is who would
+                be owed the room when he waits again, so that it was for nothing.
         """
         ...
 

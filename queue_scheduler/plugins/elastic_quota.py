@@ -11,7 +11,7 @@ named like the quota. A queue other than that one must list the quota in its ann
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from queue_scheduler.booked_quotas import REASONS, BookedQuotas
@@ -35,7 +35,7 @@ from queue_scheduler.quota.quota_decision import (
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
-from queue_scheduler.quota.reclaim import find_borrowing, find_lent, is_owed
+from queue_scheduler.quota.reclaim import Lent, find_borrowing, is_owed
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
@@ -160,20 +160,17 @@ class ElasticQuotaPlugin(BookedQuotas):
         only_lower = books.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
         return ReclaimTerms(find_borrowing(trees, info.quota, self.demand_of(info)), only_lower)
 
-    def find_lent(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
-        """Iterate over those that may go without taking from their quotas what is theirs."""
-        books = self.books
-        lent = find_lent(books.trees, books.ledger, info.quota, self.demand_of(info), units)
-        return (Uid(owner) for owner in lent)
-
-    def find_outranked(self, info: QueueUnitInfo, units: Iterable[Uid]) -> Iterator[Uid]:
-        """Iterate over all of them if the unit is within its quota's min, else over borrowers.
+    def lent_to(
+        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
+    ) -> Lent | None:
+        """Let go what other quotas borrow; where it outranks and is owed the room, everything.
 
         Who is evicted within his min is protected as soon as he waits again.
         """
-        if is_owed(self.books.trees, info.quota, self.demand_of(info)):
-            return iter(units)
-        return self.find_lent(info, units)
+        books, demand = self.books, self.demand_of(info)
+        if info.quota not in self._known or (outranks and is_owed(books.trees, info.quota, demand)):
+            return None
+        return Lent(books.trees, books.ledger, info.quota, demand, leaving)
 
     # --- facts --------------------------------------------------------------------------------
 

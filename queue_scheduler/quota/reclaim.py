@@ -11,12 +11,17 @@ stays at that or above, on every resource on which it was above.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
+from typing import TypeAlias
 
 from queue_scheduler.quota.built_trees import BuiltTrees
 from queue_scheduler.quota.guarantee import keeps_within
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_ledger import QuotaLedger
-from queue_scheduler.quota.tree_books import NodeBooks
+from queue_scheduler.quota.tree_books import Items, NodeBooks
+
+Place: TypeAlias = tuple[NodeBooks, str]
+"""A quota and a resource."""
 
 
 def find_borrowing(trees: BuiltTrees, quota: str, demand: Demand) -> tuple[str, ...]:
@@ -55,36 +60,89 @@ def _excess(node: NodeBooks, key: str) -> int:
     return node.used.get(key, 0) - node.entitled.get(key, 0)
 
 
-def find_lent(
-    trees: BuiltTrees, ledger: QuotaLedger, quota: str, demand: Demand, owners: Iterable[str]
-) -> Iterator[str]:
-    """Iterate over those whose bookings may be taken back, in the order given.
+class Lent:
+    """What may be taken back for a demand: counts what is taken, and says how much more may be.
 
-    Even if all of them go, no quota falls below what it is entitled to.
+    A unit holds something that the demand wants, of which each of its quotas uses too much. And of
+    a resource of which a quota uses too much, no more goes than that: all that is taken together.
+
+    Args:
+        trees: The quotas, with what is used.
+        ledger: Who has booked what.
+        quota: That of the demand.
+        demand: What is wanted.
+        leaving: Owners of bookings that go anyway: as if they were gone.
+
+    Attributes:
+        taken: The sums of what is taken so far.
     """
-    books = trees.books.get(quota)
-    if books is None:
-        return
-    keys = [key for key, _ in books.counted(demand.amounts)]
-    left: dict[tuple[str, str], int] = {}
-    levels_of: dict[str, tuple[NodeBooks, ...]] = {}
-    for owner in owners:
-        booked = ledger.owners.get(owner)
-        node = None if booked is None else trees.books.get(booked[0])
-        if booked is None or node is None:
-            continue
-        items = node.counted(booked[1].amounts)
-        levels = levels_of.get(node.name)
+
+    def __init__(
+        self,
+        trees: BuiltTrees,
+        ledger: QuotaLedger,
+        quota: str,
+        demand: Demand,
+        leaving: Iterable[str] = (),
+    ) -> None:
+        self._trees = trees
+        self._owners = ledger.owners
+        self._books = trees.books.get(quota)
+        counted = [] if self._books is None else self._books.counted(demand.amounts)
+        self._wanted = frozenset(key for key, _ in counted)
+        self.taken: dict[Place, int] = {}
+        self._levels: dict[str, tuple[NodeBooks, ...]] = {}
+        # What goes anyway is borrowed by nobody any more.
+        self._gone: dict[Place, int] = {}
+        for owner in leaving:
+            items, levels = self._booked(owner)
+            for key, amount in items:
+                for each in levels:
+                    self._gone[each, key] = self._gone.get((each, key), 0) + amount
+
+    def copy(self) -> Lent:
+        """Return another that has taken the same."""
+        twin = copy(self)
+        twin.taken = dict(self.taken)
+        return twin
+
+    def places(self, owner: str) -> frozenset[Place]:
+        """Return what an owner's booking is counted in; who shares none does not hinder him."""
+        items, levels = self._booked(owner)
+        return frozenset(place for place, _ in self._limited(items, levels))
+
+    def take(self, owner: str, count: int) -> int:
+        """Take up to so many bookings like that of an owner; return how many may go."""
+        items, levels = self._booked(owner)
+        if not any(
+            key in self._wanted and all(self._excess((each, key)) > 0 for each in levels)
+            for key, _ in items
+        ):
+            return 0
+        taken, limited = self.taken, list(self._limited(items, levels))
+        for place, amount in limited:
+            count = min(count, (self._excess(place) - taken.get(place, 0)) // amount)
+        for place, amount in limited:
+            taken[place] = taken.get(place, 0) + count * amount
+        return count
+
+    def _booked(self, owner: str) -> tuple[Items, tuple[NodeBooks, ...]]:
+        """Return what counts of a booking, and the quotas that are not the demand's as well."""
+        booked = self._owners.get(owner)
+        node = None if booked is None else self._trees.books.get(booked[0])
+        if booked is None or node is None or self._books is None:
+            return [], ()
+        levels = self._levels.get(node.name)
         if levels is None:
-            levels = levels_of[node.name] = _between(node, books)
-        after: dict[tuple[str, str], int] = {}
+            levels = self._levels[node.name] = _between(node, self._books)
+        return node.counted(booked[1].amounts), levels
+
+    def _limited(self, items: Items, levels: tuple[NodeBooks, ...]) -> Iterator[tuple[Place, int]]:
+        """Iterate over what of a booking is held where too much is used; the rest may fall."""
         for each in levels:
             for key, amount in items:
-                excess = left.setdefault((each.name, key), _excess(each, key))
-                after[each.name, key] = excess - amount
-        # What was above must not fall below; what was not above is nothing to take back.
-        if all(excess >= 0 or left[place] <= 0 for place, excess in after.items()) and any(
-            key in keys and all(left[each.name, key] > 0 for each in levels) for key, _ in items
-        ):
-            left.update(after)
-            yield owner
+                if self._excess((each, key)) > 0:
+                    yield (each, key), amount
+
+    def _excess(self, place: Place) -> int:
+        return _excess(*place) - self._gone.get(place, 0)

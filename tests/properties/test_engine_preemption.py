@@ -269,6 +269,24 @@ class World:
             if decision.reason == "Preempted":
                 assert victim.priority < (preemptor.spec.priority or 0)
 
+        if decision.reason == "Reclaimed":
+            self.check_mins(decision)
+
+    def check_mins(self, decision: Preempt) -> None:
+        """Nobody is brought below his min by who is evicted for an owner."""
+        plugin = self.engine.plugins.plugins[0]
+        assert isinstance(plugin, ElasticQuotaPlugin)
+        lost: Counter[str] = Counter()
+        for victim in decision.victims:
+            record = self.engine.record(victim.unit)
+            assert record is not None
+            assert record.info is not None
+            lost[record.info.quota] += record.info.demand.total["cpu"]
+        for name, amount in lost.items():
+            view = plugin.books.view(name)
+            assert view is not None
+            assert view.used["cpu"] - amount >= view.min["cpu"], f"{name} is left less than its min"
+
     def check_room(self, decision: Dequeue) -> None:
         """Whoever starts leaves the room to those for whom it is kept."""
         engine = self.engine

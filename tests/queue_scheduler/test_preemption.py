@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import combinations
 
 import pytest
@@ -126,3 +127,81 @@ def test_when_many_are_not_enough_it_is_asked_once_whether_all_would_be() -> Non
     assert choose_victims(units, room.is_enough, in_vain) == ()
     assert asked == [True]
     assert room.asked < 10, "nobody goes through all of them then"
+
+
+class Borrowed:
+    """Of each quota so much may go; a candidate's kind is (quota, size)."""
+
+    def __init__(self, excess: Sequence[int], kinds: dict[Uid, tuple[int, int]]) -> None:
+        self.excess = list(excess)
+        self.kinds = kinds
+
+    def copy(self) -> Borrowed:
+        twin = copy(self)
+        twin.excess = list(self.excess)
+        return twin
+
+    def places(self, owner: Uid, /) -> frozenset[int]:
+        return frozenset({self.kinds[owner][0]})
+
+    def take(self, owner: Uid, count: int, /) -> int:
+        quota, size = self.kinds[owner]
+        count = min(count, self.excess[quota] // size)
+        self.excess[quota] -= count * size
+        return count
+
+
+def borrowers(
+    kinds: Sequence[tuple[int, int]], missing: int, excess: Sequence[int]
+) -> tuple[list[Candidate], Callable[[Sequence[Candidate]], bool], Borrowed]:
+    """Return candidates, what is enough, and what may go."""
+    kind_of = {Uid(str(number)): kind for number, kind in enumerate(kinds)}
+    units = [replace(candidate(uid), kind=kind) for uid, kind in kind_of.items()]
+
+    def is_enough(released: Sequence[Candidate]) -> bool:
+        return sum(kind_of[one.uid][1] for one in released) >= missing
+
+    return units, is_enough, Borrowed(excess, kind_of)
+
+
+def test_a_small_one_that_comes_first_does_not_keep_the_large_one_from_going() -> None:
+    units, is_enough, lent = borrowers([(0, 1), (0, 2)], missing=2, excess=[2])
+    assert [one.uid for one in choose_victims(units, is_enough, lent=lent)] == ["1"]
+
+
+def test_where_the_ways_are_too_many_whoever_is_cheapest_goes() -> None:
+    """Eight quotas of two kinds each: 4 ** 8 ways, and the small ones are enough."""
+    kinds = [(quota, size) for quota in range(8) for size in (3, 2, 2, 2, 1, 1, 1)]
+    units, is_enough, lent = borrowers(kinds, missing=8 * 5, excess=[5] * 8)
+    asked: list[int] = []
+
+    def counting(released: Sequence[Candidate]) -> bool:
+        asked.append(len(released))
+        return is_enough(released)
+
+    got = choose_victims(units, counting, lent=lent)
+    assert is_enough(got)
+    assert len(asked) < 5 * preemption.MOST_QUESTIONS
+    spent = lent.copy()
+    assert all(spent.take(one.uid, 1) for one in got)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(1, 4)), max_size=8),
+    st.integers(1, 9),
+    st.tuples(st.integers(0, 6), st.integers(0, 6)),
+)
+def test_of_the_sets_that_may_go_together_the_cheapest_is_chosen(
+    kinds: list[tuple[int, int]], missing: int, excess: tuple[int, int]
+) -> None:
+    units, is_enough, lent = borrowers(kinds, missing, excess)
+
+    def may_go(set_: Sequence[Candidate]) -> bool:
+        left = lent.copy()
+        return all(left.take(one.uid, 1) for one in set_)
+
+    sets = [set_ for k in range(len(units) + 1) for set_ in combinations(units, k)]
+    enough = [set_ for set_ in sets if may_go(set_) and is_enough(set_)]
+    want = min(enough, key=lambda s: sorted((int(o.uid) for o in s), reverse=True), default=())
+    assert choose_victims(units, is_enough, lent=lent) == want

@@ -322,3 +322,25 @@ def test_what_failed_is_not_chosen_again_while_somebody_leaves_for_another() -> 
     again = engine.decide_next("q", 2.0)
     assert isinstance(again, Preempt), again
     assert [victim.unit for victim in again.victims] == ["ns/two"]
+
+
+def test_an_owner_gets_the_large_unit_where_a_cheaper_one_leaves_too_little_to_take() -> None:
+    """Two may be taken of b: with the small one gone, the large one would be within b's min."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    reclaims = {"annotations": {RECLAIM_POLICY: "Any"}}
+    add_quota(engine, "top")
+    for name, metadata in (("a", reclaims), ("b", None)):
+        engine.on_queue(build_queue(name))
+        engine.on_quota(
+            elastic_quota(
+                name, namespace="kq", min={"cpu": 2}, max=MOST, parent="top", metadata=metadata
+            )
+        )
+    for name, cpu, priority in (("small", 1, 0), ("large", 2, 1), ("stays", 1, 2)):
+        unit = build_unit(name, "b", queue="b", cpu=cpu, priority=priority)
+        engine.on_queue_unit(admitted(unit, 2, "Running"))
+    engine.on_queue_unit(build_unit("owner", "a", queue="a", cpu=2))
+    found = engine.decide_next("a", 0.0)
+    assert isinstance(found, Preempt), found
+    assert [victim.unit for victim in found.victims] == ["ns/large"]
+    check_victims(engine, found, NOW)
