@@ -7,10 +7,13 @@ whoever knows when to ask again.
 A unit that may run with fewer pods than all starts with as many as fit, where not all do; the same
 questions are asked for fewer. Where not even the least fits, the unit is refused, waits, and has
 others evicted with its least: so whatever makes room for that wakes it, and it is asked again how
-many it can have.
+many it can have. Runtimes are rounded, so the whole may fit where the least does not: what makes
+room for the whole wakes it, too.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -19,10 +22,13 @@ from queue_scheduler.decision import Moment, Preempt, Refusal, Refused
 from queue_scheduler.fewer_pods import most_that
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
 from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.settlement import Settlement
+
+No: TypeAlias = tuple[Refusal, Plugin | None]
+"""Why a unit may not start, and which plugin says so; None: it fits, and is held up."""
 
 
 class UnitStarts:
@@ -46,10 +52,7 @@ class UnitStarts:
         """Book the unit whose turn it is; return it with what is booked, or why nothing is."""
         no = self._try(line, info, moment)
         if no is not None and info.demand.least is not None:
-            info = self._with_fewer(line, info, info.demand.least, moment)
-            no = self._try(line, info, moment)
-            if no is not None and no[1] is not None:
-                no = (replace(no[0], is_least=True), no[1])
+            info, no = self._try_fewer(line, info, no, moment)
         if no is None:
             return info
         refusal, by = no
@@ -62,9 +65,7 @@ class UnitStarts:
         self._rounds.wait((line.name, number), refusal)
         return self._say_no(line, info, refusal, self._rounds.displace(line, info, refusal, moment))
 
-    def _try(
-        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
-    ) -> tuple[Refusal, Plugin | None] | None:
+    def _try(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
         """Book a unit if it may start; else return why not, and which plugin says so."""
         refused = self._plugins.check(info)
         if refused is not None:
@@ -79,6 +80,19 @@ class UnitStarts:
                 return held_up, None
         return self._plugins.reserve(info)
 
+    def _try_fewer(
+        self, line: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
+    ) -> tuple[QueueUnitInfo, No | None]:
+        """Book as many pods as fit; return the unit with them, or with its least and why not."""
+        assert info.demand.least is not None, f"{info.key} needs all its pods"
+        fewer = self._with_fewer(line, info, info.demand.least, moment)
+        again = self._try(line, fewer, moment)
+        if again is None or again[1] is None:
+            return fewer, again
+        if no[1] is None:
+            return info, no  # all its pods fit, and its least does not: runtimes are rounded
+        return fewer, (replace(again[0], is_least=True), again[1])
+
     def _with_fewer(
         self, line: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
     ) -> QueueUnitInfo:
@@ -88,7 +102,7 @@ class UnitStarts:
             return self._would_start(line, replace(info, demand=demand), moment)
 
         if not fits(least):
-            return replace(info, demand=least)
+            return at_least(info)
         return replace(info, demand=most_that(fits, info.demand, least))
 
     def _would_start(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:

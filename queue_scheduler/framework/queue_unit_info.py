@@ -47,12 +47,14 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
         total: Sum over the pod sets, or the total that the unit names (base units).
         least: The same with the fewest pods with which its job may run; None: it needs all.
         pods: How many pods that is; one where the unit names only a total.
+        whole: Of a least, by `at_least`: what it is the least of.
     """
 
     pod_sets: tuple[PodSetDemand, ...]
     total: Amounts
     least: UnitDemand | None = None
     pods: int = 1
+    whole: UnitDemand | None = None
 
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
@@ -94,7 +96,7 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
 def at_least(info: QueueUnitInfo) -> QueueUnitInfo:
     """Return what a unit must have to start: its fewest pods, where it may run with fewer."""
     least = info.demand.least
-    return info if least is None else replace(info, demand=least)
+    return info if least is None else replace(info, demand=replace(least, whole=info.demand))
 
 
 def unit_key(order_key: OrderKey) -> str:

@@ -131,7 +131,9 @@ class ElasticQuotaPlugin(BookedQuotas):
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Leave a refused class with the books: here the framework's refusal says all of theirs."""
         demand, domain = self.demand_of(info), self.domain_of(info.quota)
-        self.books.wait(waiter, info.quota, demand, _translate_back(refusal), domain=domain)
+        books_refusal, whole = _translate_back(refusal), info.demand.whole
+        more = None if whole is None else Demand(whole.total, info.non_preemptible)
+        self.books.wait(waiter, info.quota, demand, books_refusal, domain=domain, whole=more)
 
     def domain_of(self, quota: str) -> str:
         """Return the tree in `runtime` mode: there every start changes the division of all of it.

@@ -29,10 +29,10 @@ from queue_scheduler.quota.quota_decision import (
     QuotaView,
     RefusalReason,
 )
-from queue_scheduler.quota.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
-from queue_scheduler.quota.quota_views import build_view
+from queue_scheduler.quota.quota_views import find_view
 from queue_scheduler.quota.supposition import Added, net_changes, supposed
 from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
 from queue_scheduler.quota.waiting_room import (
@@ -266,10 +266,12 @@ class QuotaBooks:
         refusal: QuotaRefusal,
         rank: Rank = (),
         domain: str = AT_ONCE,
+        whole: Demand | None = None,
     ) -> None:
         """Let `waiter` be woken once the refusal that `check` just gave may no longer hold.
 
-        In his domain, smaller ranks are woken first; of equal ranks, who has waited longer.
+        In his domain, smaller ranks are woken first; of equal ranks, who has waited longer. `whole`
+        is more than the demand, and refused here or elsewhere: he is woken once that fits as well.
         """
         trees = self._trees or self._build()
         if self._waiting.is_idle():
@@ -278,20 +280,14 @@ class QuotaBooks:
         tree = trees.books_of_unit(quota).tree
         if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
             refusal = self._refused[3]
+        is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         waiting = Waiting(
-            number=0,
-            waiter=waiter,
-            rank=rank,
-            quota=quota,
-            tree_id=tree.tree.tree_id,
-            demand=demand,
-            refusal=refusal,
-            seen_at=tree.clock,
-            domain=domain,
-            is_owner=self._protected.is_counted(quota),
+            0, waiter, rank, quota, tree_id, demand, refusal, tree.clock, domain, is_owner, whole
         )
         self._waiting.add(waiting)
         self._watch(tree, waiting)
+        if whole is not None:
+            self._fits_whole(waiting)
 
     def stop_waiting(self, waiter: Hashable) -> None:
         """Forget a waiter, if it is one: it is taken, has started, or does not want to any more."""
@@ -357,9 +353,24 @@ class QuotaBooks:
             seen_at=tree.clock,
             is_owner=self._protected.is_counted(waiting.quota),
         )
+        if waiting.whole is not None and self._fits_whole(waiting):
+            return True
         self._waiting.keep(waiting)
         self._watch(tree, waiting)
         return False
+
+    def _fits_whole(self, waiting: Waiting) -> bool:
+        """Say whether all fits where the least does not; if not, he is woken when it does, too."""
+        whole = waiting.whole
+        # Of sums more is over wherever less is; only runtimes are rounded.
+        if whole is None or waiting.refusal.reason not in CONTRACT_REASONS:
+            return False
+        refusal = self.check(waiting.quota, whole)
+        if refusal is not None:
+            also = msgspec.structs.replace(waiting, demand=whole, refusal=refusal)
+            self._waiting.add_whole(also)
+            self._watch(self.trees.books_of_unit(waiting.quota).tree, also)
+        return refusal is None
 
     def _refuse_again(self, waiting: Waiting) -> QuotaRefusal | None:
         """Return what refuses a waiter now, looking first at what did before."""
@@ -391,17 +402,7 @@ class QuotaBooks:
     def view(self, name: str) -> QuotaView | None:
         """Return one quota with its numbers, or None."""
         trees = self._trees or self._build()
-        books = trees.books.get(name)
-        if books is not None:
-            spec = books.spec
-        else:
-            specs = [spec for spec in self._specs.values() if spec.name == name]
-            if not specs:
-                return None
-            spec = min(specs, key=lambda one: one.age)
-        problems = trees.problems_of(name)
-        account = self._ledger.accounts.get(name, Account())
-        return build_view(spec, trees, account, problems)
+        return find_view(name, self._specs.values(), trees, self._ledger)
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""

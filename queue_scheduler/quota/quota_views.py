@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from queue_scheduler.quota.built_trees import BuiltTrees
 from queue_scheduler.quota.quota_decision import QuotaProblem, QuotaView
-from queue_scheduler.quota.quota_ledger import Account
+from queue_scheduler.quota.quota_ledger import Account, QuotaLedger
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode
 from queue_scheduler.quota.tree_books import NodeBooks, without_zeros
 from shared_api.resource_list import Amounts, add
 
 
-def build_view(
+def find_view(
+    name: str, specs: Iterable[QuotaSpec], trees: BuiltTrees, ledger: QuotaLedger
+) -> QuotaView | None:
+    """Return one quota with its numbers, or None; of two objects of one name the older's."""
+    books = trees.books.get(name)
+    if books is not None:
+        spec = books.spec
+    else:
+        named = [spec for spec in specs if spec.name == name]
+        if not named:
+            return None
+        spec = min(named, key=lambda one: one.age)
+    account = ledger.accounts.get(name, Account())
+    return _build_view(spec, trees, account, trees.problems_of(name))
+
+
+def _build_view(
     spec: QuotaSpec,
     trees: BuiltTrees,
     account: Account,

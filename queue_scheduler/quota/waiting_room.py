@@ -26,7 +26,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -64,8 +64,17 @@ RankOf: TypeAlias = Callable[[Any], Rank]
 """The rank of a waiter as it is now: never smaller than it was."""
 
 
+class Whole(NamedTuple):
+    """Stands for a waiter where he waits for all that he asks for, beside his least."""
+
+    waiter: Hashable
+
+
 class Waiting(msgspec.Struct, frozen=True):
-    """One waiter; `number` counts up. `seen_at` is the tree's clock when he was refused last."""
+    """One waiter; `number` counts up. `seen_at` is the tree's clock when he was refused last.
+
+    `whole` is more than his demand, and would do as well; None: there is no such thing.
+    """
 
     number: int
     waiter: Hashable
@@ -77,6 +86,7 @@ class Waiting(msgspec.Struct, frozen=True):
     seen_at: int = 0
     domain: str = AT_ONCE
     is_owner: bool = False
+    whole: Demand | None = None
     """His quota has a protected demand itself: what is kept for others is not one sum for all."""
 
 
@@ -89,12 +99,13 @@ class WaitingRoom:
 
     __slots__ = (
         "_borrowers", "_by_contract", "_by_sum", "_domains", "_doubtful", "_due", "_next",
-        "_owners", "_queues", "_waiting", "_woken",
+        "_owners", "_queues", "_waiting", "_wholes", "_woken",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._next = 0
         self._waiting: dict[Hashable, Waiting] = {}
+        self._wholes: dict[Hashable, Whole] = {}
         self._by_sum: dict[Node, dict[Rule, Needs]] = {}
         self._by_contract = ContractWaiters()
         # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
@@ -114,6 +125,7 @@ class WaitingRoom:
         copy = WaitingRoom()
         copy._next = self._next
         copy._waiting = dict(self._waiting)
+        copy._wholes = dict(self._wholes)
         copy._by_sum = {
             node: {
                 rule: {need: list(entries) for need, entries in needs.items()}
@@ -139,6 +151,17 @@ class WaitingRoom:
         self._next += 1
         self._put(msgspec.structs.replace(waiting, number=self._next))
 
+    def add_whole(self, waiting: Waiting) -> None:
+        """Let one who waits be enabled by this as well: by his whole, which is refused, too."""
+        waiter = waiting.waiter
+        known = self._wholes.get(waiter)
+        whole = self._wholes[waiter] = known or Whole(waiter)
+        waiting = msgspec.structs.replace(waiting, waiter=whole, whole=None)
+        if whole in self._waiting:
+            self.keep(msgspec.structs.replace(waiting, number=self._waiting[whole].number))
+        else:
+            self.add(waiting)
+
     def keep(self, waiting: Waiting) -> None:
         """Let somebody who waits, wait for something else, at his place in the order."""
         self._doubtful.pop(waiting.waiter, None)
@@ -147,6 +170,10 @@ class WaitingRoom:
 
     def remove(self, waiter: Hashable) -> None:
         """Forget somebody, waiting or woken. His place among sums goes when it comes up."""
+        if self._wholes:
+            whole = self._wholes.pop(waiter, None)
+            if whole is not None:
+                self.remove(whole)
         self._woken.pop(waiter, None)
         self._doubtful.pop(waiter, None)
         waiting = self._waiting.pop(waiter, None)
@@ -244,6 +271,8 @@ class WaitingRoom:
     def wake_all(self, *, domains_differ: bool = False) -> None:
         """Wake everybody; regardless of turns where the domains may be others now."""
         for waiting in list(self._waiting.values()):
+            if isinstance(waiting.waiter, Whole):
+                continue  # he is woken by his own name
             self.remove(waiting.waiter)
             self._woken[waiting.waiter] = waiting.number
             self._line_up(waiting, AT_ONCE if domains_differ else waiting.domain)
@@ -276,6 +305,8 @@ class WaitingRoom:
 
         Who comes after `before` is not worth the question: he is returned in doubt.
         """
+        if self._wholes and rank_of is not None:
+            rank_of = partial(_rank_of_either, rank_of)
         while True:
             candidates = self._first_due(domain, room, rank_of)
             queue = self._queues.get(domain)
@@ -287,9 +318,9 @@ class WaitingRoom:
                     candidates.append(lined_up)
             first = min(candidates, default=None)
             if first is None or (before is not None and before < first[0]):
-                return first
+                return _of_waiter(first)
             if first[2] in self._woken or verify(self._waiting[first[2]]):
-                return first
+                return _of_waiter(first)
 
     def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
         """Return the first of each need at each node that is due, as far as there is room."""
@@ -347,6 +378,16 @@ def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
     # An entry may be there twice, at its place of today and at an older one: the later counts.
     newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
     heap[:] = sorted(newest.values())
+
+
+def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> Rank:
+    return rank_of(waiter.waiter if isinstance(waiter, Whole) else waiter)
+
+
+def _of_waiter(first: Entry | None) -> Entry | None:
+    if first is not None and isinstance(first[2], Whole):
+        return first[0], first[1], first[2].waiter
+    return first
 
 
 def _number(waiting: Waiting) -> int:

@@ -86,7 +86,7 @@ def reservations(world: StrictWorld) -> list[Json]:
     return found
 
 
-def count_reservations(world: QueueWorld, job: str) -> int:
+def count_reservations(world: StrictWorld, job: str) -> int:
     """Return how many there are for the pods of one Job."""
     labels = [each["metadata"]["labels"] for each in reservations(world)]
     return sum(each["reserved-job-name"] == job for each in labels)
@@ -198,12 +198,12 @@ def asks_again(world: StrictWorld, job: str) -> bool:
     )
 
 
-def grant(world: QueueWorld, attempt: int = 1) -> None:
+def grant(world: StrictWorld, attempt: int = 1) -> None:
     """Find nodes for all that are asked for in this attempt."""
     answer(world, "True", f"Scheduled/{attempt}", "Available")
 
 
-def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: QueueWorld) -> None:
+def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: StrictWorld) -> None:
     world.create_job("held", "team", suspend=True)
     until(lambda: count_reservations(world, "held") == 1)
     world.stop_queue("team", "Hold")
@@ -222,7 +222,7 @@ def test_a_stopped_queue_takes_a_job_back_that_asks_for_nodes(world: QueueWorld)
     until(lambda: reservations(world) == [])
 
 
-def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: QueueWorld) -> None:
+def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: StrictWorld) -> None:
     """In a queue of policy FIFO the first in line may have less priority than who asks."""
     for quota in ("left", "right"):
         world.create_quota(quota, cpu_max=4)
@@ -249,6 +249,6 @@ def test_who_waits_for_the_nodes_of_others_holds_up_no_other_quota(world: QueueW
     until(lambda: reservations(world) == [])
 
 
-def reason_of(world: QueueWorld, job: str) -> str:
+def reason_of(world: StrictWorld, job: str) -> str:
     """Return why the unit of a Job has no quota, "" while nobody has said so."""
     return str(condition(world.unit_of(job), "QuotaReserved").get("reason", ""))

@@ -35,7 +35,7 @@ class Story:
         self.names: tuple[str, ...] = ()
         self.charged: list[str] = []
         self.books = self.new_books()
-        self.waiting: dict[Hashable, tuple[str, Demand]] = {}
+        self.waiting: dict[Hashable, tuple[str, Demand, Demand | None]] = {}
         self.running: list[str] = []
         self.next = 0
 
@@ -67,19 +67,36 @@ class Story:
     def ask(self) -> None:
         self.next += 1
         waiter, quota, demand = f"w{self.next}", self.rng.choice(self.charged), self.demand()
-        self.try_to_start(waiter, quota, demand)
+        whole = None
+        if self.rng.random() < 0.3:
+            amounts = {key: self.rng.randint(1, 3) * n for key, n in demand.amounts.items()}
+            whole = Demand(amounts, demand.non_preemptible)
+        self.try_to_start(waiter, quota, demand, whole)
         if self.rng.random() < 0.5:
             self.books.protect(quota, demand)
 
-    def try_to_start(self, waiter: Hashable, quota: str, demand: Demand) -> None:
-        refusal = self.books.check(quota, demand)
+    def try_to_start(
+        self, waiter: Hashable, quota: str, demand: Demand, whole: Demand | None
+    ) -> None:
+        """Ask for the whole, then for no more than the demand."""
+        asked = demand
+        refusal = self.books.check(quota, asked)
+        if whole is not None and self.books.check(quota, whole) is None:
+            asked, refusal = whole, None
         if refusal is None:
-            self.books.book(str(waiter), quota, demand)
+            self.books.book(str(waiter), quota, asked)
             self.running.append(str(waiter))
-        else:
-            rank = (self.rng.randint(0, 2),)
-            self.books.wait(waiter, quota, demand, refusal, rank)
-            self.waiting[waiter] = (quota, demand)
+            return
+        rank = (self.rng.randint(0, 2),)
+        self.books.wait(waiter, quota, demand, refusal, rank, whole=whole)
+        self.waiting[waiter] = (quota, demand, whole)
+
+    def check(self) -> None:
+        """Nobody waits who could start, be it with more than he waits for."""
+        for waiter, (quota, demand, whole) in self.waiting.items():
+            assert self.books.check(quota, demand) is not None, (waiter, quota, demand)
+            if whole is not None:
+                assert self.books.check(quota, whole) is not None, (waiter, quota, whole)
 
     def end_one(self) -> None:
         if self.running:
@@ -120,9 +137,9 @@ class Story:
         most = self.rng.choice([None, 1, 2])
         while woken := take_woken(self.books, most):
             for waiter in woken:
-                quota, demand = self.waiting.pop(waiter)
+                quota, demand, whole = self.waiting.pop(waiter)
                 if self.rng.random() < 0.8:
-                    self.try_to_start(waiter, quota, demand)
+                    self.try_to_start(waiter, quota, demand, whole)
 
 
 @settings(max_examples=150, deadline=None)
@@ -133,8 +150,7 @@ def test_nobody_waits_who_could_start(seed: int) -> None:
         story.turn()
         if story.rng.random() < 0.7:
             story.wake()
-            for waiter, (quota, demand) in story.waiting.items():
-                assert story.books.check(quota, demand) is not None, (waiter, quota, demand)
+            story.check()
         story.books.validate()
 
 
@@ -195,8 +211,8 @@ def test_nobody_waits_for_a_crumb_that_is_there(seed: int) -> None:
         if story.rng.random() < 0.7:
             story.wake()
             fresh = story.books.fork()
-            for waiter, (quota, demand) in story.waiting.items():
-                assert story.books.check(quota, demand) is not None, (waiter, quota, demand)
+            story.check()
+            for waiter, (quota, demand, _) in story.waiting.items():
                 assert fresh.check(quota, demand) is not None, (waiter, quota, demand)
     story.books.validate()
 

@@ -21,6 +21,7 @@ from queue_scheduler.insight.wording import full_message
 from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit
@@ -338,3 +339,27 @@ def test_a_unit_that_needs_all_is_asked_about_once(monkeypatch: pytest.MonkeyPat
     room.add("whole", 8)
     room.run()
     assert len(asked) == 1
+
+
+def test_where_roundings_leave_room_for_all_and_not_for_the_least_all_are_asked_for() -> None:
+    """Runtimes of three shares: with one core more of a's the third of c lacks a thousandth."""
+    plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.RUNTIME))
+    engine = Engine(PluginRunner([plugin]), BUILT_IN_POLICIES)
+    workers = Workers(engine)
+    engine.on_node(node("n", allocatable={"cpu": 12}))
+    engine.on_quota(build_quota("org", cpu=12, guaranteed=12))
+    for name, cpu, least in (("a", 12, 2), ("b", 8, 0), ("c", 8, 0)):
+        engine.on_quota(build_quota(name, cpu=cpu, guaranteed=least, parent="org"))
+    for name in "abc":
+        workers.wake(engine.on_queue(build_queue(name)))
+    for name, cpu in (("a", 3), ("b", 1), ("c", 6)):
+        engine.on_queue_unit(admitted(build_unit(f"{name}-runs", name, cpu=cpu), 2))
+    ends = admitted(build_unit("ends", "b", cpu=2), 2)
+    engine.on_queue_unit(ends)
+    workers.wake(engine.on_queue_unit(build_unit("part", "a", pods=(("main", 2, 1, 1),))))
+    assert started(workers.run()) == []
+    part = engine.record("ns/part")
+    assert part is not None
+    workers.wake(engine.on_queue_unit(changed(ends, 3, "Succeed", admissions=())))
+    assert started(workers.run()) == ["part"]
+    assert plugin.books.booking(part.uid) == ("a", Demand({"cpu": 2000}))

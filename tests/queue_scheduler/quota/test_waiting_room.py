@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.quota.contract_waiters import NO_FAMILY
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
-from queue_scheduler.quota.waiting_room import SLACK, Waiting, WaitingRoom
+from queue_scheduler.quota.waiting_room import SLACK, Waiting, WaitingRoom, Whole
 
 
 def waiting(waiter: str, need: int, *rank: int, reason: RefusalReason | None = None) -> Waiting:
@@ -170,3 +170,42 @@ def test_a_woken_one_can_leave() -> None:
     room.wake_all()
     room.remove("a")
     assert take(room, 0) == ["b"]
+
+
+def test_who_waits_for_his_whole_as_well_is_enabled_by_either_and_taken_once() -> None:
+    for left, is_enabled in ((2, False), (3, True)):
+        room = room_of(replace(waiting("a", 9, reason=RefusalReason.HURTS_OTHERS), rank=(1,)))
+        room.add_whole(waiting("a", 3, 1))
+        room.add_whole(waiting("a", 3, 1))
+        fork = room.fork()
+        for each in (room, fork):
+            assert take(each, left) == (["a"] if is_enabled else [])
+            assert each.is_anybody_there() is not is_enabled
+
+
+def test_of_his_whole_nothing_is_left_when_he_leaves() -> None:
+    room = room_of(waiting("a", 9))
+    room.add_whole(waiting("a", 3))
+    room.remove("a")
+    assert room.waiting() == []
+    assert take(room, 9) == []
+
+
+def test_his_rank_is_asked_by_his_own_name() -> None:
+    room = room_of(waiting("a", 9), waiting("b", 3, 2))
+    room.add_whole(waiting("a", 3))
+    room.mark_due("", "q")
+    ranks = {"a": (1,), "b": (2,)}
+    first = room.first("", lambda *_: 3, lambda _: True, rank_of=ranks.__getitem__)
+    assert first is not None
+    assert (first[0], first[2]) == ((1,), "a")
+    assert Whole("a") in {one.waiter for one in room.waiting()}
+
+
+def test_when_all_are_woken_he_is_woken_once() -> None:
+    room = room_of(waiting("a", 9))
+    room.add_whole(waiting("a", 3))
+    room.wake_all()
+    assert take_due(room, None) == ["a"]
+    assert room.is_idle()
+    assert take_due(room, None) == []
