@@ -13,6 +13,7 @@ there (the other was served, stopped, or left the domain) touches that domain.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.queueing.queue_options import QueueOptions
@@ -101,9 +102,11 @@ class QueueSet:
 
     def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
         """Let a queue behave like this; one that is stopped has no unit that could start."""
-        was_stopped, line.options = line.options.is_stopped, options
+        was_stopped, depth = line.options.is_stopped, line.depth
+        line.options = options
         if was_stopped != options.is_stopped:
             line.reasons_version += 1
+        if was_stopped != options.is_stopped or depth != line.depth:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
 
     def may_start(self, name: str) -> bool:
@@ -137,6 +140,8 @@ class QueueSet:
             queues[info.queue] = None
             self._competes.pop(info.queue, None)
         self.changed_heads[info.quota] = None
+        if line.depth is not None:
+            self._note_depth(line, line.depth)
         return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
@@ -147,6 +152,8 @@ class QueueSet:
         self.changed_heads[info.quota] = None
         if line.first_band != band:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
+        if line.depth:
+            self._note_depth(line, line.depth - 1)
         if emptied is not None and line.first_of(info.quota) is None:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
@@ -154,6 +161,15 @@ class QueueSet:
             if not queues:
                 del self._queues_of_quota[info.quota]
         return emptied
+
+    def _note_depth(self, line: SchedulingQueue, position: int) -> None:
+        """Note the quota whose first unit has just gone beyond a queue's depth, or come within."""
+        if line.length <= position:
+            return
+        moved = next(islice(line.in_order(), position, None))
+        quota = next((name for name in line.quotas() if line.first_of(name) == moved), None)
+        if quota is not None:
+            self.changed_heads[quota] = None
 
     def queues_of(self, quota: str) -> tuple[str, ...]:
         """Return the queues in which units of the quota wait, sorted."""

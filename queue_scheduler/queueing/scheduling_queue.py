@@ -315,8 +315,9 @@ class SchedulingQueue:
         """Return the place of the quota's first unit that could start if it fitted, or None."""
         of_quota = None if self._is_stopped else self._by_quota.get(quota)
         first = of_quota.first() if of_quota is not None else None
-        is_here = self._banded is None or (first is not None and first[0] == self.first_band)
-        return first if is_here else None
+        if first is None or (self._banded is not None and first[0] != self.first_band):
+            return None
+        return None if self.depth is not None and self._is_beyond(first, self.depth) else first
 
     def first_of(self, quota: str) -> OrderKey | None:
         """Return the place of the quota's first unit, or None."""
@@ -330,8 +331,7 @@ class SchedulingQueue:
         twin.in_flight = dict(self.in_flight)
         twin.requests = self.requests.copy()
         twin.not_before = self.not_before
-        twin.generation = self.generation
-        twin.turn = self.turn
+        twin.generation, twin.turn = self.generation, self.turn
         twin.length = self.length
         twin.first_band = self.first_band
         twin._in_band = self._in_band[:]

@@ -146,6 +146,35 @@ class TestFirstWaiting:
         line_of(queues, "q").refuse(info("u1", "q"), NO)
         assert queues.first_waiting("a") == info("u1", "q").order_key
 
+    def test_beyond_the_depth_nobody_is_tried_so_nobody_is_first(self) -> None:
+        """Whoever moves across the depth is noted, whoever it was that came or went."""
+        queues = set_of("q")
+        line = line_of(queues, "q")
+        queues.set_options(line, replace(line.options, max_depth=2))
+        told: dict[str, object] = {}
+
+        def follow() -> None:
+            """Look at nothing but what is noted."""
+            told.update({quota: queues.first_waiting(quota) for quota in queues.changed_heads})
+            queues.changed_heads.clear()
+            for quota in "abc":
+                first = next(iter(line.in_order(quota)), None)
+                is_tried = first is not None and line.count_before(first) < (line.depth or 0)
+                assert told.get(quota) == (first if is_tried else None), quota
+
+        units = [info(f"u{n}", "q", quota) for n, quota in enumerate("aabbcc")]
+        for order in ((5, 3, 1, 0, 2, 4), (0, 1, 2, 3, 4, 5), (4, 5, 2, 3, 0, 1)):
+            for number in order:
+                queues.enqueue(units[number])
+                follow()
+            queues.set_options(line, replace(line.options, max_depth=3))
+            follow()
+            queues.set_options(line, replace(line.options, max_depth=2))
+            follow()
+            for number in order:
+                queues.withdraw(units[number])
+                follow()
+
     def test_quotas_with_another_first_unit_are_noted(self) -> None:
         queues = set_of("q")
         queues.enqueue(info("u1", "q", "b"))
