@@ -97,8 +97,10 @@ class Backfill:
         self._told: dict[str, ElasticQuota | Node] = {}
         self._facts = 0
         self._seen_ease = 0
+        # Answers about heads, by key; they hold as long as nothing changes.
         self._promises: dict[str, Promise | Refusal] = {}
-        self._promised_for: tuple[int, int, int] = (0, 0, 0)
+        self._checked: dict[str, Refusal | None] = {}
+        self._answered_at: tuple[int | None, int, int] = (None, 0, 0)
         # queue -> head -> what it was promised last, while somebody waits behind it.
         self._shown: dict[str, dict[str, Promise]] = {}
 
@@ -134,6 +136,7 @@ class Backfill:
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> tuple[_Head, Promise | Refusal | None] | None:
         """Return the head that a unit must not pass, with its promise, or None."""
+        self._forget_answers(wall)
         head = self._find_head(line, info)
         if head is None or _is_kept_for(info, head.refusal):
             return None
@@ -177,28 +180,46 @@ class Backfill:
         refused = [
             (place, refusal)
             for place, refusal in line.last_refusals()
-            if place < info.order_key and may_fit_one_day(refusal)
+            if place < info.order_key and refusal.reason not in _NOT_PASSED
         ]
-        for place, refusal in sorted(refused, key=lambda each: each[0]):
+        for place, last in sorted(refused, key=lambda each: each[0]):
             head = self._units.records[unit_key(place)].info
             assert head is not None, f"{unit_key(place)} is in line without a demand"
-            if self._compete(head.quota, info.quota):
-                # It starts as soon as its fewest pods fit.
-                return _Head(line.class_number(head), at_least(head), refusal)
+            if not self._compete(head.quota, info.quota):
+                continue
+            # It starts as soon as its fewest pods fit.
+            least = at_least(head)
+            refusal = self._check_again(least) or last
+            if may_fit_one_day(refusal):
+                return _Head(line.class_number(head), least, refusal)
         return None
+
+    def _check_again(self, head: QueueUnitInfo) -> Refusal | None:
+        """Return why a sleeping unit does not fit now.
+
+        What helps it may have changed since the line was told; it sleeps on as long as it does not
+        fit.
+        """
+        if head.key not in self._checked:
+            checked = self._plugins.check(head)
+            self._checked[head.key] = checked[0] if checked is not None else None
+        return self._checked[head.key]
 
     def _compete(self, one: str, other: str) -> bool:
         domains = self._plugins.domains
         return one == other or not domains(one).isdisjoint(domains(other))
 
+    def _forget_answers(self, wall: int | None) -> None:
+        """Ask anew about heads once anything has changed that the answers follow from."""
+        at = (wall, self._units.bookings.changes, self._facts)
+        if at != self._answered_at:
+            self._answered_at = at
+            self._checked, self._promises = {}, {}
+
     # --- promising ----------------------------------------------------------------------------
 
     def _promise(self, head: _Head, wall: int) -> Promise | Refusal:
         """Return the head's promise; a Refusal: why it would not fit whatever ends."""
-        at = (wall, self._units.bookings.changes, self._facts)
-        if at != self._promised_for:
-            self._promised_for = at
-            self._promises = {}
         key = head.info.key
         if key not in self._promises:
             self._promises[key] = self._find_promise(head.info, wall)

@@ -215,6 +215,18 @@ def test_an_owner_within_his_guarantee_passes_who_would_borrow_from_him() -> Non
     assert world.go_on() == ["owner"], "or the two would wait for each other"
 
 
+def test_an_owner_passes_a_head_that_comes_to_wait_for_his_guarantee_in_its_sleep() -> None:
+    world = BackfillWorld(guaranteed=1)
+    world.add("short", "b", cpu=1, says=100, lasts=20)
+    world.add("long", "b", cpu=3, says=1000)
+    assert world.go_on() == ["short", "long"]
+    world.add("head", "b", cpu=1)
+    world.add("owner", "a", cpu=1)
+    assert world.go_on() == []
+    assert world.reason("head")[0] == "OverQuotaMax"
+    assert world.go_on(20) == ["owner"], "or the two would wait for each other"
+
+
 def test_only_the_first_positions_are_looked_at() -> None:
     world = with_head()
     for number in range(100):
