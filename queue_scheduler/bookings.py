@@ -72,8 +72,8 @@ class Bookings:
     def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
         """Book a unit whose object says that it occupies quota."""
         uid = info.uid
-        if self.ends.note(info):
-            self._note_eased()
+        if self.ends.note(info) and uid in self._charges:
+            self._note_eased()  # what was not charged before makes no room
         if self.pods.has_living(uid):
             living = self.pods.living(uid)
             pods = max(admitted.pods, living.pods)

@@ -46,14 +46,14 @@ class DeclaredEnds:
         return iter(self._ends.items())
 
     def note(self, info: QueueUnitInfo) -> bool:
-        """Take a booked unit as it is now; say whether it was known with another end."""
+        """Take a booked unit as it is now; say whether its end is another than was known."""
         seconds = remaining_seconds(info.unit)
         if seconds is None:
             return bool(self._ends) and self._ends.pop(info.uid, None) is not None
         before = self._ends.get(info.uid)
         after = DeclaredEnd(info.quota, seconds, _running_since(info.unit))
         self._ends[info.uid] = after
-        return before is not None and before != after
+        return before != after
 
     def drop(self, uid: Uid) -> None:
         """Forget a unit: it is not booked, or not as a whole."""

@@ -11,7 +11,7 @@ from shared_api.objects.node import Node, NodeStatus
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import BACKFILL
 from tests.properties.backfill_world import BackfillWorld
-from tests.properties.engine_kit import build_quota, changed, wall_time
+from tests.properties.engine_kit import build_quota, changed, declaring, wall_time
 from tests.queue_scheduler.scheduler_world import running_world
 
 POLICIES = pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
@@ -135,6 +135,17 @@ def test_when_the_end_is_known_better_who_waits_is_asked_again() -> None:
     unit = world.runs["runs"].unit
     longer = replace(unit, spec=replace(unit.spec, maximum_execution_time_seconds=120))
     world.workers.wake(world.engine.on_queue_unit(changed(longer, 999)))
+    assert world.go_on() == ["small"]
+
+
+def test_when_an_end_is_declared_for_the_first_time_who_waits_is_asked_again() -> None:
+    world = BackfillWorld()
+    world.add("runs", cpu=3)
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=95)
+    assert world.go_on() == ["runs"]
+    silent = world.runs["runs"].unit
+    world.workers.wake(world.engine.on_queue_unit(changed(declaring(silent, 100), 999)))
     assert world.go_on() == ["small"]
 
 

@@ -74,7 +74,8 @@ def test_pods_that_were_ready_once_do_not_count() -> None:
 
 def test_it_says_whether_an_end_is_another() -> None:
     ends = DeclaredEnds()
-    assert not ends.note(info(unit(100))), "it is new"
+    assert not ends.note(info(unit(None)))
+    assert ends.note(info(unit(100)))
     assert not ends.note(info(unit(100)))
     assert ends.note(info(unit(100, ready=AT_NOON)))
     assert ends.note(info(unit(50, ready=AT_NOON)))
