@@ -12,7 +12,8 @@ and the time. It moves to a later time only if room is lost, if a unit that is w
 run late, or is overdue: such a one is taken to end at any moment, and the promise is now. While the
 promise stands, somebody who waits can only find it harder to pass as time goes by; so no clock
 wakes him. He is asked again when the head leaves, or is refused anew, and when anything that is
-booked goes, shrinks, begins to run or declares another end.
+booked goes, shrinks, begins to run or declares another end; and when another demand of a quota is
+the first to wait, for which its guarantee is kept.
 
 A unit that can never have what it asks for is no head: it has no start that could be delayed. Nor
 does a head hold back a unit of the quota whose guarantee it is itself refused for: each would wait
@@ -87,6 +88,7 @@ class Backfill:
     Attributes:
         waiting: By queue, and there by class number and place of a head, the classes that it holds
             back. Written here, read everywhere.
+        facts: Goes up whenever anything but what is booked may let somebody in.
     """
 
     def __init__(self, units: UnitRegistry, plugins: PluginRunner) -> None:
@@ -95,7 +97,7 @@ class Backfill:
         self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
         self._moved: dict[str, None] = {}
         self._told: dict[str, ElasticQuota | Node] = {}
-        self._facts = 0
+        self.facts = 0
         self._seen_ease = 0
         # Answers about heads, by key; they hold as long as nothing changes.
         self._promises: dict[str, Promise | Refusal] = {}
@@ -211,7 +213,7 @@ class Backfill:
 
     def _forget_answers(self, wall: int | None) -> None:
         """Ask anew about heads once anything has changed that the answers follow from."""
-        at = (wall, self._units.bookings.changes, self._facts)
+        at = (wall, self._units.bookings.changes, self.facts)
         if at != self._answered_at:
             self._answered_at = at
             self._checked, self._promises = {}, {}
@@ -260,7 +262,7 @@ class Backfill:
         """A quota or a node came or changed, or is gone (None); what is told twice is no news."""
         if self._told.get(key) == thing:
             return
-        self._facts += 1
+        self.facts += 1
         if thing is None:
             del self._told[key]
         else:
@@ -288,7 +290,7 @@ class Backfill:
         return woken
 
     def _count_eases(self) -> int:
-        return self._units.bookings.eased + self._facts
+        return self._units.bookings.eased + self.facts
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
         """Say whether the heads stand where they stood; one that is woken is asked before them."""
@@ -314,7 +316,7 @@ class Backfill:
         twin._moved = dict(self._moved)
         twin._shown = {name: dict(shown) for name, shown in self._shown.items()}
         twin._told = dict(self._told)
-        twin._facts = self._facts
+        twin.facts = self.facts
         twin._seen_ease = self._seen_ease
         return twin
 

@@ -113,8 +113,11 @@ class Settlement:
         for quota in changed if len(changed) == 1 else sorted(changed):
             key = queues.first_waiting(quota)
             info = records[unit_key(key)].info if key is not None else None
-            if self._protected.get(quota) is info:
+            known = self._protected.get(quota)
+            if known is info:
                 continue
+            if known is None or info is None or known.class_key != info.class_key:
+                self._backfill.facts += 1  # guarantees are among what heads are refused for
             if info is None:
                 del self._protected[quota]
             else:

@@ -11,7 +11,14 @@ from shared_api.objects.node import Node, NodeStatus
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import BACKFILL
 from tests.properties.backfill_world import BackfillWorld
-from tests.properties.engine_kit import build_quota, changed, declaring, wall_time
+from tests.properties.engine_kit import (
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    declaring,
+    wall_time,
+)
 from tests.queue_scheduler.scheduler_world import running_world
 
 POLICIES = pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
@@ -236,6 +243,23 @@ def test_an_owner_passes_a_head_that_comes_to_wait_for_his_guarantee_in_its_slee
     assert world.go_on() == []
     assert world.reason("head")[0] == "OverQuotaMax"
     assert world.go_on(20) == ["owner"], "or the two would wait for each other"
+
+
+def test_when_a_guarantee_is_no_longer_asked_for_who_waits_is_asked_again() -> None:
+    world = BackfillWorld(guaranteed=3)
+    third = build_quota("third", cpu=4, guaranteed=1, parent="top")
+    world.workers.wake(world.engine.on_quota(third))
+    world.workers.wake(world.engine.on_queue(build_queue("elsewhere", takes="*")))
+    world.add("runs", "b", cpu=3, says=1000)
+    assert world.go_on() == ["runs"]
+    world.add("head", "b", cpu=4, says=50)
+    owner = build_unit("owner", "a", cpu=3, queue="elsewhere")
+    world.workers.wake(world.engine.on_queue_unit(owner))
+    world.add("small", "third", says=50)
+    assert world.go_on() == []
+    assert world.reason("small") == DELAYS
+    world.workers.wake(world.engine.on_queue_unit_gone(owner))
+    assert world.go_on() == ["small"]
 
 
 def test_only_the_first_positions_are_looked_at() -> None:
