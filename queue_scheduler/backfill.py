@@ -15,6 +15,8 @@ wakes him. He is asked again when the head leaves, or is refused anew, and when 
 booked goes, shrinks, begins to run or declares another end; and when another demand of a quota is
 the first to wait, for which its guarantee is kept.
 
+Room for whoever passes is not made: who stands behind a head has nobody evicted.
+
 A unit that can never have what it asks for is no head: it has no start that could be delayed. Nor
 does a head hold back a unit of the quota whose guarantee it is itself refused for: each would wait
 for the other.
@@ -134,24 +136,46 @@ class Backfill:
         """Say whether `check` would refuse; nobody waits for having been asked about."""
         return self._find_delayed(line, info, wall) is not None
 
+    def stays_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
+        """Say whether a unit has nobody evicted for itself, for it stands behind a head.
+
+        Whether it may pass once its victims are gone can not be told: without them the head may be
+        promised an earlier start. It is asked again as if `check` had refused it.
+        """
+        behind = self._find_behind(line, info, wall)
+        if behind is None:
+            return False
+        self._note_waiting(line, info, *behind)
+        return True
+
     def _find_delayed(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> tuple[_Head, Promise | Refusal | None] | None:
         """Return the head that a unit must not pass, with its promise, or None."""
-        self._forget_answers(wall)
-        head = self._find_head(line, info)
-        if head is None or _is_kept_for(info, head.refusal):
+        behind = self._find_behind(line, info, wall)
+        if behind is None:
             return None
-        promise = self._promise(head, wall) if wall is not None else None
+        head, promise = behind
         seconds = remaining_seconds(info.unit)
-        if isinstance(promise, Refusal) and _is_kept_for(info, promise):
-            return None
         if (
             isinstance(promise, Promise)
             and wall is not None
             and seconds is not None
             and (wall + seconds <= promise.at or self._fits_beside(info, head, promise))
         ):
+            return None
+        return behind
+
+    def _find_behind(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+    ) -> tuple[_Head, Promise | Refusal | None] | None:
+        """Return the head that a unit stands behind, with its promise, or None."""
+        self._forget_answers(wall)
+        head = self._find_head(line, info)
+        if head is None or _is_kept_for(info, head.refusal):
+            return None
+        promise = self._promise(head, wall) if wall is not None else None
+        if isinstance(promise, Refusal) and _is_kept_for(info, promise):
             return None
         return head, promise
 

@@ -63,7 +63,10 @@ class UnitStarts:
             return self._say_no(line, info, refusal, None)
         # It would fit; the room is kept for another, or somebody of its queue is under way.
         self._rounds.wait((line.name, number), refusal)
-        return self._say_no(line, info, refusal, self._rounds.displace(line, info, refusal, moment))
+        preempt = None
+        if self._may_evict(line, info, moment):
+            preempt = self._rounds.displace(line, info, refusal, moment)
+        return self._say_no(line, info, refusal, preempt)
 
     def _try(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
         """Book a unit if it may start; else return why not, and which plugin says so."""
@@ -124,7 +127,21 @@ class UnitStarts:
         self._plugins.wait((line.name, number), info, refusal, by)
         if self._backfill.waiting:
             self._backfill.on_refused(line, info)
-        return self._say_no(line, info, refusal, self._rounds.evict(line, info, refusal, moment))
+        preempt = None
+        if not line.is_backfilling or self._may_evict(line, info, moment):
+            preempt = self._rounds.evict(line, info, refusal, moment)
+        return self._say_no(line, info, refusal, preempt)
+
+    def _may_evict(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+        """Say whether a refused unit may have others evicted, if whoever is asked agrees.
+
+        One for which others leave already goes on with its round.
+        """
+        if not line.is_backfilling or info.key in self._rounds.nominated:
+            return True
+        return self._rounds.search.may_evict(line, info) and not self._backfill.stays_behind(
+            line, info, moment.seconds
+        )
 
     def _say_no(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None

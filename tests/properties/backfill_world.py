@@ -54,6 +54,7 @@ class BackfillWorld:
         cpu: int = 4,
         backfills: bool = True,
         guaranteed: int = 0,
+        annotations: dict[str, str] | None = None,
     ) -> None:
         self.plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
         self.engine = Engine(PluginRunner([self.plugin, Priority()]), BUILT_IN_POLICIES)
@@ -73,7 +74,9 @@ class BackfillWorld:
         )
         self.engine.on_quota(build_quota("b", cpu=cpu, guaranteed=0, parent="top"))
         self.engine.on_quota(build_quota("far", cpu=cpu, guaranteed=least))
-        written = {BACKFILL: "true"} if backfills else {}
+        written = dict(annotations or {})
+        if backfills:
+            written[BACKFILL] = "true"
         queue = build_queue("shared", policy, takes="*", annotations=written)
         self.workers.wake(self.engine.on_queue(queue))
 

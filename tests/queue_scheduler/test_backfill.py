@@ -5,13 +5,20 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler.decision import Preempt
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node, NodeStatus
 from shared_api.timestamps import rfc3339
-from shared_api.well_known_labels import BACKFILL
+from shared_api.well_known_labels import (
+    BACKFILL,
+    ENABLE_PREEMPTION,
+    PREEMPT_RUNNING,
+    WAIT_FOR_PODS_RUNNING,
+)
 from tests.properties.backfill_world import BackfillWorld
 from tests.properties.engine_kit import (
+    admitted,
     build_queue,
     build_quota,
     build_unit,
@@ -260,6 +267,58 @@ def test_when_a_guarantee_is_no_longer_asked_for_who_waits_is_asked_again() -> N
     assert world.reason("small") == DELAYS
     world.workers.wake(world.engine.on_queue_unit_gone(owner))
     assert world.go_on() == ["small"]
+
+
+PREEMPTS = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+
+
+def for_whom_others_leave(world: BackfillWorld) -> list[str]:
+    return [each.unit for each in world.workers.decided if isinstance(each, Preempt)]
+
+
+@pytest.mark.parametrize("says", [None, 50])
+def test_who_stands_behind_a_head_has_nobody_evicted_until_it_leaves(says: int | None) -> None:
+    world = BackfillWorld("Priority", annotations=PREEMPTS)
+    world.add("first", cpu=2, says=1000, priority=20)
+    world.add("victim", cpu=2, says=600)
+    assert world.go_on() == ["first", "victim"]
+    world.add("head", cpu=4, says=100, priority=10)
+    world.add("behind", cpu=2, says=says, priority=5)
+    assert world.go_on() == []
+    assert world.reason("behind")[0] == "OverQuotaMax"
+    assert for_whom_others_leave(world) == []
+    record = world.engine.record("ns/head")
+    assert record is not None
+    world.workers.wake(world.engine.on_queue_unit_gone(record.unit))
+    world.go_on()
+    assert for_whom_others_leave(world) == ["ns/behind"]
+
+
+def test_a_head_has_others_evicted() -> None:
+    world = BackfillWorld("Priority", annotations=PREEMPTS)
+    world.add("victim", cpu=4, says=600)
+    assert world.go_on() == ["victim"]
+    world.add("head", cpu=4, priority=10)
+    world.go_on()
+    assert for_whom_others_leave(world) == ["ns/head"]
+
+
+def test_who_passes_a_head_has_nobody_evicted_whose_pods_are_waited_for() -> None:
+    world = BackfillWorld("Priority", annotations={**PREEMPTS, WAIT_FOR_PODS_RUNNING: "true"})
+    world.add("first", cpu=2, says=100, priority=20)
+    assert world.go_on() == ["first"]
+    slow = admitted(declaring(build_unit("slow", "a", queue="shared"), 90), 900)
+    world.workers.wake(world.engine.on_queue_unit(slow))
+    world.add("head", cpu=4, says=50, priority=10)
+    world.add("short", says=20, priority=5)
+    assert world.go_on() == []
+    assert world.reason("short")[0] == "WaitingForPodsRunning"
+    assert for_whom_others_leave(world) == []
+    record = world.engine.record("ns/head")
+    assert record is not None
+    world.workers.wake(world.engine.on_queue_unit_gone(record.unit))
+    world.go_on()
+    assert for_whom_others_leave(world) == ["ns/short"]
 
 
 def test_only_the_first_positions_are_looked_at() -> None:
