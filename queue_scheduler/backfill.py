@@ -11,9 +11,9 @@ Nothing is remembered but what can be computed again: a promise follows from the
 and the time. It moves to a later time only if room is lost, if a unit that is waited for begins to
 run late, or is overdue: such a one is taken to end at any moment, and the promise is now. While the
 promise stands, somebody who waits can only find it harder to pass as time goes by; so no clock
-wakes him. He is asked again when the head leaves, or is refused anew, and when anything that is
-booked goes, shrinks, begins to run or declares another end; and when another demand of a quota is
-the first to wait, for which its guarantee is kept.
+wakes him. He is asked again when the head leaves, or is refused anew; when anything that is
+booked comes, goes, changes, begins to run or declares another end; and when another demand of a
+quota is the first to wait, for which its guarantee is kept.
 
 Room for whoever passes is not made: who stands behind a head has nobody evicted.
 
@@ -100,7 +100,7 @@ class Backfill:
         self._moved: dict[str, None] = {}
         self._told: dict[str, ElasticQuota | Node] = {}
         self.facts = 0
-        self._seen_ease = 0
+        self._seen_changes = 0
         # Answers about heads, by key; they hold as long as nothing changes.
         self._promises: dict[str, Promise | Refusal] = {}
         self._checked: dict[str, Refusal | None] = {}
@@ -187,7 +187,7 @@ class Backfill:
         promise: Promise | Refusal | None,
     ) -> None:
         if not self.waiting:
-            self._seen_ease = self._count_eases()
+            self._seen_changes = self._count_changes()
         heads = self.waiting.setdefault(line.name, {})
         behind = heads.setdefault((head.number, head.info.order_key), {})
         behind[line.class_number(info)] = None
@@ -300,21 +300,22 @@ class Backfill:
 
     def take_woken(self) -> list[Waiter]:
         """Return, once and in a fixed order, the classes that may pass now."""
-        is_eased = self._count_eases() != self._seen_ease
+        has_changed = self._count_changes() != self._seen_changes
         woken: list[Waiter] = []
         for name in sorted(self.waiting):
             heads = self.waiting[name]
-            if is_eased or name in self._moved or not self._are_in_place(name, heads):
+            if has_changed or name in self._moved or not self._are_in_place(name, heads):
                 del self.waiting[name]
                 self._shown.pop(name, None)
                 numbers = {number for behind in heads.values() for number in behind}
                 woken.extend((name, number) for number in sorted(numbers))
-        self._seen_ease = self._count_eases()
+        self._seen_changes = self._count_changes()
         self._moved.clear()
         return woken
 
-    def _count_eases(self) -> int:
-        return self._units.bookings.eased + self.facts
+    def _count_changes(self) -> int:
+        # Whatever is booked besides may put a promise off, and let others end before it.
+        return self._units.bookings.changes + self.facts
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
         """Say whether the heads stand where they stood; one that is woken is asked before them."""
@@ -341,7 +342,7 @@ class Backfill:
         twin._shown = {name: dict(shown) for name, shown in self._shown.items()}
         twin._told = dict(self._told)
         twin.facts = self.facts
-        twin._seen_ease = self._seen_ease
+        twin._seen_changes = self._seen_changes
         return twin
 
 

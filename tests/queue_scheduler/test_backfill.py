@@ -269,6 +269,18 @@ def test_when_a_guarantee_is_no_longer_asked_for_who_waits_is_asked_again() -> N
     assert world.go_on() == ["small"]
 
 
+def test_when_somebody_else_takes_room_who_waits_is_asked_again() -> None:
+    world = BackfillWorld()
+    world.add("runs", cpu=2, says=100)
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=200)
+    assert world.go_on() == ["runs"]
+    assert world.promise("head") == 100
+    other = admitted(declaring(build_unit("other", "b", queue="shared"), 1000), 900)
+    world.workers.wake(world.engine.on_queue_unit(other))
+    assert world.go_on() == ["small"], "the head starts later, whatever passes it"
+
+
 PREEMPTS = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
 
 

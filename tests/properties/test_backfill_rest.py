@@ -1,0 +1,260 @@
+"""At rest nobody could start: queues that backfill, some of them preempting, under random facts.
+
+A queue is asked only when it is woken or when the time comes that its `Rest` names. When all rest,
+a fork of the engine in which everybody is awake starts nobody and evicts nobody.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Decision, Dequeue, Preempt, Rest
+from queue_scheduler.engine import Engine
+from queue_scheduler.preemption_rounds import for_whom_mark
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import EVICTED
+from shared_api.testing.object_builders import elastic_quota, node
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import BACKFILL, ENABLE_PREEMPTION, PREEMPT_RUNNING
+from tests.properties.engine_kit import (
+    admitted,
+    build_queue,
+    build_unit,
+    changed,
+    declaring,
+    running,
+)
+from tests.properties.real_quotas import new_engine
+
+pytestmark = pytest.mark.properties
+
+NAMES = ("a", "b", "c")
+START = datetime(2026, 11, 1, tzinfo=UTC)
+MOST_UNITS = 20
+
+
+class World:
+    """Objects as the server has them, and an engine that is asked no more than it wants to be."""
+
+    def __init__(self, seed: int, *, preempts: bool) -> None:
+        self.rng = random.Random(seed)
+        self.engine = new_engine(
+            QuotaSettings(mode=self.rng.choice([QuotaMode.MAX, QuotaMode.RUNTIME]))
+        )
+        self.now = 0.0
+        self.units: dict[str, QueueUnit] = {}
+        self.going: dict[str, None] = {}
+        self.alarms: dict[str, float] = {}
+        self._version = 100
+        self._preempts = preempts
+        self.engine.on_node(node("n", allocatable={"cpu": 12}))
+        self._put_quota("org", cpu=12, guaranteed=12)
+        for name in NAMES:
+            self.put_quota(name)
+            self.put_queue(name)
+
+    def live(self, turns: int) -> None:
+        """Let so many things happen."""
+        happenings = [
+            (self.add, 30), (self.run, 20), (self.stop, 20), (self.finish, 15), (self.declare, 6),
+            (self.delete, 5), (self.pass_time, 15), (self.adopt, 2),
+            (lambda: self.put_quota(self.rng.choice(NAMES)), 1),
+            (lambda: self.put_queue(self.rng.choice(NAMES)), 1),
+        ]  # fmt: skip
+        happen, weights = zip(*happenings, strict=True)
+        for _ in range(turns):
+            self.rng.choices(happen, weights)[0]()
+            self.ask()
+            self.check()
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def add(self) -> None:
+        if len(self.units) < MOST_UNITS:
+            self._tell(self._random_unit())
+
+    def adopt(self) -> None:
+        if len(self.units) < MOST_UNITS:
+            self._tell(admitted(self._random_unit(), 1, "Running"))
+
+    def run(self) -> None:
+        unit = self._some("Dequeued")
+        if unit is not None and not is_evicted(unit):
+            self._tell(running(unit, 1, since=rfc3339(self._wall())))
+
+    def stop(self) -> None:
+        leaving = [unit for unit in self.units.values() if is_evicted(unit)]
+        if leaving:
+            unit = self.rng.choice(leaving)
+            self._tell(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
+
+    def finish(self) -> None:
+        unit = self._some("Running", "Dequeued")
+        if unit is not None:
+            self._tell(changed(unit, 1, "Succeed", admissions=(), conditions=()))
+
+    def declare(self) -> None:
+        unit = self._some("Running", "Dequeued", "Enqueued", "")
+        if unit is not None:
+            self._tell(declaring(unit, self._random_seconds()))
+
+    def delete(self) -> None:
+        if self.units:
+            unit = self.units.pop(self.rng.choice(sorted(self.units)))
+            self._wake(self.engine.on_queue_unit_gone(unit))
+
+    def put_queue(self, name: str) -> None:
+        annotations = {BACKFILL: "true"} if self.rng.random() < 0.8 else {}
+        if self._preempts and self.rng.random() < 0.6:
+            annotations |= {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+        policy = self.rng.choice(["Priority", "Block", "FIFO"])
+        queue = build_queue(name, policy, takes="*", annotations=annotations)
+        self._wake((name, *self.engine.on_queue(queue)))
+
+    def put_quota(self, name: str) -> None:
+        rng = self.rng
+        self._put_quota(name, rng.choice([4, 8, 12]), rng.choice([0, 0, 2, 4]), parent="org")
+
+    def _put_quota(self, name: str, cpu: int, guaranteed: int, parent: str = "") -> None:
+        quota = elastic_quota(
+            name,
+            namespace="kq",
+            min={"cpu": guaranteed},
+            max={"cpu": cpu},
+            parent=parent,
+            is_parent=not parent,
+        )
+        self._wake(self.engine.on_quota(quota))
+
+    def pass_time(self) -> None:
+        """Let seconds pass; queues are asked at the times that they have named."""
+        end = self.now + self.rng.choice([1, 5, 20, 70, 400])
+        while self.alarms and min(self.alarms.values()) <= end:
+            self.now = max(self.now, min(self.alarms.values()))
+            due = [name for name, at in self.alarms.items() if at <= self.now]
+            for name in due:
+                del self.alarms[name]
+            self._wake(due)
+            self.ask()
+        self.now = end
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask whoever is woken until all rest."""
+        for _ in range(2000):
+            if not self.going:
+                return
+            name = min(self.going)
+            decision = self.engine.decide_next(name, self.now, self._wall())
+            self._wake(decision.wake)
+            if isinstance(decision, Rest):
+                del self.going[name]
+                self.alarms.pop(name, None)
+                if decision.until is not None:
+                    self.alarms[name] = decision.until
+            else:
+                self._carry_out(decision)
+        raise AssertionError("no rest")
+
+    def _carry_out(self, decision: Decision) -> None:
+        if isinstance(decision, Dequeue):
+            self._version += 1
+            unit = admitted(self.units[decision.unit], self._version, grants=decision.grants)
+            self.units[decision.unit] = unit
+            self._wake(self.engine.on_written(decision, unit))
+        elif isinstance(decision, Preempt):
+            for victim in decision.victims:
+                evicted = Condition(
+                    type=EVICTED,
+                    status="True",
+                    reason=decision.reason,
+                    message=f"{for_whom_mark(decision.unit)}(...)",
+                    last_transition_time=rfc3339(self._wall()),
+                )
+                self._tell(changed(self.units[victim.unit], 1, conditions=(evicted,)))
+            self._wake(self.engine.on_preempted(decision))
+
+    def check(self) -> None:
+        """Ask a fork in which everybody is awake."""
+        if self.engine.rounds.nominated or self.engine.units.admitted.leaving:
+            return  # who waits for a round is woken by its end
+        twin = self.engine.fork()
+        wake_everybody(twin)
+        for name in NAMES:
+            decision = twin.decide_next(name, self.now, self._wall())
+            while not isinstance(decision, Rest):
+                story = f"at {self.now} in {name}: {decision}; alarms {self.alarms}"
+                why = self.engine.refusal_of(decision.unit)
+                assert not isinstance(decision, Dequeue), f"{story}; it waited: {why}"
+                if isinstance(decision, Preempt):
+                    # Whoever has looked for victims in vain looks again a while later.
+                    rests = self.alarms.get(name, self.now + 2 * SEARCH_AGAIN_SECONDS) - self.now
+                    assert rests <= SEARCH_AGAIN_SECONDS, f"{story}; it waited: {why}"
+                    return
+                decision = twin.decide_next(name, self.now, self._wall())
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _random_unit(self) -> QueueUnit:
+        self._version += 1
+        unit = build_unit(
+            f"u{self._version}",
+            self.rng.choice(NAMES),
+            cpu=self.rng.choice([1, 1, 2, 3, 4, 6]),
+            queue=self.rng.choice(NAMES),
+            priority=self.rng.choice([0, 0, 1, 5, 9]),
+            created=self._version,
+        )
+        return declaring(unit, self._random_seconds())
+
+    def _random_seconds(self) -> int | None:
+        return self.rng.choice([None, None, 20, 100, 500, 2000])
+
+    def _some(self, *phases: str) -> QueueUnit | None:
+        found = [unit for unit in self.units.values() if unit.status.phase in phases]
+        return self.rng.choice(found) if found else None
+
+    def _tell(self, unit: QueueUnit) -> None:
+        self._version += 1
+        meta = replace(unit.metadata, resource_version=str(self._version))
+        unit = replace(unit, metadata=meta)
+        self.units[meta.key] = unit
+        self._wake(self.engine.on_queue_unit(unit))
+
+    def _wake(self, names: tuple[str, ...] | list[str]) -> None:
+        self.going.update(dict.fromkeys(names))
+
+    def _wall(self) -> datetime:
+        return START + timedelta(seconds=self.now)
+
+
+def is_evicted(unit: QueueUnit) -> bool:
+    return find_condition(unit.status.conditions, EVICTED) is not None
+
+
+def wake_everybody(engine: Engine) -> None:
+    """Let all be asked again."""
+    for line in engine.queues:
+        for number in line.wake_all():
+            engine.plugins.stop_waiting((line.name, number))
+        engine.queues.refresh(line, engine.plugins.domains)
+
+
+@pytest.mark.parametrize("preempts", [False, True])
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 2**32))
+@example(seed=9)
+@example(seed=30)
+@example(seed=34)
+def test_at_rest_nobody_could_start(seed: int, *, preempts: bool) -> None:
+    World(seed, preempts=preempts).live(80)
