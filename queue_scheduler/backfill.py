@@ -10,10 +10,11 @@ little for the head ever to fit, nobody does.
 Nothing is remembered but what can be computed again: a promise follows from the books, the units
 and the time. It moves to a later time only if room is lost, if a unit that is waited for begins to
 run late, or is overdue: such a one is taken to end at any moment, and the promise is now. While the
-promise stands, somebody who waits can only find it harder to pass as time goes by; so no clock
-wakes him. He is asked again when the head leaves, or is refused anew; when anything that is
-booked comes, goes, changes, begins to run or declares another end; and when another demand of a
-quota is the first to wait, for which its guarantee is kept.
+promise stands, somebody who waits can only find it harder to pass as time goes by, unless what runs
+comes to end before what is booked and does not run yet: at that time he is asked again. So he is
+when the head leaves, or is refused anew; when anything that is booked comes, goes, changes, begins
+to run or declares another end; and when another demand of a quota is the first to wait, for which
+its guarantee is kept.
 
 Room for whoever passes is not made: who stands behind a head has nobody evicted.
 
@@ -147,6 +148,28 @@ class Backfill:
             return False
         self._note_waiting(line, info, *behind)
         return True
+
+    def again_seconds(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
+    ) -> int | None:
+        """Return when to ask a unit again that `check` refused, though nothing happens; or None.
+
+        What does not run yet ends later with every second, so that what runs may come to end before
+        it. When both end at once, more will have ended at the promised time.
+        """
+        behind = self._find_behind(line, info, wall)
+        if behind is None or wall is None or remaining_seconds(info.unit) is None:
+            return None
+        promise = behind[1]
+        if not isinstance(promise, Promise):
+            return None
+        booked = [end for _, end in self._units.bookings.ends]
+        put_off = [end.at(wall) for end in booked if end.since is None]
+        latest = max((at for at in put_off if at <= promise.at), default=None)
+        if latest is None:
+            return None
+        after = [end.at(wall) for end in booked if end.since is not None and end.at(wall) > latest]
+        return min(after) - latest if after else None
 
     def _find_delayed(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None

@@ -188,6 +188,11 @@ class PreemptionRounds:
         else:
             self._waiters.ask_now(waiter)
 
+    def ask_at(self, waiter: Waiter, at: float) -> None:
+        """Ask a class again at a time, in the monotonic clock's seconds, whatever it waits for."""
+        self.is_idle = False
+        self._waiters.ask_at(waiter, at)
+
     def displace(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
     ) -> Preempt | None:

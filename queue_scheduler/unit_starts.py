@@ -60,6 +60,9 @@ class UnitStarts:
             return self._refuse(line, info, refusal, by, moment)
         number = line.refuse(info, refusal)
         if self._backfill.is_its_own(refusal):
+            again = self._backfill.again_seconds(line, info, moment.seconds)
+            if again is not None:
+                self._rounds.ask_at((line.name, number), moment.now + again)
             return self._say_no(line, info, refusal, None)
         # It would fit; the room is kept for another, or somebody of its queue is under way.
         self._rounds.wait((line.name, number), refusal)

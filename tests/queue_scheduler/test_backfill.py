@@ -281,6 +281,22 @@ def test_when_somebody_else_takes_room_who_waits_is_asked_again() -> None:
     assert world.go_on() == ["small"], "the head starts later, whatever passes it"
 
 
+def test_who_waits_is_asked_again_when_what_runs_comes_to_end_first() -> None:
+    world = BackfillWorld(cpu=6)
+    booked = admitted(declaring(build_unit("booked", "a", cpu=2, queue="shared"), 100), 900)
+    world.workers.wake(world.engine.on_queue_unit(booked))
+    world.add("runs", cpu=3, says=200)
+    assert world.go_on() == ["runs"]
+    world.add("head", cpu=3, says=50)
+    world.add("small", says=5000)
+    assert world.go_on(50) == []
+    assert world.promise("head") == 100
+    assert world.workers.alarms == {"shared": 100}
+    world.second, world.workers.now = 100, 100.0
+    world.workers.wake(["shared"])
+    assert world.go_on() == ["small"], "beside the head, when both have ended"
+
+
 PREEMPTS = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
 
 
