@@ -350,7 +350,7 @@ class PreemptionRounds:
         ask = self._plugins.check_without
         gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
         gone += self._on_their_way(nomination)
-        besides = (Supposed(info.quota, info.demand.total, info.non_preemptible),)
+        besides = (Supposed(info.quota, info.demand.total, info.non_preemptible, info.demand.pods),)
         refusal = ask(nominated, gone, besides)
         if refusal is None:
             return None
