@@ -7,10 +7,21 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.unit_record import UnitRecord, makes_room
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
+
+STUCK_SECONDS: Final = 600.0
+"""After so long a victim that is not freed holds up no other round: its pods may hang on a node
+that is lost. Far longer than pods are given to end (30 s unless they ask for more)."""
+
+NOMINATED_SECONDS: Final = STUCK_SECONDS
+"""So long room is kept at most: as long as victims may take to leave. Were it less, one that takes
+its time would leave for nobody, and be evicted again."""
 
 _FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
 
@@ -86,3 +97,14 @@ def unseen_of(
         ):
             found.append(uid)
     return found
+
+
+def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
+    """Return the refusal of whoever would let the nominated unit be refused like this."""
+    detail = f"{nominated.key} waits for it"
+    return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
+
+
+def comes_before(info: QueueUnitInfo, other: QueueUnitInfo) -> bool:
+    """Say whether both are of one queue, and this one stands before the other."""
+    return info.queue == other.queue and info.order_key < other.order_key

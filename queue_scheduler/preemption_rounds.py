@@ -34,9 +34,13 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.nomination import (
+    NOMINATED_SECONDS,
+    STUCK_SECONDS,
     Nomination,
+    comes_before,
     evicted_since,
     leaves_for,
+    room_for,
     unseen_of,
     victims_by_preemptor,
 )
@@ -51,14 +55,6 @@ from queue_scheduler.victim_search import (
 )
 from shared_api.objects.meta import Uid
 from shared_api.timestamps import read_time, rfc3339
-
-STUCK_SECONDS: Final = 600.0
-"""After so long a victim that is not freed holds up no other round: its pods may hang on a node
-that is lost. Far longer than pods are given to end (30 s unless they ask for more)."""
-
-NOMINATED_SECONDS: Final = STUCK_SECONDS
-"""So long room is kept at most: as long as victims may take to leave. Were it less, one that takes
-its time would leave for nobody, and be evicted again."""
 
 REST_SECONDS: Final = 60.0
 """Of a unit that was refused after a round for it: somebody took the room whom nothing here holds
@@ -328,11 +324,11 @@ class PreemptionRounds:
             record = self._units.records.get(key)
             if record is None or record.info is None or record.standing is Standing.DECIDED:
                 continue
-            if _comes_before(info, record.info):
+            if comes_before(info, record.info):
                 continue
             if line.options.waits_for_pods and record.info.queue == line.name:
                 # Its pods would be waited for, whatever quota they are charged to.
-                return _room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
+                return room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
             if not nomination.domains & domains:
                 continue
             refusal = self._takes_room(info, at_least(record.info), nomination, moment)
@@ -358,7 +354,7 @@ class PreemptionRounds:
             # It would not start anyway: it was edited, or its quota, or others have the room. All
             # who were kept out are asked again, and whose turn it is comes first.
             self._give_up(nominated, moment.now)
-        return _room_for(nominated, refusal)
+        return room_for(nominated, refusal)
 
     # --- waking -------------------------------------------------------------------------------
 
@@ -502,13 +498,3 @@ class PreemptionRounds:
 
 def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
     return line.name, line.class_number(info)
-
-
-def _room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
-    """Return the refusal of whoever would let the nominated unit be refused like this."""
-    detail = f"{nominated.key} waits for it"
-    return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
-
-
-def _comes_before(info: QueueUnitInfo, other: QueueUnitInfo) -> bool:
-    return info.queue == other.queue and info.order_key < other.order_key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal
@@ -159,14 +160,14 @@ def check_nodes(engine: Engine, decision: Dequeue) -> None:
 
 
 def check_heads(engine: Engine, quotas: Quotas) -> None:
-    """The first waiting unit of each quota is the one that the plugins protect."""
+    """The first waiting unit of each quota is the one that the plugins protect, if it is tried."""
     first: dict[str, str] = {}
     lines = sorted(engine.queues, key=lambda q: (-(q.queue.spec.priority or 0), q.name))
     for line in lines:
         if line.options.is_stopped:
             continue
         bands = set()
-        for record in engine.waiting(line.name):
+        for record in islice(engine.waiting(line.name), line.depth):
             assert record.info is not None
             bands.add(line.band_of(record.info.order_key))
             if len(bands) == 1:

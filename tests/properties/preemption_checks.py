@@ -9,8 +9,7 @@ from typing import Final
 from queue_scheduler.decision import Dequeue, Preempt, Reason
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
-from queue_scheduler.nomination import read_for_whom
-from queue_scheduler.preemption_rounds import STUCK_SECONDS
+from queue_scheduler.nomination import STUCK_SECONDS, read_for_whom
 from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted

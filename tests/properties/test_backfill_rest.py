@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Rest
 from queue_scheduler.engine import Engine
-from queue_scheduler.preemption_rounds import for_whom_mark
+from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
 from shared_api.objects.meta import Condition, find_condition

@@ -10,8 +10,7 @@ import pytest
 
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Reason, Refused, Rest
 from queue_scheduler.engine import Engine
-from queue_scheduler.nomination import for_whom_mark
-from queue_scheduler.preemption_rounds import NOMINATED_SECONDS
+from queue_scheduler.nomination import NOMINATED_SECONDS, for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
 from shared_api.objects.meta import Condition, Timestamp
@@ -162,7 +161,14 @@ class StoppedRound:
         """Return what becomes of unit other."""
         self.engine.on_queue_unit(build_unit("other", "b", queue="r", cpu=2))
         self.engine.validate()
+        self.rest("q")
         return self.engine.decide_next("r", 1.0)
+
+    def rest(self, queue: str) -> None:
+        """Ask a queue in which nobody can start."""
+        while isinstance(decision := self.engine.decide_next(queue, 1.0), Refused):
+            pass
+        assert isinstance(decision, Rest), decision
 
 
 @pytest.fixture(params=["goes on", "restarts"])

@@ -23,9 +23,10 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from shared_api.objects.meta import Condition
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import node
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING
 from tests.properties.backfill_world import BackfillWorld
 from tests.properties.engine_kit import (
@@ -36,7 +37,6 @@ from tests.properties.engine_kit import (
     build_quota,
     build_unit,
     changed,
-    moment,
     started,
     wall_time,
 )
@@ -242,11 +242,11 @@ def evict(room: Room, decision: Preempt) -> None:
             status="True",
             reason=decision.reason,
             message=f"{for_whom_mark(decision.unit)}(...)",
-            last_transition_time=moment(0),
+            last_transition_time=Timestamp(rfc3339(wall_time(room.workers.wall))),
         )
         room.version += 1
         room.put(changed(room.units[name], room.version, conditions=(evicted,)))
-    room.engine.on_preempted(decision)
+    room.workers.wake(room.engine.on_preempted(decision))
 
 
 def preempting(least: int, *others: int) -> Room:
