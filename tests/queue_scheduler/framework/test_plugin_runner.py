@@ -26,7 +26,6 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import PREEMPTIBLE
 from tests.properties.engine_kit import build_queue, build_quota, build_unit
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 
@@ -189,33 +188,6 @@ class TestDeciding:
             ["b", "unreserve"],
             ["a", "unreserve"],
         ]
-
-
-class OwnLabel:
-    """A plugin with a label of its own, in its one quota."""
-
-    name = "own label"
-
-    def knows_quota(self, quota: str) -> bool:
-        return quota == "own"
-
-    def is_non_preemptible(self, labels: dict[str, str]) -> bool:
-        return labels.get("firm") == "yes"
-
-
-class TestPreemptible:
-    def test_the_common_label_counts_everywhere(self) -> None:
-        for runner in (PluginRunner([]), PluginRunner([OwnLabel()])):
-            assert runner.is_non_preemptible("a", {PREEMPTIBLE: "false"})
-            assert not runner.is_non_preemptible("a", {PREEMPTIBLE: "true"})
-
-    def test_a_plugins_label_counts_in_its_own_quotas(self) -> None:
-        runner = PluginRunner([OwnLabel(), Gate("none")])
-        assert runner.has_own_labels
-        assert runner.is_non_preemptible("own", {"firm": "yes"})
-        assert not runner.is_non_preemptible("own", {"firm": "no"})
-        assert not runner.is_non_preemptible("other", {"firm": "yes"})
-        assert not PluginRunner([Gate("none")]).has_own_labels
 
 
 class TestClasses:
@@ -441,55 +413,6 @@ def test_facts_reach_everybody() -> None:
     want = ["protect a ns/u", "node n", "node gone n", "foreign ns/p"]
     assert [plugin.log for plugin in plugins] == [want, want]
     assert [notice.note for notice in runner.take_notices()] == [*want, *want]
-
-
-class QueueReader:
-    """Says that everything waits for queues."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def on_queue(self, queue: Queue) -> tuple[str, ...]:
-        return (f"quota/{self.name}", f"quota/of-{queue.metadata.name}")
-
-    def on_queue_gone(self, name: str) -> tuple[str, ...]:
-        return (f"quota/{self.name}-{name}",)
-
-
-def test_queues_reach_whom_they_concern() -> None:
-    runner = PluginRunner([QueueReader("a"), Everything({}), QueueReader("b")])
-    assert runner.on_queue(build_queue("q")) == {"quota/a", "quota/b", "quota/of-q"}
-    assert runner.on_queue_gone("q") == {"quota/a-q", "quota/b-q"}
-
-
-class Readiness:
-    """Says that no queue works, or nothing."""
-
-    def __init__(self, name: str, refusal: Refusal | None) -> None:
-        self.name = name
-        self.refusal = refusal
-
-    def why_not_ready(self, queue: Queue) -> Refusal | None:
-        return self.refusal
-
-
-NO_QUOTA = Refusal(reason=Reason.NO_QUOTA, quota="a")
-
-
-@pytest.mark.parametrize(
-    ("answers", "want"),
-    [
-        pytest.param([], None, id="nobody has an opinion"),
-        pytest.param([None, NO], NO, id="one reason is enough"),
-        pytest.param([None, NO_QUOTA, NO], NO, id="a reason beside a quota that one has not"),
-        pytest.param([NO_QUOTA, None], None, id="another has quotas for it"),
-        pytest.param([NO_QUOTA, Refusal(reason=Reason.NO_QUOTA)], NO_QUOTA, id="nobody has"),
-    ],
-)
-def test_why_a_queue_does_not_work(answers: list[Refusal | None], want: Refusal | None) -> None:
-    plugins = [Readiness(str(number), answer) for number, answer in enumerate(answers)]
-    gate = Gate("has no opinion", None)
-    assert PluginRunner([gate, *plugins]).why_not_ready(build_queue("q")) is want
 
 
 class Forking(Waker):
