@@ -1,0 +1,375 @@
+"""Who is asked again after a round, and when, where only those are who are woken or have a time."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Decision, Preempt, Refused, Rest, WriteFailure
+from queue_scheduler.nomination import NOMINATED_SECONDS, STUCK_SECONDS, for_whom_mark
+from queue_scheduler.preemption_rounds import REST_SECONDS
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.object_builders import elastic_quota
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA,
+    ENABLE_PREEMPTION,
+    PREEMPT_RUNNING,
+    PREEMPTIBLE,
+    WAIT_FOR_PODS_RUNNING,
+)
+from tests.properties.engine_kit import (
+    WALL,
+    Workers,
+    admitted,
+    build_pod,
+    build_queue,
+    build_unit,
+    changed,
+    wall_time,
+)
+from tests.properties.real_quotas import new_engine
+
+TAKES_ALL = {AVAILABLE_QUOTA[0]: "*"}
+PREEMPTS = TAKES_ALL | {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+BEGIN = 10.0
+LONG = 5_000.0
+
+Told = list[tuple[float, str]]
+"""What happens, with the second."""
+
+
+class Times:
+    """An engine, its workers' clock, and units as the server has them; writes succeed at once."""
+
+    def __init__(self) -> None:
+        self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+        self.workers = Workers(self.engine)
+        self.workers.now = BEGIN
+        self.units: dict[str, QueueUnit] = {}
+        self.version = 1
+        self.told: Told = []
+        self.writes = True
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def quota(self, name: str, cpu: int, parent: str = "") -> None:
+        """Write a quota."""
+        is_parent = name == "top"
+        quota = elastic_quota(
+            name, namespace="kq", min={}, max={"cpu": cpu}, parent=parent, is_parent=is_parent
+        )
+        self.workers.wake(self.engine.on_quota(quota))
+
+    def queue(self, name: str, said: dict[str, str], priority: int = 0) -> None:
+        """Write a queue."""
+        self.workers.wake(
+            self.engine.on_queue(build_queue(name, priority=priority, annotations=said))
+        )
+        self.workers.wake([name])
+
+    def put(self, unit: QueueUnit) -> None:
+        """Write a unit."""
+        self.version += 1
+        meta = replace(unit.metadata, resource_version=str(self.version))
+        self.units[unit.metadata.name] = unit = replace(unit, metadata=meta)
+        self.workers.wake(self.engine.on_queue_unit(unit))
+
+    def runs(self, name: str, quota: str, cpu: int, priority: int = 0, queue: str = "q") -> None:
+        """Find a unit that runs."""
+        unit = build_unit(name, quota, queue=queue, cpu=cpu, priority=priority)
+        self.put(admitted(unit, 1, "Running"))
+
+    def comes(self, name: str, quota: str, cpu: int, priority: int = 9, queue: str = "q") -> None:
+        """Put a unit into line, and ask."""
+        self.put(build_unit(name, quota, queue=queue, cpu=cpu, priority=priority))
+        self.ask()
+
+    def edit(self, name: str, **spec: object) -> None:
+        """Let somebody edit a unit, and ask."""
+        unit = self.units[name]
+        self.put(replace(unit, spec=replace(unit.spec, **spec)))
+        self.ask()
+
+    def frees(self, name: str) -> None:
+        """Let a unit be stopped, and ask; it is not in line again."""
+        self.put(changed(self.units[name], 1, "TimeoutBackoff", admissions=(), conditions=()))
+        self.ask()
+
+    def has_to_leave(self, name: str, message: str, reason: str = "Preempted") -> None:
+        """Write that a unit has to leave."""
+        now = wall_time(WALL + int(self.workers.now))
+        asked = Condition(
+            type="Evicted",
+            status="True",
+            reason=reason,
+            message=message,
+            last_transition_time=Timestamp(rfc3339(now)),
+        )
+        self.put(changed(self.units[name], 1, conditions=(asked,)))
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask whoever was woken."""
+        self.workers.wall = WALL + int(self.workers.now)
+        while not self.workers.is_quiet():
+            self.take(self.workers.step())
+
+    def take(self, decision: Decision) -> None:
+        """Note what was decided, and write it."""
+        if isinstance(decision, Rest | Refused):
+            return
+        name = decision.unit.partition("/")[2]
+        now = self.workers.now
+        if isinstance(decision, Preempt):
+            names = [victim.unit.partition("/")[2] for victim in decision.victims]
+            self.told.append((now, f"{name} evicts {' and '.join(names)}"))
+            failed = () if self.writes else decision.victims
+            for each in names if self.writes else ():
+                self.has_to_leave(each, f"{for_whom_mark(decision.unit)}(...)")
+            self.workers.wake(self.engine.on_preempted(decision, failed))
+        elif self.writes:
+            self.told.append((now, f"{name} starts"))
+            self.version += 1
+            self.units[name] = unit = admitted(self.units[name], self.version)
+            self.workers.wake(self.engine.on_written(decision, unit))
+        else:
+            failure = WriteFailure.REFUSED
+            self.workers.wake(self.engine.on_write_failed(decision, failure, why="denied"))
+
+    def wait(self, seconds: float) -> Told:
+        """Let time pass; return what happened since the last call."""
+        self.ask()
+        workers = self.workers
+        until = workers.now + seconds
+        while workers.alarms and min(workers.alarms.values()) <= until:
+            workers.now = max(workers.now, min(workers.alarms.values()))
+            due = [name for name, at in workers.alarms.items() if at <= workers.now]
+            for name in due:
+                del workers.alarms[name]
+            workers.wake(due)
+            self.ask()
+        workers.now = until
+        told, self.told = self.told, []
+        return told
+
+
+def two_run(cpu: int = 4) -> Times:
+    """Of one quota run one and two, with two cores each; two is worth more."""
+    times = Times()
+    times.quota("q", cpu)
+    times.queue("q", PREEMPTS)
+    times.runs("one", "q", 2)
+    times.runs("two", "q", 2, priority=1)
+    times.ask()
+    return times
+
+
+def test_who_was_overtaken_tries_again_after_its_rest() -> None:
+    times = two_run()
+    times.comes("first", "q", 2)
+    times.comes("urgent", "q", 1, priority=10)
+    times.frees("one")
+    want = [(BEGIN, "first evicts one"), (BEGIN, "urgent starts")]
+    assert times.wait(1.0) == want
+    assert times.wait(REST_SECONDS) == [(BEGIN + REST_SECONDS, "first evicts two")]
+
+
+def test_who_lost_its_room_to_one_that_nobody_asked_about_tries_again_after_its_rest() -> None:
+    times = two_run()
+    times.comes("first", "q", 2)
+    times.runs("adopted", "q", 2, priority=9)
+    times.frees("one")
+    want = [(BEGIN, "first evicts one"), (BEGIN + REST_SECONDS, "first evicts two")]
+    assert times.wait(STUCK_SECONDS - 1) == want
+
+
+def test_the_pods_of_victims_that_are_free_are_waited_for_and_no_others_evicted() -> None:
+    times = two_run()
+    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one")))
+    times.comes("first", "q", 2)
+    times.frees("one")
+    times.runs("adopted", "q", 2, priority=9)
+    times.edit("first", priority=10)
+    assert times.wait(REST_SECONDS - 1) == [(BEGIN, "first evicts one")]
+
+
+def test_victims_count_as_leaving_before_the_watch_has_told_so() -> None:
+    times = two_run(5)
+    times.runs("small", "q", 1, priority=9)
+    times.put(build_unit("first", "q", queue="q", cpu=2, priority=9))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Preempt)
+    times.workers.wake(times.engine.on_preempted(decision))
+    times.frees("small")
+    assert times.engine.rounds.nominated == ("ns/first",)
+    assert times.wait(REST_SECONDS) == []
+
+
+def test_a_victim_that_takes_its_time_leaves_for_whom_it_was_asked() -> None:
+    times = two_run()
+    times.comes("first", "q", 2)
+    told = times.wait(NOMINATED_SECONDS - 1)
+    unit = times.units["one"]
+    times.put(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
+    assert [what for _, what in told + times.wait(LONG)] == ["first evicts one", "first starts"]
+
+
+def test_behind_a_victim_that_hangs_nobody_waits_longer_than_ten_minutes() -> None:
+    times = Times()
+    for name, cpu, parent in (("top", 4, ""), ("a", 4, "top"), ("b", 2, "top")):
+        times.quota(name, cpu, parent)
+    for name in ("q", "r"):
+        times.queue(name, PREEMPTS)
+    times.runs("one", "a", 2)
+    times.runs("two", "b", 2, queue="r")
+    times.comes("first", "a", 2)
+    times.comes("second", "b", 2, queue="r")
+    told = times.wait(STUCK_SECONDS + 1)
+    assert told == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "second evicts two")]
+
+
+def test_a_victim_that_hangs_makes_no_room() -> None:
+    times = two_run()
+    times.comes("first", "q", 2)
+    told = times.wait(STUCK_SECONDS + 1)
+    assert told == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "first evicts two")]
+
+
+@pytest.mark.parametrize(
+    ("priority", "labels"),
+    [
+        pytest.param(9, {}, id="its priority"),
+        pytest.param(0, {PREEMPTIBLE: "false"}, id="its label"),
+    ],
+)
+def test_who_searched_in_vain_looks_again_when_who_runs_is_edited(
+    priority: int, labels: dict[str, str]
+) -> None:
+    times = Times()
+    times.quota("q", 4)
+    times.queue("q", PREEMPTS)
+    unit = build_unit("one", "q", cpu=4, priority=priority, labels=labels)
+    times.put(admitted(unit, 1, "Running"))
+    times.comes("first", "q", 2, priority=5)
+    assert times.wait(1.0) == []
+    times.put(admitted(build_unit("one", "q", cpu=4, priority=0), 1, "Running"))
+    told = times.wait(SEARCH_AGAIN_SECONDS)
+    assert told == [(BEGIN + SEARCH_AGAIN_SECONDS, "first evicts one")]
+
+
+def test_who_counted_on_one_that_leaves_evicts_when_that_is_taken_back() -> None:
+    times = two_run()
+    times.has_to_leave("one", "by hand", reason="Stopped")
+    times.comes("first", "q", 2)
+    assert times.wait(1.0) == []
+    times.put(changed(times.units["one"], 1, conditions=()))
+    assert times.wait(1.0) == [(BEGIN + 1.0, "first evicts one")]
+
+
+def test_who_counted_on_one_that_hangs_evicts_another_after_ten_minutes() -> None:
+    times = two_run()
+    times.has_to_leave("one", "by hand", reason="Stopped")
+    times.comes("first", "q", 2)
+    assert times.wait(LONG)[:1] == [(BEGIN + STUCK_SECONDS, "first evicts two")]
+
+
+def test_who_stands_back_displaces_the_other_when_one_of_two_has_gone() -> None:
+    times = Times()
+    times.quota("q", 9)
+    times.queue("q", PREEMPTS)
+    for name in ("one", "two"):
+        times.put(admitted(build_unit(name, "q", cpu=1), 1, "Dequeued"))
+    times.has_to_leave("two", "by hand", reason="Stopped")  # so nobody else may ask it
+    times.queue("q", PREEMPTS | {WAIT_FOR_PODS_RUNNING: "true"})
+    times.comes("first", "q", 1)
+    assert times.wait(1.0) == []
+    times.frees("two")
+    want = [(BEGIN + 1.0, "first evicts one"), (BEGIN + 1.0, "first starts")]
+    assert times.wait(0.0) == want, "there is room beside it; only its pods were waited for"
+
+
+def test_a_round_that_was_not_written_holds_up_nobody() -> None:
+    times = Times()
+    for name, cpu, parent in (("top", 4, ""), ("a", 4, "top"), ("b", 2, "top")):
+        times.quota(name, cpu, parent)
+    for name in ("q", "r"):
+        times.queue(name, PREEMPTS)
+    times.runs("one", "a", 2)
+    times.runs("two", "b", 2, queue="r")
+    times.put(build_unit("first", "a", queue="q", cpu=2, priority=9))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Preempt)
+    times.edit("one", priority=10)
+    times.workers.wake(times.engine.on_preempted(decision, decision.victims))
+    times.comes("second", "b", 2, queue="r")
+    assert times.wait(1.0) == [(BEGIN, "second evicts two")]
+
+
+def test_no_room_is_kept_for_a_unit_that_asks_for_too_much_meanwhile() -> None:
+    times = Times()
+    times.quota("q", 6)
+    times.queue("q", PREEMPTS)
+    times.queue("r", TAKES_ALL)
+    times.runs("one", "q", 2)
+    times.runs("two", "q", 2, priority=9)
+    times.comes("first", "q", 4)
+    times.comes("other", "q", 2, queue="r")
+    assert times.wait(1.0) == [(BEGIN, "first evicts one")]
+    times.edit("first", request={"cpu": 9})
+    assert times.wait(0.0) == [(BEGIN + 1.0, "other starts")]
+
+
+def test_no_room_is_kept_for_a_unit_that_the_server_does_not_let_start() -> None:
+    times = Times()
+    times.quota("q", 4)
+    times.queue("q", PREEMPTS)
+    times.queue("r", TAKES_ALL)
+    times.runs("one", "q", 4)
+    times.comes("first", "q", 4)
+    times.writes = False
+    times.frees("one")
+    times.writes = True
+    times.comes("other", "q", 4, queue="r")
+    assert times.wait(0.0) == [(BEGIN, "first evicts one"), (BEGIN, "other starts")]
+
+
+@pytest.mark.parametrize("names", [("higher", "lower"), ("lower",)])
+def test_room_that_is_given_up_goes_to_whose_turn_it_is(names: tuple[str, ...]) -> None:
+    """It is found to be of no use when the lower queue's unit is asked."""
+    times = Times()
+    times.quota("q", 6)
+    times.queue("q", PREEMPTS)
+    times.queue("high", TAKES_ALL, priority=9)
+    times.queue("low", TAKES_ALL, priority=-1)
+    times.runs("one", "q", 2)
+    times.runs("two", "q", 2, priority=9)
+    times.comes("first", "q", 4)
+    if "higher" in names:
+        times.comes("higher", "q", 1, queue="high")
+    times.runs("adopted", "q", 1, priority=9)
+    times.comes("lower", "q", 1, queue="low")
+    assert [what for _, what in times.wait(0.0)] == ["first evicts one", f"{names[0]} starts"]
+
+
+def test_a_queue_that_rests_behind_another_keeps_its_time() -> None:
+    times = Times()
+    for name, cpu, parent in (("top", 8, ""), ("q", 4, "top"), ("y", 4, "top")):
+        times.quota(name, cpu, parent)
+    times.queue("q", PREEMPTS)
+    times.queue("y", TAKES_ALL, priority=5)
+    times.runs("peer", "q", 2, priority=9)
+    times.runs("one", "q", 1)
+    times.comes("first", "q", 4)
+    times.frees("peer")
+    times.put(build_unit("small", "q", queue="q", cpu=1, priority=1))
+    times.put(build_unit("other", "y", queue="y", cpu=1))
+    rest = times.engine.decide_next("q", BEGIN, wall_time(WALL))
+    assert isinstance(rest, Rest)
+    assert (rest.behind, rest.until) == ("y", BEGIN + SEARCH_AGAIN_SECONDS)
