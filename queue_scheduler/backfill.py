@@ -137,6 +137,10 @@ class Backfill:
         """Say whether `check` would refuse; nobody waits for having been asked about."""
         return self._find_delayed(line, info, wall) is not None
 
+    def is_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
+        """Say whether a unit stands behind a head that it competes with."""
+        return self._find_behind(line, info, wall) is not None
+
     def stays_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
         """Say whether a unit has nobody evicted for itself, for it stands behind a head.
 

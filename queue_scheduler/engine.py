@@ -412,6 +412,11 @@ class Engine:
         """Rounds of eviction; for reading."""
         return self._rounds
 
+    @property
+    def starts(self) -> UnitStarts:
+        """Decides whose turn it is; for reading."""
+        return self._starts
+
     def record(self, key: str) -> UnitRecord | None:
         """Return what is known of a unit."""
         return self._units.records.get(key)

@@ -13,6 +13,7 @@ room for the whole wakes it, too.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand,
 from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.settlement import Settlement
+from queue_scheduler.victim_search import Found
 
 No: TypeAlias = tuple[Refusal, Plugin | None]
 """Why a unit may not start, and which plugin says so; None: it fits, and is held up."""
@@ -145,6 +147,15 @@ class UnitStarts:
         return self._rounds.search.may_evict(line, info) and not self._backfill.stays_behind(
             line, info, moment.seconds
         )
+
+    def would_evict(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> Found | None:
+        """Return whom a waiting unit would have evicted now; None: nobody, or it needs nobody."""
+        seconds = int(wall.timestamp())
+        if line.is_backfilling and self._backfill.is_behind(line, info, seconds):
+            return None
+        return self._rounds.would_evict(line, info, wall)
 
     def _say_no(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None

@@ -216,11 +216,11 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     line = None if info is None else engine.queues.line(info.queue)
     if record is None or info is None or line is None or record.standing is not Standing.WAITING:
         return None
-    found = engine.rounds.would_evict(line, info, wall)
+    found = engine.starts.would_evict(line, info, wall)
     if found is not None and found.victims:
         return WouldPreempt(is_enabled=True, found=found)
     line.options = replace(line.options, preempts=True)
-    found = engine.rounds.would_evict(line, info, wall)
+    found = engine.starts.would_evict(line, info, wall)
     if found is None or not found.victims:
         return None
     return WouldPreempt(is_enabled=False, found=found)

@@ -18,6 +18,7 @@ from shared_api.well_known_labels import (
 )
 from tests.properties.backfill_world import BackfillWorld
 from tests.properties.engine_kit import (
+    WALL,
     admitted,
     build_queue,
     build_quota,
@@ -304,6 +305,15 @@ def for_whom_others_leave(world: BackfillWorld) -> list[str]:
     return [each.unit for each in world.workers.decided if isinstance(each, Preempt)]
 
 
+def whom_it_would_evict(world: BackfillWorld, key: str) -> list[str]:
+    record, line = world.engine.record(key), world.engine.queues.line("shared")
+    assert record is not None
+    assert record.info is not None
+    assert line is not None
+    found = world.engine.starts.would_evict(line, record.info, wall_time(WALL))
+    return [] if found is None else [victim.unit for victim in found.victims]
+
+
 @pytest.mark.parametrize("says", [None, 50])
 def test_who_stands_behind_a_head_has_nobody_evicted_until_it_leaves(says: int | None) -> None:
     world = BackfillWorld("Priority", annotations=PREEMPTS)
@@ -315,9 +325,11 @@ def test_who_stands_behind_a_head_has_nobody_evicted_until_it_leaves(says: int |
     assert world.go_on() == []
     assert world.reason("behind")[0] == "OverQuotaMax"
     assert for_whom_others_leave(world) == []
+    assert whom_it_would_evict(world, "ns/behind") == []
     record = world.engine.record("ns/head")
     assert record is not None
     world.workers.wake(world.engine.on_queue_unit_gone(record.unit))
+    assert whom_it_would_evict(world, "ns/behind") == ["ns/victim"]
     world.go_on()
     assert for_whom_others_leave(world) == ["ns/behind"]
 

@@ -136,7 +136,7 @@ def _rounds_end(world: World) -> list[Broken]:
             assert record.info is not None
             if line.refusal_of(record.info).reason is Reason.ROOM_FOR_PREEMPTOR:
                 broken.append(Broken(ROUNDS_END, record.key, "room is kept from it"))
-            found = engine.rounds.would_evict(line, record.info, wall)
+            found = engine.starts.would_evict(line, record.info, wall)
             if found is not None and found.victims:
                 who = [victim.unit for victim in found.victims]
                 broken.append(Broken(ROUNDS_END, record.key, f"it could evict {who}"))
