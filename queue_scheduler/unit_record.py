@@ -33,7 +33,7 @@ from shared_api.queue_unit_phases import (
     Phase,
     is_booked,
 )
-from shared_api.well_known_labels import BLOCK_FOR_TEST, PREEMPTIBLE, read_annotation
+from shared_api.well_known_labels import BLOCK_FOR_TEST, read_annotation
 
 _NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
@@ -169,14 +169,14 @@ def makes_room(unit: QueueUnit) -> bool:
     return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
 
 
-def is_preemptible(unit: QueueUnit) -> bool:
-    """Say whether the unit may be evicted so that another can start."""
-    return unit.metadata.labels.get(PREEMPTIBLE) != "false"
+def is_preemptible(record: UnitRecord) -> bool:
+    """Say whether the unit may be evicted so that another can start: no label forbids it."""
+    return record.info is not None and not record.info.non_preemptible
 
 
 def priority_to_overtake(record: UnitRecord) -> int | None:
     """Return above which priority others may displace a unit under way; None: nobody may."""
-    if record.standing is Standing.DECIDED or not is_preemptible(record.unit):
+    if record.standing is Standing.DECIDED or not is_preemptible(record):
         return None
     return record.unit.spec.priority or 0
 

@@ -223,8 +223,7 @@ class _Look:
     def _may_go(self, record: UnitRecord) -> bool:
         unit = record.unit
         if (
-            record.info is None
-            or not is_preemptible(unit)
+            not is_preemptible(record)
             or unit.metadata.deletion_timestamp is not None
             or is_being_evicted(unit)
         ):

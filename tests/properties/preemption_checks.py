@@ -35,7 +35,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         assert record.info is not None, f"{victim.unit} is charged to no quota"
         unit = record.unit
         assert record.standing is Standing.BOOKED, f"{victim.unit} is not booked"
-        assert is_preemptible(unit), f"{victim.unit} must not be evicted"
+        assert is_preemptible(record), f"{victim.unit} must not be evicted"
         assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
         # Who is under way where pods are waited for leaves for his queue, whatever the others for.
         if decision.reason == PREEMPTED or unit.metadata.uid in line.in_flight:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin, QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -163,3 +165,16 @@ class SourceEngine:
         charge = self.engine.charge_of(self._units[name].metadata.uid)
         assert charge is not None, f"{name} is not booked"
         return charge.quota
+
+
+def tree_plugin(**arguments: Any) -> ElasticQuotaTreePlugin:
+    """The plugin of trees; `rate` oversells."""
+    return ElasticQuotaTreePlugin(arguments.pop("rate", Fraction(1)), **arguments)
+
+
+def tree_world(of: ElasticQuotaTree, *queues: str, **arguments: Any) -> SourceEngine:
+    """An engine with that plugin, a tree and these queues."""
+    room = SourceEngine(tree_plugin(**arguments))
+    room.tell(of)
+    room.add_queues(*queues)
+    return room

@@ -21,23 +21,14 @@ from tests.queue_scheduler.quota_source_kit import (
     cpus,
     info,
     tree,
+    tree_plugin,
+    tree_world,
 )
 from tests.queue_scheduler.quota_source_kit import MAX_JOBS as JOBS
 
 PREEMPTIBLE_JOBS = "koord-queue/max-preempible-jobs"
 LENDLIMIT = "alibabacloud.com/lendlimit"
 NON_PREEMPTIBLE = {"quota.scheduling.koordinator.sh/preemptible": "false"}
-
-
-def new_plugin(**arguments: Any) -> ElasticQuotaTreePlugin:
-    return ElasticQuotaTreePlugin(arguments.pop("rate", Fraction(1)), **arguments)
-
-
-def world(of: ElasticQuotaTree, *queues: str, **arguments: Any) -> SourceEngine:
-    room = SourceEngine(new_plugin(**arguments))
-    room.tell(of)
-    room.add_queues(*queues)
-    return room
 
 
 # --- which node, which queue --------------------------------------------------------------------
@@ -66,7 +57,7 @@ QUEUE_NAME = "koord-queue/queue-name"
     ],
 )
 def test_a_unit_waits_in_the_queue_of_its_node(unit: dict[str, Any], want: tuple[str, str]) -> None:
-    room = world(PLAIN, *QUEUES)
+    room = tree_world(PLAIN, *QUEUES)
     room.add("u", **unit)
     assert room.place("u") == want
 
@@ -85,7 +76,7 @@ def test_a_unit_waits_in_the_queue_of_its_node(unit: dict[str, Any], want: tuple
 def test_a_queue_that_is_named_has_to_take_the_quota(
     annotations: dict[str, str], want: Reason | None
 ) -> None:
-    room = world(PLAIN)
+    room = tree_world(PLAIN)
     room.add("u", "y", annotations={QUEUE_NAME: "mine"})
     assert room.reason("u") is Reason.NO_QUEUE
     room.engine.on_queue(build_queue("mine", annotations=annotations))
@@ -96,7 +87,7 @@ def test_a_queue_that_is_named_has_to_take_the_quota(
 
 
 def test_a_name_of_two_nodes_is_refused_with_both() -> None:
-    room = world(PLAIN, *QUEUES)
+    room = tree_world(PLAIN, *QUEUES)
     room.add("u", "x")
     refusal = room.refusal("u")
     assert refusal.reason is Reason.AMBIGUOUS_QUOTA
@@ -107,7 +98,7 @@ def test_a_name_of_two_nodes_is_refused_with_both() -> None:
 
 
 def test_a_unit_waits_for_the_tree_and_for_its_node() -> None:
-    room = SourceEngine(new_plugin())
+    room = SourceEngine(tree_plugin())
     room.add_queues("root-a-y")
     room.add("named", "y")
     room.add("spaced", namespace="ns-y")
@@ -119,7 +110,7 @@ def test_a_unit_waits_for_the_tree_and_for_its_node() -> None:
 
 @pytest.mark.parametrize("listed", ["y", "root/a/y", "*"])
 def test_with_the_gate_a_namespace_must_list_what_its_units_name(listed: str) -> None:
-    room = world(PLAIN, *QUEUES, checks_available=True)
+    room = tree_world(PLAIN, *QUEUES, checks_available=True)
     room.add("u", "y")
     assert room.reason("u") is Reason.QUOTA_NOT_IN_NAMESPACE
     room.tell(namespace("ns", {"koord-queue/available-quota-in-namespace": listed}))
@@ -143,7 +134,7 @@ BESIDE = tree(
 
 
 def test_a_stopped_node_stays_stopped_when_another_comes_to_the_name_of_its_queue() -> None:
-    room = world(ONE, "root-a")
+    room = tree_world(ONE, "root-a")
     room.engine.on_queue(build_queue("root-a-b", annotations=HELD))
     room.add("held", "b")
     assert room.start("root-a-b") == []
@@ -155,14 +146,14 @@ def test_a_stopped_node_stays_stopped_when_another_comes_to_the_name_of_its_queu
     room.engine.on_queue(build_queue(other, annotations={FULLNAME: "root/a-b"}))
     assert room.start("root-a-b", other) == ["beside"]
     room.write("beside")
-    again = room.restarted(new_plugin())
+    again = room.restarted(tree_plugin())
     again.tell(BESIDE)
     assert again.place("held") == ("root/a/b", "root-a-b")
     assert again.start("root-a-b", other) == []
 
 
 def test_units_follow_what_queues_say() -> None:
-    room = world(BESIDE)
+    room = tree_world(BESIDE)
     room.add("held", "b")
     room.add("beside", "a-b")
     assert room.refusal("beside").other == "root-a-b", "with no queue the first by path has it"
@@ -181,7 +172,7 @@ def test_units_follow_what_queues_say() -> None:
 
 
 def test_jobs_wait_for_jobs_and_are_woken_by_their_end() -> None:
-    room = world(tree(tree_node("a", **cpus(9, jobs=1))), "root-a")
+    room = tree_world(tree(tree_node("a", **cpus(9, jobs=1))), "root-a")
     for name in ("first", "second"):
         room.add(name, "a")
     assert room.start("root-a") == ["first"]
@@ -197,7 +188,7 @@ def test_jobs_wait_for_jobs_and_are_woken_by_their_end() -> None:
 
 def test_the_tree_limits_jobs_that_may_be_preempted() -> None:
     limited = tree(tree_node("a"), tree_node("b"), labels={PREEMPTIBLE_JOBS: "1"})
-    room = world(limited, "root-a", "root-b")
+    room = tree_world(limited, "root-a", "root-b")
     room.add("one", "a")
     assert room.start("root-a") == ["one"]
     room.add("two", "b")
@@ -208,7 +199,7 @@ def test_the_tree_limits_jobs_that_may_be_preempted() -> None:
 
 def test_huge_limits_are_exact() -> None:
     limit = 2**40
-    room = world(tree(tree_node("a", max={"memory": limit})))
+    room = tree_world(tree(tree_node("a", max={"memory": limit})))
     plugin = room.engine.plugins.plugins[0]
     assert isinstance(plugin, ElasticQuotaTreePlugin)
 
@@ -228,7 +219,7 @@ def fields(unit: QueueUnitInfo) -> dict[str, Any]:
 
 
 def test_the_oversell_rate_multiplies_every_limit() -> None:
-    room = world(tree(tree_node("a", **cpus(2, jobs=2))), "root-a", rate=Fraction(3, 2))
+    room = tree_world(tree(tree_node("a", **cpus(2, jobs=2))), "root-a", rate=Fraction(3, 2))
     for name in "abcd":
         room.add(name, "a")
     assert room.start("root-a") == ["a", "b", "c"]
@@ -238,7 +229,7 @@ def test_what_is_not_lent_stays_for_its_owner() -> None:
     keeps = tree_node(
         "a", attributes={LENDLIMIT: '{"cpu": 4}'}, **cpus(10, minimum=6)
     )  # 2 of 6 are never lent
-    room = world(tree(keeps, tree_node("b", **cpus(10)), **cpus(10)), "root-a", "root-b")
+    room = tree_world(tree(keeps, tree_node("b", **cpus(10)), **cpus(10)), "root-a", "root-b")
     room.add("big", "b", cpu=9)
     assert room.start("root-b") == []
     refusal = room.refusal("big")
@@ -254,7 +245,7 @@ def test_who_is_above_his_min_gives_way_to_the_hungry_where_that_is_checked(
     checks_hungry: bool,
 ) -> None:
     of = tree(tree_node("owner", **cpus(8, minimum=4)), tree_node("other", **cpus(8)), **cpus(8))
-    room = world(of, "root-owner", "root-other", checks_hungry=checks_hungry)
+    room = tree_world(of, "root-owner", "root-other", checks_hungry=checks_hungry)
     for name in ("one", "two", "three", "four"):
         room.add(name, "other", cpu=2)
     assert len(room.start("root-other")) == 4
@@ -278,7 +269,7 @@ def test_nothing_is_kept_for_who_waits_for_a_job_to_end() -> None:
     of = tree(
         tree_node("owner", **cpus(8, minimum=4, jobs=1)), tree_node("other", **cpus(8)), **cpus(8)
     )
-    room = world(of, "root-owner", "root-other", checks_hungry=True)
+    room = tree_world(of, "root-owner", "root-other", checks_hungry=True)
     room.add("first", "owner", cpu=1)
     room.start("root-owner")
     room.add("second", "owner", cpu=2)
@@ -297,7 +288,7 @@ def test_a_unit_behind_one_that_never_fits(
     policy: str, want: list[str], reason: Reason | None
 ) -> None:
     child = tree_node("child-1", max={"cpu": 1, "memory": "1Gi", JOBS: 1})
-    room = world(tree(child, max={"cpu": 999_900}))
+    room = tree_world(tree(child, max={"cpu": 999_900}))
     takes = {"koord-queue/available-quota": "child-1"}
     room.engine.on_queue(build_queue("test-queue", policy, annotations=takes))
     named = {"annotations": {QUEUE_NAME: "test-queue"}}
@@ -314,7 +305,7 @@ def test_a_unit_behind_one_that_never_fits(
 
 def test_bookings_stay_under_the_path_while_the_tree_is_gone() -> None:
     of = tree(tree_node("a", **cpus(4)))
-    room = world(of, "root-a")
+    room = tree_world(of, "root-a")
     room.add("u", "a", cpu=3)
     room.start("root-a")
     room.write("u")
@@ -329,17 +320,17 @@ def test_bookings_stay_under_the_path_while_the_tree_is_gone() -> None:
 
 def test_a_restart_without_the_tree_finds_the_bookings_when_it_comes() -> None:
     of = tree(tree_node("a", **cpus(4)))
-    room = world(of, "root-a")
+    room = tree_world(of, "root-a")
     room.add("u", "a", cpu=3)
     room.start("root-a")
     room.write("u")
-    again = room.restarted(new_plugin())
+    again = room.restarted(tree_plugin())
     again.tell(of)
     assert again.charged("u") == "root/a"
 
 
 def test_units_follow_a_node_that_is_moved() -> None:
-    room = world(tree(tree_node("a", tree_node("x", **cpus(4))), tree_node("b")), "root-a-x")
+    room = tree_world(tree(tree_node("a", tree_node("x", **cpus(4))), tree_node("b")), "root-a-x")
     room.add("runs", "x", cpu=3)
     room.start("root-a-x")
     room.write("runs")
@@ -350,7 +341,7 @@ def test_units_follow_a_node_that_is_moved() -> None:
     room.tell(moved)
     assert room.charged("runs") == "root/b/x"
     assert room.place("waits") == ("root/b/x", "root-b-x")
-    again = room.restarted(new_plugin())
+    again = room.restarted(tree_plugin())
     again.tell(moved)
     assert again.charged("runs") == room.charged("runs"), "a restart believes the same"
     assert room.start("root-b-x") == []
@@ -363,7 +354,7 @@ def test_of_two_trees_the_older_counts_and_the_other_is_told() -> None:
         meta = {"creationTimestamp": time, "uid": name}
         return elastic_quota_tree(tree_node("r", tree_node(name)), name=name, metadata=meta)
 
-    room = SourceEngine(new_plugin())
+    room = SourceEngine(tree_plugin())
     room.tell(at("2026-11-02T00:00:00Z", "younger"))
     assert room.engine.take_notices() == []
     older = at("2026-11-01T00:00:00Z", "older")
@@ -383,7 +374,7 @@ def test_of_two_trees_the_older_counts_and_the_other_is_told() -> None:
 
 def test_what_is_wrong_with_a_node_is_told_once_and_holds_its_units() -> None:
     broken = tree(tree_node("a", max={"cpu": "lots"}), tree_node("b"))
-    room = world(broken, "root-a", "root-b")
+    room = tree_world(broken, "root-a", "root-b")
     (notice,) = room.engine.take_notices()
     assert (notice.uid, notice.reason) == ("tree-1", "UnreadableAmount")
     assert notice.note.startswith("root/a: max: cpu: ")
@@ -407,14 +398,14 @@ def test_what_is_wrong_with_a_node_is_told_once_and_holds_its_units() -> None:
     ],
 )
 def test_whether_a_queue_can_work(annotations: dict[str, str], want: Reason | None) -> None:
-    plugin = new_plugin()
+    plugin = tree_plugin()
     plugin.on_quota_source(tree(tree_node("a", max={"cpu": -1}), tree_node("b")))
     refusal = plugin.why_not_ready(build_queue("q", annotations=annotations))
     assert (refusal.reason if refusal is not None else None) is want
 
 
 def test_a_fork_decides_the_same_and_changes_nothing() -> None:
-    room = world(tree(tree_node("a", **cpus(4))), "root-a")
+    room = tree_world(tree(tree_node("a", **cpus(4))), "root-a")
     for name in "ab":
         room.add(name, "a", cpu=3)
     twin = room.engine.fork()

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Any
-
 import pytest
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.testing.object_builders import tree_node
-from shared_api.well_known_labels import QUOTA_NAME, TREE_PREEMPTIBLE
-from tests.properties.engine_kit import build_pod, build_quota
+from shared_api.well_known_labels import ENABLE_PREEMPTION, QUOTA_NAME, TREE_PREEMPTIBLE
+from tests.properties.engine_kit import WALL, build_pod, build_queue, build_quota, wall_time
 from tests.queue_scheduler.quota_source_kit import (
     TREE_LABEL,
     SourceEngine,
     cpus,
     tree,
+    tree_plugin,
+    tree_world,
 )
 
-PREEMPTIBLE_JOBS = "koord-queue/max-preempible-jobs"
-LENDLIMIT = "alibabacloud.com/lendlimit"
 NON_PREEMPTIBLE = {"quota.scheduling.koordinator.sh/preemptible": "false"}
-
-
-def new_plugin(**arguments: Any) -> ElasticQuotaTreePlugin:
-    return ElasticQuotaTreePlugin(arguments.pop("rate", Fraction(1)), **arguments)
-
-
-def world(of: ElasticQuotaTree, *queues: str, **arguments: Any) -> SourceEngine:
-    room = SourceEngine(new_plugin(**arguments))
-    room.tell(of)
-    room.add_queues(*queues)
-    return room
 
 
 def test_what_is_not_preemptible_fits_min_at_every_level() -> None:
     of = tree(tree_node("g", tree_node("a", **cpus(9, minimum=4)), **cpus(9, minimum=3)), **cpus(9))
-    room = world(of, "root-g-a")
+    room = tree_world(of, "root-g-a")
     room.add("firm", "a", cpu=4, labels=NON_PREEMPTIBLE)
     assert room.start("root-g-a") == []
     refusal = room.refusal("firm")
@@ -58,7 +42,7 @@ def test_what_is_not_preemptible_fits_min_at_every_level() -> None:
 @pytest.mark.parametrize("key", ["koordinator.sh", "alibabacloud.com"])
 def test_both_labels_say_that_pods_may_not_be_preempted(key: str) -> None:
     of = tree(tree_node("a", **cpus(9, minimum=3)))
-    room = world(of, "root-a")
+    room = tree_world(of, "root-a")
     labels = {f"quota.scheduling.{key}/preemptible": "false"}
     room.add("soft", "a", cpu=2)
     room.add("firm", "a", cpu=2, labels=labels)
@@ -66,7 +50,7 @@ def test_both_labels_say_that_pods_may_not_be_preempted(key: str) -> None:
     room.write("firm")
     room.add("late", "a", cpu=2, labels=labels)
     assert room.start("root-a") == []
-    again = room.restarted(new_plugin())
+    again = room.restarted(tree_plugin())
     again.tell(of)
     for each in (room, again):
         each.start("root-a")
@@ -77,13 +61,13 @@ def test_both_labels_say_that_pods_may_not_be_preempted(key: str) -> None:
 @pytest.mark.parametrize("edited", ["false", "true"])
 def test_the_label_of_a_booked_unit_may_be_edited(edited: str) -> None:
     of = tree(tree_node("a", **cpus(9, minimum=4)))
-    room = world(of, "root-a")
+    room = tree_world(of, "root-a")
     before = {"true": "false", "false": "true"}[edited]
     room.add("runs", "a", cpu=3, labels={TREE_PREEMPTIBLE: before})
     assert room.start("root-a") == ["runs"]
     room.write("runs")
     room.relabel("runs", preemptible=edited)
-    again = room.restarted(new_plugin())
+    again = room.restarted(tree_plugin())
     again.tell(of)
     for each in (room, again):
         each.add("firm", "a", cpu=2, labels={TREE_PREEMPTIBLE: "false"})
@@ -93,7 +77,7 @@ def test_the_label_of_a_booked_unit_may_be_edited(edited: str) -> None:
 def test_pods_of_an_ended_unit_may_not_be_preempted_by_its_label_or_their_own() -> None:
     of = tree(tree_node("a", **cpus(9, minimum=4)))
     firm = {TREE_PREEMPTIBLE: "false"}
-    room = world(of, "root-a")
+    room = tree_world(of, "root-a")
     room.add("ends", "a", cpu=2, labels=firm)
     assert room.start("root-a") == ["ends"]
     room.write("ends")
@@ -101,10 +85,10 @@ def test_pods_of_an_ended_unit_may_not_be_preempted_by_its_label_or_their_own() 
     pod.metadata.labels.update({TREE_LABEL: "a", **firm})
     room.engine.on_pod(pod)
     room.finish("ends")
-    again = room.restarted(new_plugin())
+    again = room.restarted(tree_plugin())
     again.tell(of)
     again.engine.on_pod(pod)
-    strays = world(of, "root-a")
+    strays = tree_world(of, "root-a")
     strays.engine.on_pod(pod)
     for each in (room, again, strays):
         each.add("late", "a", cpu=3, labels=firm)
@@ -114,7 +98,7 @@ def test_pods_of_an_ended_unit_may_not_be_preempted_by_its_label_or_their_own() 
 
 
 def test_what_would_be_with_others_that_may_not_be_preempted() -> None:
-    room = world(tree(tree_node("a", **cpus(9, minimum=4))), "root-a")
+    room = tree_world(tree(tree_node("a", **cpus(9, minimum=4))), "root-a")
     room.add("u", "a", cpu=3, labels={TREE_PREEMPTIBLE: "false"})
     record = room.engine.record("ns/u")
     assert record is not None
@@ -126,9 +110,29 @@ def test_what_would_be_with_others_that_may_not_be_preempted() -> None:
     assert refusal.reason is Reason.NON_PREEMPTIBLE_OVER_MIN
 
 
+@pytest.mark.parametrize("label", [TREE_PREEMPTIBLE, *NON_PREEMPTIBLE])
+def test_by_either_label_a_unit_is_not_evicted_for_another(label: str) -> None:
+    room = tree_world(tree(tree_node("a", **cpus(4, minimum=4))), "root-a")
+    room.engine.on_queue(build_queue("root-a", annotations={ENABLE_PREEMPTION: "true"}))
+    room.add("firm", "a", cpu=2, labels={label: "false"})
+    room.add("soft", "a", cpu=2)
+    assert set(room.start("root-a")) == {"firm", "soft"}
+    for name in ("firm", "soft"):
+        room.write(name)
+    for cpu, victims in ((2, ["ns/soft"]), (3, [])):
+        name = f"urgent-{cpu}"
+        room.add(name, "a", cpu=cpu, priority=9)
+        record, line = room.engine.record(f"ns/{name}"), room.engine.queues.line("root-a")
+        assert record is not None
+        assert record.info is not None
+        assert line is not None
+        found = room.engine.starts.would_evict(line, record.info, wall_time(WALL))
+        assert [each.unit for each in found.victims] == victims if found else victims == []
+
+
 def test_the_label_of_trees_says_nothing_in_other_quotas() -> None:
     settings = QuotaSettings(mode=QuotaMode.MAX)
-    room = SourceEngine(new_plugin(), ElasticQuotaPlugin(settings))
+    room = SourceEngine(tree_plugin(), ElasticQuotaPlugin(settings))
     room.tell(tree(tree_node("a")))
     room.engine.on_quota(build_quota("flat", cpu=9, guaranteed=1))
     room.add_queues("flat")
