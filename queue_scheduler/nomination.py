@@ -43,6 +43,17 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     tries: int = 1
     has_failed: bool = False
 
+    def seen_leaving(self, leaving: Mapping[tuple[str, Uid], None]) -> Nomination:
+        """Return it with these victims, whose objects say that they leave for it.
+
+        What was thought to have failed was written after all once all of them say so.
+        """
+        victims = dict.fromkeys((*self.victims, *leaving))
+        has_failed = self.has_failed and not leaving.keys() >= set(self.victims)
+        if has_failed == self.has_failed and len(victims) == len(self.victims):
+            return self
+        return replace(self, victims=tuple(victims), has_failed=has_failed)
+
 
 def for_whom_mark(key: str) -> str:
     """Return the first words of a victim's message; `read_for_whom` reads them."""

@@ -439,9 +439,7 @@ class PreemptionRounds:
         for key, victims in named.items():
             record, known = records.get(key), self._nominated.get(key)
             if known is not None:
-                if not victims.keys() <= set(known.victims):
-                    all_of_them = tuple(dict.fromkeys((*known.victims, *victims)))
-                    self._nominated[key] = replace(known, victims=all_of_them)
+                self._nominated[key] = known.seen_leaving(victims)
             elif (
                 record is not None
                 and record.info is not None

@@ -9,7 +9,7 @@ from typing import Final
 from queue_scheduler.decision import Dequeue, Preempt, Reason
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
-from queue_scheduler.nomination import STUCK_SECONDS, read_for_whom
+from queue_scheduler.nomination import STUCK_SECONDS, evicted_since, leaves_for, read_for_whom
 from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
@@ -46,19 +46,18 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         else:
             assert record.info.quota != decision.quota, f"{victim.unit} is of the owner's quota"
     leaving = [record for record in _leaving(engine) if _quotas_domains(engine, record) & domains]
+    # Who has hung for too long makes no room; the clock may have jumped since.
+    surely = [each for each in leaving if _age(each, wall) < STUCK_SECONDS - CLOCK_JUMP_SECONDS]
+    perhaps = [each for each in leaving if _age(each, wall) < STUCK_SECONDS + CLOCK_JUMP_SECONDS]
     info = at_least(preemptor.info)
     if engine.plugins.check(info) is not None:  # else he leaves for the turn, not for the room
-        refusal = engine.plugins.check_without(info, [record.uid for record in leaving])
+        refusal = engine.plugins.check_without(info, [record.uid for record in surely])
         assert refusal is not None, f"{decision.unit} evicts, and who leaves already is enough"
-    for record in leaving:
-        gone.append(record.uid)
-        found = find_condition(record.unit.status.conditions, EVICTED)
-        assert found is not None
-        since = parse_time(found.last_transition_time or "")
-        is_stuck = (wall - since).total_seconds() >= STUCK_SECONDS - CLOCK_JUMP_SECONDS
-        is_own = read_for_whom(found.message) == decision.unit
-        is_alone = is_own or is_stuck or not makes_room(record.unit)
+    for record in surely:
+        is_own = leaves_for(record) == decision.unit
+        is_alone = is_own or not makes_room(record.unit)
         assert is_alone, f"{decision.unit} evicts while {record.key} leaves for another"
+    gone += [record.uid for record in perhaps]
     if not line.in_flight:
         refusal = engine.plugins.check_without(info, gone)
         assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
@@ -68,6 +67,11 @@ def _leaving(engine: Engine) -> list[UnitRecord]:
     """Return the units that are asked to leave; not by the engine's word, which is judged."""
     records = (engine.units.records[key] for key in engine.units.admitted.leaving)
     return [record for record in records if record.info is not None]
+
+
+def _age(record: UnitRecord, wall: datetime) -> float:
+    """Return for how many seconds a unit has been asked to leave."""
+    return (wall - parse_time(evicted_since(record))).total_seconds()
 
 
 def _quotas_domains(engine: Engine, record: UnitRecord) -> frozenset[str]:

@@ -312,6 +312,20 @@ def test_a_round_that_was_not_written_holds_up_nobody() -> None:
     assert times.wait(1.0) == [(BEGIN, "second evicts two")]
 
 
+def test_a_write_of_which_only_the_answer_was_lost_has_not_failed() -> None:
+    """Somebody takes the eviction back: the unit rests, as after any round that came to nothing."""
+    times = two_run()
+    times.put(build_unit("first", "q", queue="q", cpu=2, priority=9))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Preempt)
+    times.workers.wake(times.engine.on_preempted(decision, decision.victims))
+    times.has_to_leave("one", f"{for_whom_mark('ns/first')}(...)")
+    assert times.wait(1.0) == []
+    times.put(changed(times.units["one"], 1, conditions=()))
+    assert times.wait(REST_SECONDS - 1.0) == []
+
+
 def test_no_room_is_kept_for_a_unit_that_asks_for_too_much_meanwhile() -> None:
     times = Times()
     times.quota("q", 6)
