@@ -224,9 +224,8 @@ class Backfill:
             shown[head.info.key] = promise
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
-        demand = info.demand
-        beside = Supposed(info.quota, demand.total, info.non_preemptible, demand.pods)
-        return self._plugins.check_without(head.info, promise.released, [beside]) is None
+        beside = [Supposed.started(info)]
+        return self._plugins.check_without(head.info, promise.released, beside) is None
 
     def _find_head(self, line: SchedulingQueue, info: QueueUnitInfo) -> _Head | None:
         """Return the first refused unit before this one that competes with it, or None."""

@@ -22,7 +22,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
 from queue_scheduler.pod_accounting import FindUnit, PodAccounting, is_stray
 from shared_api.objects.meta import Uid
-from shared_api.resource_list import Amounts, maximum
+from shared_api.resource_list import Amounts
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +32,11 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     amounts: Amounts
     non_preemptible: bool
     pods: int
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What is charged, whomever it is charged to."""
+        return Occupancy(self.amounts, self.pods)
 
 
 class Bookings:
@@ -67,7 +72,7 @@ class Bookings:
         self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
-            self.charge_admitted(info, Occupancy(asked.total, asked.pods))
+            self.charge_admitted(info, asked.occupancy)
 
     def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
         """Book a unit whose object says that it occupies quota."""
@@ -75,9 +80,7 @@ class Bookings:
         if self.ends.note(info) and uid in self._charges:
             self._note_eased()  # what was not charged before makes no room
         if self.pods.has_living(uid):
-            living = self.pods.living(uid)
-            pods = max(admitted.pods, living.pods)
-            admitted = Occupancy(maximum(living.amounts, admitted.amounts), pods)
+            admitted = self.pods.living(uid).at_least(admitted)
         self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
@@ -140,8 +143,7 @@ class Bookings:
         for uid, charge in self._charges.items():
             if uid not in uids:
                 assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
-                booked = Occupancy(charge.amounts, charge.pods)
-                assert booked == self.pods.living(uid), f"{uid} is charged {charge}"
+                assert charge.occupancy == self.pods.living(uid), f"{uid} is charged {charge}"
 
     def _note_eased(self) -> None:
         self.changes += 1

@@ -205,12 +205,11 @@ class DequeueCycle:
         if record is None:
             return  # news that came just now has ended it
         namespace, _, name = decision.unit.partition("/")
-        body = None
         try:
             body = build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now()))
-        finally:
-            if body is None:
-                self._pause(decision, DROPPED_PAUSE_SECONDS)
+        except BaseException:
+            self._pause(decision, DROPPED_PAUSE_SECONDS)
+            raise
         write = Write(
             resource_type=QUEUE_UNITS,
             namespace=namespace,
@@ -260,13 +259,11 @@ class DequeueCycle:
         return None
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
-        is_told = False
         try:
             self._tell(decision, outcome)
-            is_told = True
-        finally:
-            if not is_told:
-                self._unsettled.add_rate_limited(decision)
+        except BaseException:
+            self._unsettled.add_rate_limited(decision)
+            raise
 
     def _tell(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         """Tell the engine the server's answer."""

@@ -44,12 +44,7 @@ from queue_scheduler.decision import (
     WriteFailure,
 )
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import (
-    Occupancy,
-    OrderKey,
-    QueueUnitInfo,
-    unit_key,
-)
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.growth import Growths
 from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queue_facts import QueueFacts
@@ -267,16 +262,15 @@ class Engine:
             unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
         )
         if asked is not info:
-            decided = replace(decided, granting=Occupancy(asked.demand.total, asked.demand.pods))
-        wake = None
+            decided = replace(decided, granting=asked.demand.occupancy)
         try:
             units.bookings.note_reserved(asked)
             units.leave(record)
             units.enter(decided)
             wake = self._settlement.settle(is_news=False)
-        finally:
-            if wake is None:
-                self._undo_start(line, record)
+        except BaseException:
+            self._undo_start(line, record)
+            raise
         return Dequeue(
             unit=info.key,
             uid=info.uid,
@@ -373,12 +367,11 @@ class Engine:
         answer = self._growths.grow(key)
         if not isinstance(answer, Growth):
             return answer
-        wake = None
         try:
             wake = self._settlement.settle(is_news=False)
-        finally:
-            if wake is None:
-                self._growths.take_back(answer)
+        except BaseException:
+            self._growths.take_back(answer)
+            raise
         return replace(answer, wake=wake)
 
     def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:

@@ -89,13 +89,14 @@ class PreemptionCycle:
                 stack.callback(self._send, a_round, decision, victim)
 
     def _send(self, a_round: Round, decision: Preempt, victim: Victim) -> None:
-        write = None
         try:
             write = self._write_for(decision, victim)
-        finally:
-            if write is None:
-                self._settle(a_round, decision, victim, is_written=False)
-        if write is not None:
+        except BaseException:
+            self._settle(a_round, decision, victim, is_written=False)
+            raise
+        if write is None:
+            self._settle(a_round, decision, victim, is_written=False)
+        else:
             self._writes.submit(
                 write, lambda outcome: self._on_outcome(a_round, decision, victim, outcome)
             )

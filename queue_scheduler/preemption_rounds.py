@@ -346,7 +346,7 @@ class PreemptionRounds:
         ask = self._plugins.check_without
         gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
         gone += self._on_their_way(nomination)
-        besides = (Supposed(info.quota, info.demand.total, info.non_preemptible, info.demand.pods),)
+        besides = (Supposed.started(info),)
         refusal = ask(nominated, gone, besides)
         if refusal is None:
             return None
@@ -471,8 +471,7 @@ class PreemptionRounds:
         self.is_idle = False
 
     def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
-        self.is_idle = False
-        self._waiters.ask_at(_waiter(line, info), at)
+        self.ask_at(_waiter(line, info), at)
 
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""

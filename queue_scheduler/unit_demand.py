@@ -108,7 +108,7 @@ def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
     admissions: Sequence[Admission] = status.admissions
     if not admissions:
         if not status.reclaimable_pods or not demand.pod_sets:
-            return Occupancy(demand.total, demand.pods)
+            return demand.occupancy
         admissions = [Admission(name=each.name, replicas=each.count) for each in demand.pod_sets]
     reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
     total: Amounts = {}

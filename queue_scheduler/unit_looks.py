@@ -139,17 +139,15 @@ class UnitLooks:
         key = due.try_get()
         if key is None:
             return due.seconds_until_ready()
-        send = None
-        has_failed = True
         try:
             send = self._find_write(key)
-            has_failed = False
-        finally:
-            if has_failed:
-                due.add_rate_limited(key)
-            if send is None:
-                due.done(key)
-        if send is not None:
+        except BaseException:
+            due.add_rate_limited(key)
+            due.done(key)
+            raise
+        if send is None:
+            due.done(key)
+        else:
             self._send(key, send)
         return 0.0
 
@@ -176,13 +174,12 @@ class UnitLooks:
         """Take the server's answer; until here nobody looked at the unit a second time."""
         due = self._access.due
         self._under_way.discard(key)
-        has_failed = True
         try:
             self._settle(key, send, outcome)
-            has_failed = False
+        except BaseException:
+            due.add_rate_limited(key)
+            raise
         finally:
-            if has_failed:
-                due.add_rate_limited(key)
             due.done(key)
 
     def _settle(self, key: str, send: SendStatus, outcome: Outcome[Any]) -> None:

@@ -186,7 +186,7 @@ def occupancy_of(record: UnitRecord, info: QueueUnitInfo) -> Occupancy:
     if record.granting is not None:
         return record.granting
     if record.standing is Standing.DECIDED:
-        return Occupancy(info.demand.total, info.demand.pods)
+        return info.demand.occupancy
     return admitted_occupancy(record.unit, info.demand)
 
 

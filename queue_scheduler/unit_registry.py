@@ -51,7 +51,6 @@ from queue_scheduler.unit_record import (
 )
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.resource_list import maximum
 from shared_api.well_known_labels import PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
@@ -489,9 +488,8 @@ class UnitRegistry:
             living = pods.living(record.uid)
             want = living if pods.has_living(record.uid) else None
             if record.occupies and record.info is not None:
-                own = occupancy_of(record, record.info)
-                want = Occupancy(maximum(living.amounts, own.amounts), max(living.pods, own.pods))
-            got = None if charge is None else Occupancy(charge.amounts, charge.pods)
+                want = living.at_least(occupancy_of(record, record.info))
+            got = None if charge is None else charge.occupancy
             assert got == want, f"{key} is charged {got}, should be {want}"
             quota, non_preemptible = self._quota_of(record)
             if charge is not None and quota:

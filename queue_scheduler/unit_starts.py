@@ -69,7 +69,7 @@ class UnitStarts:
         # It would fit; the room is kept for another, or somebody of its queue is under way.
         self._rounds.wait((line.name, number), refusal)
         preempt = None
-        if self._may_evict(line, info, moment):
+        if not line.is_backfilling or self._may_evict_behind(line, info, moment):
             preempt = self._rounds.displace(line, info, refusal, moment)
         return self._say_no(line, info, refusal, preempt)
 
@@ -133,16 +133,16 @@ class UnitStarts:
         if self._backfill.waiting:
             self._backfill.on_refused(line, info)
         preempt = None
-        if not line.is_backfilling or self._may_evict(line, info, moment):
+        if not line.is_backfilling or self._may_evict_behind(line, info, moment):
             preempt = self._rounds.evict(line, info, refusal, moment)
         return self._say_no(line, info, refusal, preempt)
 
-    def _may_evict(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
-        """Say whether a refused unit may have others evicted, if whoever is asked agrees.
+    def _may_evict_behind(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+        """Say whether a unit that was refused where others pass may have somebody evicted.
 
         One for which others leave already goes on with its round.
         """
-        if not line.is_backfilling or info.key in self._rounds.nominated:
+        if info.key in self._rounds.nominated:
             return True
         return self._rounds.search.may_evict(line, info) and not self._backfill.stays_behind(
             line, info, moment.seconds

@@ -178,13 +178,12 @@ class WorkQueue(Generic[KeyT]):
         key = self.try_get()
         if key is None:
             return self.seconds_until_ready()
-        again = True
         try:
             look_at(key)
-            again = False
+        except BaseException:
+            self.add_rate_limited(key)
+            raise
         finally:
-            if again:
-                self.add_rate_limited(key)
             self.done(key)
         return 0.0
 

@@ -36,7 +36,7 @@ from queue_controllers.jobframework.unit_status import (
     children_into_status,
     count_into_status,
     evict_unit,
-    has_been,
+    last_past,
     move_unit,
     running_timeout,
     was_released_already,
@@ -223,8 +223,7 @@ def _may_run_since(view: JobView, job: JobFacts, unit: QueueUnit) -> datetime | 
     released_at = first_release(view, unit) or job.released_at
     reserved_at = read_time(status.last_update_time if is_strict else None)
     known = (released_at, read_time(status.last_allocate_time), reserved_at)
-    moments = (each for each in known if each is not None)
-    return max((each for each in moments if has_been(each, view.moment)), default=None)
+    return last_past(known, view.moment)
 
 
 def _write_running(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -79,12 +79,13 @@ MAX_CLOCK_SKEW_SECONDS: Final = 60.0
 """By how much another process's clock may be ahead."""
 
 
-def has_been(time: datetime, moment: Moment) -> bool:
-    """Say whether a time that stands in an object is past; one of the future is somebody's edit.
+def last_past(times: Iterable[datetime | None], moment: Moment) -> datetime | None:
+    """Return the last of the times in objects that is past; one of the future is somebody's edit.
 
     Counted from that, nothing would be late, or return, until then.
     """
-    return (time - moment.wall).total_seconds() <= MAX_CLOCK_SKEW_SECONDS
+    latest = moment.wall + timedelta(seconds=MAX_CLOCK_SKEW_SECONDS)
+    return max((each for each in times if each is not None and each <= latest), default=None)
 
 
 def running_timeout(unit: QueueUnit, settings: JobSettings) -> float:
@@ -274,8 +275,7 @@ def _backs_off_since(unit: QueueUnit, moment: Moment) -> datetime | None:
         return None
     lost = (find_condition(conditions, each) for each in (QUOTA_RESERVED, ADMITTED))
     moments = (read_time(each.last_transition_time) for each in lost if each is not None)
-    known = (each for each in moments if each is not None)
-    return max((each for each in known if has_been(each, moment)), default=None)
+    return last_past(moments, moment)
 
 
 def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:

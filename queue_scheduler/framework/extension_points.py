@@ -156,6 +156,12 @@ class Supposed(msgspec.Struct, frozen=True, gc=False):
     non_preemptible: bool = False
     pods: int = 1
 
+    @classmethod
+    def started(cls, info: QueueUnitInfo) -> Self:
+        """Return what would be with a unit that asks for so much."""
+        demand = info.demand
+        return cls(info.quota, demand.total, info.non_preemptible, demand.pods)
+
 
 @runtime_checkable
 class WhatIf(Protocol):

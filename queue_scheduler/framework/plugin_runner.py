@@ -147,21 +147,20 @@ class PluginRunner:
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Book with every plugin, or with none, also when one of them raises."""
-        to_undo = 0
-        is_booked = False
-        try:
-            for plugin in self._reserve:
-                to_undo += 1
+        for index, plugin in enumerate(self._reserve):
+            try:
                 refusal = plugin.reserve(info)
-                if refusal is not None:
-                    to_undo -= 1  # who refuses has booked nothing
-                    return refusal, plugin
-            is_booked = True
-        finally:
-            if not is_booked:
-                for earlier in reversed(self._reserve[:to_undo]):
-                    earlier.unreserve(info.uid)
+            except BaseException:
+                self._undo_first(index + 1, info.uid)  # it may have booked
+                raise
+            if refusal is not None:
+                self._undo_first(index, info.uid)
+                return refusal, plugin
         return None
+
+    def _undo_first(self, count: int, uid: Uid) -> None:
+        for plugin in reversed(self._reserve[:count]):
+            plugin.unreserve(uid)
 
     def unreserve(self, uid: Uid) -> None:
         """Take back what is booked for a unit."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.resource_list import Amounts
+from shared_api.resource_list import Amounts, maximum
 
 OrderKey = tuple[Any, ...]
 """Sorts units of one queue: smaller comes first. It ends in namespace and name, so that the
@@ -38,6 +38,10 @@ class Occupancy(msgspec.Struct, frozen=True, gc=False):
     amounts: Amounts
     pods: int
 
+    def at_least(self, other: Occupancy) -> Occupancy:
+        """Return the larger of both, of each resource and of the pods."""
+        return Occupancy(maximum(self.amounts, other.amounts), max(self.pods, other.pods))
+
 
 class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     """What a unit asks for as a whole.
@@ -55,6 +59,11 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     least: UnitDemand | None = None
     pods: int = 1
     whole: UnitDemand | None = None
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What it occupies once it is granted."""
+        return Occupancy(self.total, self.pods)
 
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
