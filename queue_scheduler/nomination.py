@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Victim
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.unit_record import UnitRecord, makes_room
 from shared_api.objects.meta import Uid, find_condition
@@ -29,30 +29,40 @@ _FOR_WHOM: Final = re.compile(r"made to leave for ([^\s/]+/[^\s/]+) ")
 class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A unit for which room is kept.
 
-    `victims` are key and uid of those chosen for it, `asked` the uids of those that were asked by
-    this process, with the resourceVersion before; `until` is monotonic, None: it was found in the
-    objects, and is not dated yet. `tries` counts the choices made for it, `has_failed`: of the last
-    some evictions were not written.
+    `asked` are key and uid of those that leave for it, with their resourceVersion before they were
+    asked to, "" where this process has not asked them; `failed` are those of its last choice who
+    were not asked, for the write failed. `until` is monotonic, None: it was found in the objects,
+    and is not dated yet. `tries` counts the choices made for it.
     """
 
     uid: Uid
     domains: frozenset[str]
-    victims: tuple[tuple[str, Uid], ...]
-    until: float | None
-    asked: dict[Uid, str] = {}
-    tries: int = 1
-    has_failed: bool = False
+    until: float | None = None
+    asked: dict[tuple[str, Uid], str] = {}
+    failed: frozenset[Uid] = frozenset()
+    tries: int = 0
 
-    def seen_leaving(self, leaving: Mapping[tuple[str, Uid], None]) -> Nomination:
+    def with_victims(self, victims: Iterable[Victim]) -> Nomination:
+        """Return it with one more choice; nothing is known to have failed of that."""
+        asked = {(each.unit, each.uid): each.resource_version for each in victims}
+        return replace(self, asked=self.asked | asked, failed=frozenset(), tries=self.tries + 1)
+
+    def without(self, failed: Iterable[Victim]) -> Nomination:
+        """Return it with what came of the writes: these were not asked."""
+        uids = frozenset(victim.uid for victim in failed)
+        asked = {each: version for each, version in self.asked.items() if each[1] not in uids}
+        return replace(self, asked=asked, failed=uids)
+
+    def seen_leaving(self, leaving: Iterable[tuple[str, Uid]]) -> Nomination:
         """Return it with these victims, whose objects say that they leave for it.
 
-        What was thought to have failed was written after all once all of them say so.
+        What was thought to have failed was written after all.
         """
-        victims = dict.fromkeys((*self.victims, *leaving))
-        has_failed = self.has_failed and not leaving.keys() >= set(self.victims)
-        if has_failed == self.has_failed and len(victims) == len(self.victims):
+        news = [each for each in leaving if each not in self.asked]
+        if not news:
             return self
-        return replace(self, victims=tuple(victims), has_failed=has_failed)
+        failed = self.failed - {uid for _, uid in news}
+        return replace(self, asked=self.asked | dict.fromkeys(news, ""), failed=failed)
 
 
 def for_whom_mark(key: str) -> str:
@@ -87,24 +97,20 @@ def victims_by_preemptor(leaving: Iterable[UnitRecord]) -> dict[str, dict[tuple[
     return named
 
 
-def unseen_of(
-    victims: Iterable[tuple[str, Uid]],
-    asked: Mapping[Uid, str],
-    records: Mapping[str, UnitRecord],
-) -> list[Uid]:
-    """Return those whose objects do not say that they leave.
+def unseen_of(asked: Mapping[tuple[str, Uid], str], records: Mapping[str, UnitRecord]) -> list[Uid]:
+    """Return those of a nomination whose objects do not say that they leave.
 
     Not yet: they have just been asked, and are as they were before. Or not any more: they are free,
     and their pods go on for a while.
     """
     found = []
-    for key, uid in victims:
+    for (key, uid), version in asked.items():
         record = records.get(key)
         if (
             record is None
             or record.uid != uid
             or not record.occupies
-            or record.unit.metadata.resource_version == asked.get(uid)
+            or record.unit.metadata.resource_version == version
         ):
             found.append(uid)
     return found

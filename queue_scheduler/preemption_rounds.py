@@ -116,7 +116,7 @@ class PreemptionRounds:
         gone = [record.uid for record in leaving]
         if own is not None:
             gone += self._on_their_way(own)
-            if not (gone or info.uid in self._writing or own.has_failed):
+            if not (gone or info.uid in self._writing or own.failed):
                 self._give_up(info, moment.now)
         if self._has_to_wait(line, info, leaving, domains, moment):
             return None
@@ -134,7 +134,7 @@ class PreemptionRounds:
         moment: Moment,
     ) -> Preempt | None:
         own = self._nominated.get(info.key)
-        if own is not None and not own.has_failed:
+        if own is not None and not own.failed:
             # All have been stopped, and somebody took the room before their last pods were gone.
             self._give_up(info, moment.now)
             self._ask_again(line, info, moment.now + REST_SECONDS)
@@ -217,7 +217,7 @@ class PreemptionRounds:
             return True
         own = self._nominated.get(info.key)
         # What failed of its own round is made good, while the others of that leave.
-        may_add = own is not None and own.has_failed
+        may_add = own is not None and bool(own.failed)
         is_open = any(
             makes_room(record.unit) and not (may_add and leaves_for(record) == info.key)
             for record in leaving
@@ -258,23 +258,16 @@ class PreemptionRounds:
             if found.again_seconds is not None:
                 self._ask_again(line, info, now + found.again_seconds)
             return None
-        own = self._nominated.get(info.key)
-        tries = 1 if own is None else own.tries + 1
-        if tries > MOST_TRIES:
+        domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
+        own = self._nominated.get(info.key) or Nomination(uid=info.uid, domains=domains)
+        if own.tries >= MOST_TRIES:
             self._give_up(info, now)
             self._ask_again(line, info, now + REST_SECONDS)
             return None
-        domains = self._plugins.domains(info.quota)
         self.is_idle = False
         self._writing[info.uid] = domains
-        self._nominated[info.key] = Nomination(
-            uid=info.uid,
-            domains=domains,
-            victims=tuple((victim.unit, victim.uid) for victim in found.victims),
-            until=now + NOMINATED_SECONDS,
-            asked={victim.uid: victim.resource_version for victim in found.victims},
-            tries=tries,
-        )
+        more = own.with_victims(found.victims)
+        self._nominated[info.key] = replace(more, domains=domains, until=until)
         # Also if nobody tells it of room: somebody may take it.
         self._waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
         return Preempt(
@@ -301,9 +294,7 @@ class PreemptionRounds:
         own = self._nominated.get(decision.unit)
         if own is None or own.uid != decision.uid:
             return
-        not_asked = {victim.uid for victim in failed}
-        asked = {uid: version for uid, version in own.asked.items() if uid not in not_asked}
-        self._nominated[decision.unit] = replace(own, asked=asked, has_failed=bool(failed))
+        self._nominated[decision.unit] = own.without(failed)
         record = self._units.records.get(decision.unit)
         if failed and record is not None and record.standing is Standing.WAITING:
             assert record.info is not None, f"{record.key} is in line without a demand"
@@ -427,9 +418,8 @@ class PreemptionRounds:
         return bool(self._nominated or self._spent or self._rests or not self._waiters.is_empty())
 
     def _on_their_way(self, nomination: Nomination) -> list[Uid]:
-        charge_of = self._units.bookings.charge_of
-        charged = (each for each in nomination.victims if charge_of(each[1]) is not None)
-        return unseen_of(charged, nomination.asked, self._units.records)
+        unseen = unseen_of(nomination.asked, self._units.records)
+        return [uid for uid in unseen if self._units.bookings.charge_of(uid) is not None]
 
     def _find_nominated(self) -> None:
         """Take from the victims for whom they leave: so a restart keeps the room, too."""
@@ -448,9 +438,8 @@ class PreemptionRounds:
                 and not self._is_stopped(record)
             ):
                 domains = self._plugins.domains(record.info.quota)
-                self._nominated[key] = Nomination(
-                    uid=record.uid, domains=domains, victims=tuple(victims), until=None
-                )
+                found = Nomination(uid=record.uid, domains=domains)
+                self._nominated[key] = found.seen_leaving(victims)
 
     # --- inside -------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class VictimSearch:
                 return under_way
         found: Found | None = None
         for reason, batches in self._sources(line, info):
-            look = _Look(self._units, wall, self.protect_seconds)
+            look = _Look(self._units, wall, self.protect_seconds, frozenset(leaving))
             candidates = (one for bucket, keys in batches for one in look.candidates(bucket, keys))
             enough = partial(self._is_enough, info, leaving)
             everybody = partial(self._would_all_do, info, leaving, batches)
@@ -174,10 +174,20 @@ class VictimSearch:
 
 
 class _Look:
-    """One look at units, at one time; notes what was passed over for now."""
+    """One look at units, at one time; notes what was passed over for now.
 
-    def __init__(self, units: UnitRegistry, wall: datetime, protect_seconds: float) -> None:
+    Those who leave already are passed over for good, also where no object says so yet.
+    """
+
+    def __init__(
+        self,
+        units: UnitRegistry,
+        wall: datetime,
+        protect_seconds: float,
+        leaving: frozenset[Uid] = frozenset(),
+    ) -> None:
         self._units = units
+        self._leaving = leaving
         self._wall = wall
         self._protect_seconds = protect_seconds
         self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
@@ -226,6 +236,7 @@ class _Look:
             not is_preemptible(record)
             or unit.metadata.deletion_timestamp is not None
             or is_being_evicted(unit)
+            or record.uid in self._leaving
         ):
             return False
         if record.standing is Standing.DECIDED:

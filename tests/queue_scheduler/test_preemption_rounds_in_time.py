@@ -326,6 +326,38 @@ def test_a_write_of_which_only_the_answer_was_lost_has_not_failed() -> None:
     assert times.wait(REST_SECONDS - 1.0) == []
 
 
+def test_the_pods_of_a_unit_that_was_not_asked_to_leave_are_no_room() -> None:
+    """Its job was deleted without them while its eviction could not be written."""
+    times = two_run()
+    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one")))
+    times.put(build_unit("first", "q", queue="q", cpu=4, priority=9))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Preempt)
+    assert {each.unit for each in decision.victims} == {"ns/one", "ns/two"}
+    times.workers.wake(times.engine.on_queue_unit_gone(times.units.pop("one")))
+    times.workers.wake(times.engine.on_preempted(decision, decision.victims))
+    assert times.wait(1.0) == []
+
+
+def test_room_is_kept_while_pods_of_the_first_choice_end_after_the_second() -> None:
+    """Of the first, the watch tells no more than that it is free."""
+    times = two_run()
+    times.queue("r", TAKES_ALL)
+    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one")))
+    times.put(build_unit("first", "q", queue="q", cpu=4, priority=9))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Preempt)
+    failed = tuple(each for each in decision.victims if each.unit == "ns/two")
+    times.workers.wake(times.engine.on_preempted(decision, failed))
+    assert times.wait(1.0) == [(BEGIN, "first evicts two")]
+    times.frees("one")
+    times.frees("two")
+    times.comes("other", "q", 2, queue="r")
+    assert times.wait(1.0) == [], "the room of two is kept until the pod of one has gone"
+
+
 def test_no_room_is_kept_for_a_unit_that_asks_for_too_much_meanwhile() -> None:
     times = Times()
     times.quota("q", 6)
