@@ -28,6 +28,17 @@ QUEUES = ("a", "b", "c", "shared")
 BACKFILLED = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
 """Who is refused so fits, and waits for the unit ahead, not for the books."""
 
+NO_HEADS = frozenset(
+    {
+        Reason.EXCEEDS_QUOTA,
+        Reason.BROKEN_CHAIN,
+        Reason.UNKNOWN_QUOTA,
+        Reason.NO_CAPACITY,
+        Reason.GUARANTEE_OF_OTHERS,
+    }
+)
+"""Who is refused so may be passed by whoever fits: it waits for no end, or perhaps for others."""
+
 
 class Quotas(Protocol):
     """What is asked of the quota plugin to judge the engine's decisions."""
@@ -110,6 +121,31 @@ def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> Non
         assert reason is not Reason.WAITING, f"{decision.unit} before {key}"
     depth = line.depth
     assert depth is None or len(ahead) < depth
+    if line.is_backfilling:
+        _check_passing(engine, decision, ahead)
+
+
+def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> None:
+    """Who passes one that waits for others to end has declared for how long he runs himself.
+
+    Only the first that waits so counts; and not if it is refused for his quota's guarantee: it fits
+    where he does not wait.
+    """
+    plugins, units = engine.plugins, engine.units
+    passing = units.records[decision.unit].unit
+    if passing.spec.maximum_execution_time_seconds is not None:
+        return
+    domains, own = plugins.domains(decision.quota), [decision.uid]
+    ended = [*own, *(uid for uid, _ in units.bookings.ends if uid != decision.uid)]
+    for key, quota, reason, _ in ahead:
+        head = units.records[key].info
+        if head is None or reason in BACKFILLED or not plugins.domains(quota) & domains:
+            continue
+        asked = (plugins.check_without(at_least(head), gone) for gone in (own, ended))
+        reasons = {refusal.reason for refusal in asked if refusal is not None}
+        if not reasons & NO_HEADS:
+            assert not reasons, f"{decision.unit} passes {key} and declares no time"
+            return
 
 
 def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
@@ -238,6 +274,14 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQue
             continue
         assert refusal.reason is Reason.ROOM_FOR_PREEMPTOR, f"{record.key} could start"
         assert refusal.other in engine.rounds.nominated, f"{record.key} waits for nobody"
+
+
+def wake_everybody(engine: Engine) -> None:
+    """Let all be asked again."""
+    for line in engine.queues:
+        for number in line.wake_all():
+            engine.plugins.stop_waiting((line.name, number))
+        engine.queues.refresh(line, engine.plugins.domains)
 
 
 def check_held(engine: Engine) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Rest
-from queue_scheduler.engine import Engine
 from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
@@ -25,6 +24,7 @@ from shared_api.queue_unit_phases import EVICTED
 from shared_api.testing.object_builders import elastic_quota, node
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import BACKFILL, ENABLE_PREEMPTION, PREEMPT_RUNNING
+from tests.properties import engine_checks
 from tests.properties.engine_kit import (
     admitted,
     build_queue,
@@ -189,7 +189,7 @@ class World:
         if self.engine.rounds.nominated or self.engine.units.admitted.leaving:
             return  # who waits for a round is woken by its end
         twin = self.engine.fork()
-        wake_everybody(twin)
+        engine_checks.wake_everybody(twin)
         for name in NAMES:
             decision = twin.decide_next(name, self.now, self._wall())
             while not isinstance(decision, Rest):
@@ -240,14 +240,6 @@ class World:
 
 def is_evicted(unit: QueueUnit) -> bool:
     return find_condition(unit.status.conditions, EVICTED) is not None
-
-
-def wake_everybody(engine: Engine) -> None:
-    """Let all be asked again."""
-    for line in engine.queues:
-        for number in line.wake_all():
-            engine.plugins.stop_waiting((line.name, number))
-        engine.queues.refresh(line, engine.plugins.domains)
 
 
 @pytest.mark.parametrize("preempts", [False, True])

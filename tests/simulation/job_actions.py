@@ -38,11 +38,13 @@ from tests.simulation.world_plan import QUEUE_NAMESPACE
 
 MOST_JOBS: Final = 9
 MORE_JOBS: Final = 3
-"""Where there are to be evictions."""
+"""Where it is crowded."""
 CROWDED: Final = ("a", "a", "b", "b", "c", "")
-"""Those that most of them name where there are to be evictions."""
+"""Those that most of them name there."""
 SHORT_RUNS: Final = ("0.5", "4", "30")
 LONG_RUNS: Final = ("4", "30", "120")
+DECLARED_SECONDS: Final = ("5", "40", "200", "600")
+"""For which jobs say that they run no longer, where queues backfill; some do all the same."""
 MOST_FOREIGN_PODS: Final = 2
 FOREIGN: Final = "foreign-"
 """What the names of pods begin with that are nobody's."""
@@ -59,10 +61,10 @@ PATIENCE: Final = {
 
 
 def has_room(world: World) -> bool:
-    return len(world.all("jobs")) < MOST_JOBS + world.plan.evicts * MORE_JOBS
+    return len(world.all("jobs")) < MOST_JOBS + world.plan.is_crowded * MORE_JOBS
 
 
-def is_crowded(world: World) -> bool:
+def has_rivals(world: World) -> bool:
     return world.plan.evicts and has_room(world) and bool(_booked(world))
 
 
@@ -94,7 +96,7 @@ def create_job(world: World) -> str:
     return _create_job(world)
 
 
-@action(weight=30, when=is_crowded)
+@action(weight=30, when=has_rivals)
 def create_urgent_job(world: World) -> str:
     """Create a job that comes before one that has quota, in its queue, which preempts by now."""
     _, rival = some(world.rng, _booked(world))
@@ -109,17 +111,17 @@ def create_urgent_job(world: World) -> str:
 
 
 def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str:
-    """Create a job; where there are evictions, one that runs longer, mostly in the shared queue.
+    """Create a job; where it is crowded, one that runs longer, mostly in the shared queue.
 
     Args:
         world: The world.
         urgent: Its priority, its quota, and its queue or "".
     """
-    rng, evicts = world.rng, world.plan.evicts
+    rng, plan = world.rng, world.plan
     namespace = rng.choice((*NAMESPACES[:1] * 4, NAMESPACES[1]))
     taken = {key.partition("/")[2] for key in world.all("jobs")}
     name = next(f"j{n}" for n in range(MOST_JOBS + MORE_JOBS + 1) if f"j{n}" not in taken)
-    names = CROWDED if evicts else (*QUOTAS, "a", "b", "")
+    names = CROWDED if plan.is_crowded else (*QUOTAS, "a", "b", "")
     quota = rng.choice(names) if namespace == "team" else rng.choice(("", "a"))
     if urgent is not None:
         namespace, quota = "team", urgent[1]
@@ -135,16 +137,18 @@ def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str
         backoffLimit=2,
     )
     template = body["spec"]["template"]
-    seconds = rng.choice(LONG_RUNS if evicts else SHORT_RUNS)
+    seconds = rng.choice(LONG_RUNS if plan.is_crowded else SHORT_RUNS)
     template["metadata"] = {"annotations": {RUN_SECONDS: seconds}}
     if rng.random() < 0.3:
         template["spec"]["priorityClassName"] = rng.choice(sorted(CLASSES))
     said = {key: rng.choice(texts) for key, texts in PATIENCE.items() if rng.random() < 0.2}
+    if plan.backfills and rng.random() < 0.85:
+        said[MAX_EXEC_TIME] = rng.choice(DECLARED_SECONDS)
     if pods > 1 and rng.random() < 0.3:
         said[MIN_PARALLELISM] = "1"
     if rng.random() < 0.3:
         said[PRIORITY] = str(rng.choice((-1, 1, 5)))
-    if urgent is None and rng.random() < (0.6 if evicts else 0.15):
+    if urgent is None and rng.random() < (0.6 if plan.is_crowded else 0.15):
         said[QUEUE_NAME] = "shared"
     if urgent is not None:
         said |= {PRIORITY: str(urgent[0]), QUEUE_NAME: urgent[2] or None}

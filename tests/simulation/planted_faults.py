@@ -40,6 +40,7 @@ from queue_scheduler import (
     unit_record,
     unit_registry,
 )
+from queue_scheduler.backfill import Backfill
 from queue_scheduler.bookings import Bookings
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.dequeue_cycle import DequeueCycle
@@ -281,6 +282,16 @@ def stops_ignored(plant: Plant) -> None:
 def given_back_grows(plant: Plant) -> None:
     plant.replace(growth, "is_given_back", lambda _unit: False)
     plant.replace(unit_evictions, "is_given_back", lambda _unit: False)
+
+
+@fault("who may not pass a head is not asked again")
+def passing_forgotten(plant: Plant) -> None:
+    plant.replace(Backfill, "take_woken", lambda _backfill: [])
+
+
+@fault("a head is passed by whoever fits")
+def heads_passed(plant: Plant) -> None:
+    plant.replace(Backfill, "check", lambda *_: None)
 
 
 # === the controllers ===========================================================================

@@ -9,6 +9,7 @@ from typing import Final
 from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_body
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
+    BACKFILL,
     ENABLE_PREEMPTION,
     MAX_DEPTH,
     PREEMPT_RUNNING,
@@ -48,7 +49,7 @@ PARENTS: Final = ("top", "mid")
 TREES: Final = {"top": "x", "other": "y"}
 """The trees of the roots, where there are several."""
 CROWDED_CPUS: Final = 2
-"""By so much all are narrower where there are to be evictions."""
+"""By so much all are narrower where it is crowded."""
 MOST_NODES: Final = 4
 
 
@@ -69,6 +70,10 @@ def has_quotas(world: World) -> bool:
 
 def trees(world: World) -> bool:
     return world.plan.has_trees
+
+
+def backfills(world: World) -> bool:
+    return world.plan.backfills
 
 
 def lacks_quotas(world: World) -> bool:
@@ -108,6 +113,9 @@ edit(
 )
 edit("set_preemption", "queues", annotation(ENABLE_PREEMPTION), ("true", "true", None), weight=4)
 edit("set_preempt_running", "queues", annotation(PREEMPT_RUNNING), ("true", None), weight=2)
+edit(
+    "set_backfill", "queues", annotation(BACKFILL), ("true", "true", None), weight=4, when=backfills
+)
 
 
 def end_stops(world: World) -> None:
@@ -137,6 +145,8 @@ def _create_shared(world: World) -> str:
     if world.plan.evicts:
         said[ENABLE_PREEMPTION] = "true"
         said[PREEMPT_RUNNING] = world.rng.choice(("true", "false"))
+    if world.plan.backfills:
+        said[BACKFILL] = "true"
     world.direct.create(
         queue_body("shared", namespace=QUEUE_NAMESPACE, metadata={"annotations": said})
     )
@@ -202,7 +212,7 @@ def create_quota(world: World) -> str:
 
 def _create_quota(world: World, name: str) -> None:
     namespace, parent, least, most = QUOTA_TREE[name]
-    if world.plan.evicts:
+    if world.plan.is_crowded:
         most = max(least, most - CROWDED_CPUS)
     labels, annotations = {}, {}
     if world.plan.evicts:

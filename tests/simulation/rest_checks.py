@@ -7,7 +7,8 @@ would let start. At the end each job and its unit must fit together as well. Rul
 - *nobody forgotten*: the engine has the newest version of every unit;
 - *books as the objects say*: what it has booked is what `account_judge.py` reads off the objects;
 - *same after a restart*: an engine rebuilt from the objects has the same books and lines;
-- *nobody lost*: no unit waits that could start;
+- *nobody lost*: no unit waits that could start; nor is there one that would start behind a head
+  if all were asked again;
 - *nothing ownerless*: no unit and no booking without the job, the unit or the pods it is for;
 - *jobs fit their units*: as `faults_of` says;
 - *given back is free*: at the end, no unit that its maker has given back is booked;
@@ -20,7 +21,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from queue_scheduler.decision import Reason
+from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.pod_accounting import is_stray
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
@@ -76,6 +77,7 @@ def check_quiet(world: World) -> list[Broken]:
         return unknown
     return [
         *_nobody_lost(engine, world.clock.monotonic()),
+        *_nobody_may_pass(world, engine),
         *_books_agree(world, engine),
         *_same_again(world, scheduler),
         *_ownerless(world, engine),
@@ -122,6 +124,21 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
         engine_checks.check_held(engine)
     except AssertionError as error:
         return [Broken(NOBODY_LOST, _unit_in(error), str(error))]
+    return []
+
+
+def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
+    """Ask everybody again, in a copy, where queues backfill and no room is kept for anybody."""
+    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominated:
+        return []
+    now, wall = world.clock.monotonic(), world.clock.now()
+    twin = engine.fork()
+    engine_checks.wake_everybody(twin)
+    for line in list(twin.queues):
+        while not isinstance(decision := twin.decide_next(line.name, now, wall), Rest):
+            if isinstance(decision, Dequeue):
+                why = engine.refusal_of(decision.unit)
+                return [Broken(NOBODY_LOST, decision.unit, f"it waits and may start: {why}")]
     return []
 
 

@@ -31,6 +31,8 @@ class Plan:
         evicts: queues preempt and quotas reclaim from the beginning; else when somebody says so.
         protect_seconds: for so long after its admission nobody is evicted for another.
         has_trees: the roots of quotas are trees of their own.
+        backfills: the shared queue does from the beginning, other queues when somebody says so, and
+            most jobs declare for how long they run.
     """
 
     mode: str
@@ -41,6 +43,7 @@ class Plan:
     evicts: bool
     protect_seconds: int
     has_trees: bool
+    backfills: bool
 
     @staticmethod
     def draw(rng: random.Random) -> Plan:
@@ -55,7 +58,13 @@ class Plan:
             evicts=rng.random() < 0.5,
             protect_seconds=rng.choice((0, 0, 10)),
             has_trees=rng.random() < 0.25,
+            backfills=rng.random() < 0.35,
         )
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are more jobs than room, and most are of few quotas and one queue."""
+        return self.evicts or self.backfills
 
     def alone(self) -> Plan:
         """Return the plan with one process of each program, which works without a lease."""
