@@ -288,6 +288,7 @@ class Workers:
         self.engine.validate()
         if isinstance(decision, Rest):
             del self._going[name]
+            self.alarms.pop(name, None)
             if decision.until is not None:
                 self.alarms[name] = decision.until
         else:
@@ -305,6 +306,19 @@ class Workers:
             if not isinstance(decision, Rest):
                 decisions.append(decision)
         raise AssertionError(f"no rest after {most} questions: {decisions[-5:]}")
+
+    def let_pass(self, seconds: float, ask: Callable[[], None]) -> None:
+        """Let time pass; whoever has named a time is woken at that, and `ask` is called."""
+        ask()
+        until = self.now + seconds
+        while self.alarms and min(self.alarms.values()) <= until:
+            self.now = max(self.now, min(self.alarms.values()))
+            due = [name for name, at in self.alarms.items() if at <= self.now]
+            for name in due:
+                del self.alarms[name]
+            self.wake(due)
+            ask()
+        self.now = until
 
     def ring(self) -> None:
         """Let the time pass until the last alarm."""

@@ -7,7 +7,7 @@ a fork of the engine in which everybody is awake starts nobody and evicts nobody
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import pytest
 from hypothesis import example, given, settings
@@ -26,19 +26,21 @@ from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import BACKFILL, ENABLE_PREEMPTION, PREEMPT_RUNNING
 from tests.properties import engine_checks
 from tests.properties.engine_kit import (
+    WALL,
+    Workers,
     admitted,
     build_queue,
     build_unit,
     changed,
     declaring,
     running,
+    wall_time,
 )
 from tests.properties.real_quotas import new_engine
 
 pytestmark = pytest.mark.properties
 
 NAMES = ("a", "b", "c")
-START = datetime(2026, 11, 1, tzinfo=UTC)
 MOST_UNITS = 20
 
 
@@ -50,10 +52,8 @@ class World:
         self.engine = new_engine(
             QuotaSettings(mode=self.rng.choice([QuotaMode.MAX, QuotaMode.RUNTIME]))
         )
-        self.now = 0.0
+        self.workers = Workers(self.engine)
         self.units: dict[str, QueueUnit] = {}
-        self.going: dict[str, None] = {}
-        self.alarms: dict[str, float] = {}
         self._version = 100
         self._preempts = preempts
         self.engine.on_node(node("n", allocatable={"cpu": 12}))
@@ -137,33 +137,17 @@ class World:
 
     def pass_time(self) -> None:
         """Let seconds pass; queues are asked at the times that they have named."""
-        end = self.now + self.rng.choice([1, 5, 20, 70, 400])
-        while self.alarms and min(self.alarms.values()) <= end:
-            self.now = max(self.now, min(self.alarms.values()))
-            due = [name for name, at in self.alarms.items() if at <= self.now]
-            for name in due:
-                del self.alarms[name]
-            self._wake(due)
-            self.ask()
-        self.now = end
+        self.workers.let_pass(self.rng.choice([1, 5, 20, 70, 400]), self.ask)
 
     # --- asking -------------------------------------------------------------------------------
 
     def ask(self) -> None:
         """Ask whoever is woken until all rest."""
+        self.workers.wall = WALL + int(self.workers.now)
         for _ in range(2000):
-            if not self.going:
+            if self.workers.is_quiet():
                 return
-            name = min(self.going)
-            decision = self.engine.decide_next(name, self.now, self._wall())
-            self._wake(decision.wake)
-            if isinstance(decision, Rest):
-                del self.going[name]
-                self.alarms.pop(name, None)
-                if decision.until is not None:
-                    self.alarms[name] = decision.until
-            else:
-                self._carry_out(decision)
+            self._carry_out(self.workers.step())
         raise AssertionError("no rest")
 
     def _carry_out(self, decision: Decision) -> None:
@@ -190,18 +174,17 @@ class World:
             return  # who waits for a round is woken by its end
         twin = self.engine.fork()
         engine_checks.wake_everybody(twin)
+        now = self.workers.now
         for name in NAMES:
-            decision = twin.decide_next(name, self.now, self._wall())
-            while not isinstance(decision, Rest):
-                story = f"at {self.now} in {name}: {decision}; alarms {self.alarms}"
+            while not isinstance(decision := twin.decide_next(name, now, self._wall()), Rest):
                 why = self.engine.refusal_of(decision.unit)
-                assert not isinstance(decision, Dequeue), f"{story}; it waited: {why}"
+                story = f"at {now} in {name}: {decision}; {self.workers.alarms}; it waited: {why}"
+                assert not isinstance(decision, Dequeue), story
                 if isinstance(decision, Preempt):
                     # Whoever has looked for victims in vain looks again a while later.
-                    rests = self.alarms.get(name, self.now + 2 * SEARCH_AGAIN_SECONDS) - self.now
-                    assert rests <= SEARCH_AGAIN_SECONDS, f"{story}; it waited: {why}"
+                    rests = self.workers.alarms.get(name, now + 2 * SEARCH_AGAIN_SECONDS) - now
+                    assert rests <= SEARCH_AGAIN_SECONDS, story
                     return
-                decision = twin.decide_next(name, self.now, self._wall())
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -232,10 +215,10 @@ class World:
         self._wake(self.engine.on_queue_unit(unit))
 
     def _wake(self, names: tuple[str, ...] | list[str]) -> None:
-        self.going.update(dict.fromkeys(names))
+        self.workers.wake(names)
 
     def _wall(self) -> datetime:
-        return START + timedelta(seconds=self.now)
+        return wall_time(WALL + int(self.workers.now))
 
 
 def is_evicted(unit: QueueUnit) -> bool:

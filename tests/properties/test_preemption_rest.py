@@ -246,17 +246,7 @@ class Town:
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and ask whoever has a time to be asked at."""
-        self.ask()
-        workers = self.workers
-        until = workers.now + seconds
-        while workers.alarms and min(workers.alarms.values()) <= until:
-            workers.now = max(workers.now, min(workers.alarms.values()))
-            due = [name for name, at in workers.alarms.items() if at <= workers.now]
-            for name in due:
-                del workers.alarms[name]
-            workers.wake(due)
-            self.ask()
-        workers.now = until
+        self.workers.let_pass(seconds, self.ask)
 
     def settle(self) -> None:
         """Let everybody leave who has to, and everything be over that has a time."""

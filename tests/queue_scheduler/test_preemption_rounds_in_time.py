@@ -143,17 +143,7 @@ class Times:
 
     def wait(self, seconds: float) -> Told:
         """Let time pass; return what happened since the last call."""
-        self.ask()
-        workers = self.workers
-        until = workers.now + seconds
-        while workers.alarms and min(workers.alarms.values()) <= until:
-            workers.now = max(workers.now, min(workers.alarms.values()))
-            due = [name for name, at in workers.alarms.items() if at <= workers.now]
-            for name in due:
-                del workers.alarms[name]
-            workers.wake(due)
-            self.ask()
-        workers.now = until
+        self.workers.let_pass(seconds, self.ask)
         told, self.told = self.told, []
         return told
 
@@ -166,6 +156,18 @@ def two_run(cpu: int = 4) -> Times:
     times.runs("one", "q", 2)
     times.runs("two", "q", 2, priority=1)
     times.ask()
+    return times
+
+
+def one_runs_in_each() -> Times:
+    """One of quota a in queue q and two of quota b in queue r, of one parent that is full."""
+    times = Times()
+    for name, cpu, parent in (("top", 4, ""), ("a", 4, "top"), ("b", 2, "top")):
+        times.quota(name, cpu, parent)
+    for name in ("q", "r"):
+        times.queue(name, PREEMPTS)
+    times.runs("one", "a", 2)
+    times.runs("two", "b", 2, queue="r")
     return times
 
 
@@ -221,13 +223,7 @@ def test_a_victim_that_takes_its_time_leaves_for_whom_it_was_asked() -> None:
 
 
 def test_behind_a_victim_that_hangs_nobody_waits_longer_than_ten_minutes() -> None:
-    times = Times()
-    for name, cpu, parent in (("top", 4, ""), ("a", 4, "top"), ("b", 2, "top")):
-        times.quota(name, cpu, parent)
-    for name in ("q", "r"):
-        times.queue(name, PREEMPTS)
-    times.runs("one", "a", 2)
-    times.runs("two", "b", 2, queue="r")
+    times = one_runs_in_each()
     times.comes("first", "a", 2)
     times.comes("second", "b", 2, queue="r")
     told = times.wait(STUCK_SECONDS + 1)
@@ -295,13 +291,7 @@ def test_who_stands_back_displaces_the_other_when_one_of_two_has_gone() -> None:
 
 
 def test_a_round_that_was_not_written_holds_up_nobody() -> None:
-    times = Times()
-    for name, cpu, parent in (("top", 4, ""), ("a", 4, "top"), ("b", 2, "top")):
-        times.quota(name, cpu, parent)
-    for name in ("q", "r"):
-        times.queue(name, PREEMPTS)
-    times.runs("one", "a", 2)
-    times.runs("two", "b", 2, queue="r")
+    times = one_runs_in_each()
     times.put(build_unit("first", "a", queue="q", cpu=2, priority=9))
     times.workers.wall = WALL
     decision = times.workers.run()[0]
