@@ -219,6 +219,11 @@ class SteppedScheduler(SteppedWork, Scheduler):
         """What it believes."""
         return self._shared.ask(lambda engine: engine)
 
+    def is_writing(self) -> bool:
+        """Say whether a write waits or is in flight, or what came of one is not known yet."""
+        granted = (record.granting for record in self.engine.units.records.values())
+        return super().is_writing() or any(each is not None for each in granted)
+
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError where it differs."""
         self.engine.validate()
