@@ -48,6 +48,7 @@ class BookedQuotas(ABC):
 
     books: QuotaBooks
     stirred_domains: Callable[[], list[str]]
+    keeps_room_for: Callable[[str], bool]
 
     def __init__(self, settings: QuotaSettings) -> None:
         """Begin with no quota; `settings` are those of the books."""
@@ -59,8 +60,9 @@ class BookedQuotas(ABC):
 
     def _keep(self, books: QuotaBooks) -> None:
         self.books = books
-        # Asked after every fact, and mostly in vain: the books' own answer, without a call between.
+        # Asked after every fact, and mostly in vain: the books' own answers, no call between.
         self.stirred_domains = books.stirred_domains
+        self.keeps_room_for = books.keeps_room_for
 
     def _take_over(self, other: BookedQuotas) -> None:
         """Begin with what another of the same settings knows."""

@@ -158,7 +158,7 @@ class Engine:
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self._units.place_again_for(sorted(names))
-        self._units.queues.on_limits_changed(self._plugins.domains)
+        self._settlement.on_limits_changed()
         return self._settlement.settle()
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:

@@ -106,11 +106,19 @@ class Settlement:
                 if ahead is not None and ahead <= place:
                     return  # nobody who is offered next comes before
 
+    def on_limits_changed(self) -> None:
+        """A quota came, changed or went: who competes, and whom room is kept for, is asked anew."""
+        queues = self._units.queues
+        queues.on_limits_changed(self._plugins.domains)
+        queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
+
     def _protect_first_units(self) -> None:
         """Tell who keeps guarantees which unit of each quota waits first."""
         queues, records = self._units.queues, self._units.records
         changed = queues.changed_heads
         for quota in changed if len(changed) == 1 else sorted(changed):
+            if not self._plugins.keeps_room_for(quota):
+                continue
             key = queues.first_waiting(quota)
             info = records[unit_key(key)].info if key is not None else None
             known = self._protected.get(quota)
@@ -129,7 +137,7 @@ class Settlement:
         """A copy without some plugins: what they refused is asked again."""
         for line in self._units.queues:
             self.wake_all(line)
-        self._units.queues.on_limits_changed(self._plugins.domains)
+        self.on_limits_changed()
         self.settle()
 
     def wake_all(self, line: SchedulingQueue) -> None:

@@ -304,6 +304,13 @@ class Guarantees(Protocol):
         """Learn the first waiting unit of a quota, or that none waits; told when it changes."""
         ...
 
+    def keeps_room_for(self, quota: str) -> bool:
+        """Say whether anybody may be refused for what a quota is guaranteed; False: not told of it.
+
+        The answer may change with quotas, and with nothing else.
+        """
+        ...
+
 
 class ReclaimTerms(msgspec.Struct, frozen=True, gc=False):
     """Whom a unit may have evicted to get back what its quota is owed.

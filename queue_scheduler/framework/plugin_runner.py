@@ -211,6 +211,13 @@ class PluginRunner:
         for plugin in self._guarantees:
             plugin.protect(quota, info)
 
+    def keeps_room_for(self, quota: str) -> bool:
+        """Say whether somebody keeps room for the first waiting unit of a quota."""
+        for plugin in self._guarantees:  # noqa: SIM110 - no generator: asked for every unit
+            if plugin.keeps_room_for(quota):
+                return True
+        return False
+
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota(self, quota: ElasticQuota | points.QuotaSource) -> set[str]:

@@ -171,6 +171,10 @@ class QueueSet:
         if quota is not None:
             self.changed_heads[quota] = None
 
+    def quotas(self) -> Collection[str]:
+        """Return the quotas of which units wait in any queue."""
+        return self._queues_of_quota.keys()
+
     def queues_of(self, quota: str) -> tuple[str, ...]:
         """Return the queues in which units of the quota wait, sorted."""
         return tuple(sorted(self._queues_of_quota.get(quota, ())))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from queue_scheduler.quota.built_trees import BuiltTrees
 from queue_scheduler.quota.guarantee import ProtectedDemands, check_guarantee, entitle
@@ -242,6 +242,11 @@ class QuotaBooks:
             self._changes += 1
             self._refresh_protected(quota)
 
+    def keeps_room_for(self, quota: str) -> bool:
+        """Say whether others might be refused for what waits in `quota`; True while not known."""
+        books = None if self._trees is None else self._trees.books.get(quota)
+        return books is None or not books.is_alone  # nobody else could take its room
+
     def _refresh_protected(self, quota: str) -> None:
         if self._trees is None:
             return
@@ -249,8 +254,6 @@ class QuotaBooks:
         if books is None:
             self._protected.refresh(quota, None)
             return
-        if books.is_alone:
-            return  # nobody else could take its room
         had = self._protected.own(quota)
         if self._protected.refresh(quota, books):
             books.tree.is_room_freed = True
@@ -347,12 +350,8 @@ class QuotaBooks:
         if refusal is None:
             return True
         tree = self.trees.books_of_unit(waiting.quota).tree
-        waiting = msgspec.structs.replace(
-            waiting,
-            refusal=refusal,
-            seen_at=tree.clock,
-            is_owner=self._protected.is_counted(waiting.quota),
-        )
+        is_owner = self._protected.is_counted(waiting.quota)
+        waiting = replace(waiting, refusal=refusal, seen_at=tree.clock, is_owner=is_owner)
         if waiting.whole is not None and self._fits_whole(waiting):
             return True
         self._waiting.keep(waiting)
@@ -367,7 +366,7 @@ class QuotaBooks:
             return False
         refusal = self.check(waiting.quota, whole)
         if refusal is not None:
-            also = msgspec.structs.replace(waiting, demand=whole, refusal=refusal)
+            also = replace(waiting, demand=whole, refusal=refusal)
             self._waiting.add_whole(also)
             self._watch(self.trees.books_of_unit(waiting.quota).tree, also)
         return refusal is None

@@ -169,6 +169,9 @@ class NaiveQuota:
         else:
             self.protected[quota] = info.key
 
+    def keeps_room_for(self, quota: str) -> bool:
+        return True
+
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:

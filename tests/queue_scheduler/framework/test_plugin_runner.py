@@ -268,6 +268,9 @@ class Everything:
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         self.log.append(f"protect {quota} {info.key if info else None}")
 
+    def keeps_room_for(self, quota: str) -> bool:
+        return quota in self.said.get("guaranteed", ())
+
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         return tuple(self.said.get("quotas", ()))
 
@@ -400,12 +403,18 @@ def test_who_knows_a_quota_is_believed_first() -> None:
     assert PluginRunner([guess, guess]).quota_names(UNIT) == ("a",)
 
 
+def test_room_is_kept_for_a_quota_if_anybody_does_so() -> None:
+    runner, _ = both({}, {"guaranteed": ("a",)})
+    assert (runner.keeps_room_for("a"), runner.keeps_room_for("b")) == (True, False)
+
+
 def test_facts_reach_everybody() -> None:
     runner, plugins = both({"facts": ["namespace/x"]}, {})
     assert runner.on_quota(build_quota("a")) == {"quota/a", "namespace/x"}
     assert runner.on_quota_gone(build_quota("a")) == {"gone/a"}
     assert runner.has_guarantees
     assert not PluginRunner([]).has_guarantees
+    assert not runner.keeps_room_for("a")
     runner.protect("a", INFO)
     runner.on_node(Node(metadata=ObjectMeta(name="n")))
     runner.on_node_gone("n")

@@ -85,6 +85,18 @@ def test_a_broken_quota_protects_nothing() -> None:
     assert reason(books, "b1", 8) is None
 
 
+def test_room_is_kept_for_a_quota_that_shares_a_limit() -> None:
+    books = cluster(QuotaMode.MAX)
+    books.protect("far", Demand({"x": 1}))
+    assert books.keeps_room_for("far"), "nobody has asked yet, so it is not known"
+    books.check("far", Demand({"x": 1}))
+    kept = {name: books.keeps_room_for(name) for name in ("p", "owner", "far", "unknown")}
+    assert kept == {"p": True, "owner": True, "far": False, "unknown": True}
+    runtimes = cluster(QuotaMode.RUNTIME)
+    runtimes.check("far", Demand({"x": 1}))
+    assert runtimes.keeps_room_for("far"), "all share the nodes"
+
+
 def test_use_of_children_counts_for_their_parent() -> None:
     books = cluster()
     books.protect("p", Demand({"x": 2}))
