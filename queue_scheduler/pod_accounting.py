@@ -7,11 +7,11 @@ pods ask for, also when its phase says that it occupies nothing any more: ended,
 pod that names a unit which does not exist, and is nobody else's, is a *stray*: it is charged to the
 quota it names, in every mode, until it is gone. All other pods are foreign.
 
-Units are told apart by uid. A unit made again under its old name does not inherit pods that
-are older than itself and its job, unless they are of its own job, by the job's uid or since it was
-made for one that already ran (adopted): the clocks of API servers differ. A pod that once belonged
-to a unit stays with it when the unit is gone, until it is found to be another's. One that the queue
-holds by its gate is nobody's: its unit says what it will ask for.
+Units are told apart by uid. A unit made again under its old name does not inherit pods that are
+older, by whole seconds, than itself and its job, unless they are of its own job, by the job's uid
+or since it was made for one that already ran (adopted): the clocks of API servers differ. A pod
+that once belonged to a unit stays with it when the unit is gone, until it is found to be another's.
+One that the queue holds by its gate is nobody's: its unit says what it will ask for.
 """
 
 from __future__ import annotations

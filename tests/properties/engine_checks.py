@@ -128,20 +128,25 @@ def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> Non
 def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> None:
     """Who passes one that waits for others to end has declared for how long he runs himself.
 
-    Only the first that waits so counts; and not if it is refused for his quota's guarantee: it fits
-    where he does not wait.
+    Only the first that waits so counts; and not if it is refused for his quota's guarantee: then it
+    fits once he has started, or would wait for him as he for it.
     """
     plugins, units = engine.plugins, engine.units
-    passing = units.records[decision.unit].unit
-    if passing.spec.maximum_execution_time_seconds is not None:
+    passing = units.records[decision.unit]
+    assert passing.info is not None
+    if passing.unit.spec.maximum_execution_time_seconds is not None:
         return
+    before = plugins.fork()
+    before.unreserve(decision.uid)
+    before.protect(decision.quota, at_least(passing.info))
     domains, own = plugins.domains(decision.quota), [decision.uid]
     ended = [*own, *(uid for uid, _ in units.bookings.ends if uid != decision.uid)]
     for key, quota, reason, _ in ahead:
         head = units.records[key].info
         if head is None or reason in BACKFILLED or not plugins.domains(quota) & domains:
             continue
-        asked = (plugins.check_without(at_least(head), gone) for gone in (own, ended))
+        asked = [plugins.check_without(at_least(head), gone) for gone in (own, ended)]
+        asked.append(before.check_without(at_least(head), ended))
         reasons = {refusal.reason for refusal in asked if refusal is not None}
         if not reasons & NO_HEADS:
             assert not reasons, f"{decision.unit} passes {key} and declares no time"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from msgspec import convert
+
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine import Engine
 from queue_scheduler.preemption_rounds import REST_SECONDS
@@ -98,11 +100,14 @@ class DecisionJudge:
         record, last = engine.record(decision.unit), self._rounds.get(decision.uid)
         assert record is not None
         seen = process.seen().get("queueunits", 0)
-        if last is not None and last.by == process.name and last.is_known(seen):
-            is_soon = now - last.at < REST_SECONDS
-            if is_soon and is_same_claim(last.preemptor, record.unit):
-                how = f"it evicts {[each.unit for each in decision.victims]}, and has not started"
-                self._break(EVICTIONS, decision.unit, how)
+        if (
+            last is not None
+            and last.by == process.name
+            and last.is_known(seen)
+            and now - last.at < REST_SECONDS
+        ):
+            how = f"it evicts {[each.unit for each in decision.victims]}, and has not started"
+            self._break(EVICTIONS, decision.unit, how)
         victims = {each.unit: inf for each in decision.victims}
         self._rounds[decision.uid] = _Round(record.unit, process.name, now, victims)
 
@@ -110,6 +115,10 @@ class DecisionJudge:
         """Note the evictions that are written, and what may have taken the room that they made."""
         if told.plural in {"nodes", "elasticquotas"}:
             self._rounds.clear()
+        own = self._rounds.get(Uid(told.uid))
+        if own is not None and not is_same_claim(own.preemptor, convert(told.body, QueueUnit)):
+            # Who is edited, be it for a moment, may have lost the room meanwhile.
+            del self._rounds[Uid(told.uid)]
         if told.plural != "queueunits" or told.is_gone or not is_true(told.body, "Evicted"):
             return
         for each in self._rounds.values():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Final
 
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.testing.object_builders import pod_body, queue_unit_body
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import MANAGED_BY, QUEUE_NAME, RELATED_QUEUE_UNIT
 from tests.demo.unit_charge import ADMITTED_PHASES, is_booked, is_living, phase_of
 from tests.simulation.action_table import action, one_of, patch, some
@@ -63,21 +65,30 @@ def has_asking(world: World) -> bool:
 @action(weight=3, when=has_room_for_units)
 def create_unit(world: World) -> str:
     rng = world.rng
-    taken = {key.partition("/")[2] for key in world.all("queueunits")}
-    name = next(f"h{n}" for n in range(MOST_UNITS + 1) if f"h{n}" not in taken)
-    quota, count, cpu = rng.choice(QUOTAS), rng.choice((1, 2)), rng.choice(("1", "2", "500m"))
+    taken = {key.partition("/")[2] for key in world.all("queueunits")} | _named_this_second(world)
+    name = next(f"h{n}" for n in count() if f"h{n}" not in taken)
+    quota, pods, cpu = rng.choice(QUOTAS), rng.choice((1, 2)), rng.choice(("1", "2", "500m"))
     body = queue_unit_body(
         name,
         namespace="team",
         quota=quota,
-        count=count,
+        count=pods,
         requests={"cpu": cpu},
         priority=rng.choice((-1, 0, 7)),
     )
     if rng.random() < 0.3:
         body["metadata"]["annotations"] = {QUEUE_NAME: "shared"}
     world.direct.create(body)
-    return f"team/{name} of {count} x {cpu} in {quota}"
+    return f"team/{name} of {pods} x {cpu} in {quota}"
+
+
+def _named_this_second(world: World) -> set[str]:
+    """Names of units that pods made in this second name: times do not tell whose they are."""
+    now = rfc3339(world.clock.now())
+    pods = (pod["metadata"] for pod in world.all("pods").values())
+    young = (meta for meta in pods if meta["creationTimestamp"] >= now)
+    named = ((meta.get("annotations") or {}).get(RELATED_QUEUE_UNIT, "") for meta in young)
+    return {key.partition("/")[2] for key in named}
 
 
 @action(weight=3, when=has_booked)

@@ -8,7 +8,6 @@ from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADOPTED
 from tests.simulation.action_table import (
     action,
-    annotation,
     edit,
     one_of,
     patch,
@@ -16,6 +15,7 @@ from tests.simulation.action_table import (
     spec_field,
 )
 from tests.simulation.change_feed import Json
+from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.world import World
 
 
@@ -33,6 +33,16 @@ def has_backing_off(world: World) -> bool:
 
 def has_checks(world: World) -> bool:
     return bool(_checked(world))
+
+
+def has_managed(world: World) -> bool:
+    return bool(_managed(world))
+
+
+def _managed(world: World) -> dict[str, Json]:
+    """Units of jobs; who marks another says that pods which name it are its, whatever their age."""
+    units = world.all("queueunits").items()
+    return {key: unit for key, unit in units if not is_hand_made(unit)}
 
 
 def _checked(world: World) -> dict[str, Json]:
@@ -87,7 +97,13 @@ def set_requeue_at(world: World) -> str:
 
 edit("set_unit_active", "queueunits", spec_field("active"), (True, False), weight=2)
 edit("set_unit_priority", "queueunits", spec_field("priority"), (-3, 0, 30), weight=1)
-edit("mark_as_adopted", "queueunits", annotation(ADOPTED), ("true",), weight=1)
+
+
+@action(weight=1, when=has_managed)
+def mark_as_adopted(world: World) -> str:
+    key, _ = some(world.rng, _managed(world))
+    patch(world, "queueunits", key, {"metadata": {"annotations": {ADOPTED: "true"}}})
+    return key
 
 
 @action(weight=8, when=has_checks)
