@@ -128,6 +128,7 @@ class SchedulingQueue:
         self.depth = options.max_depth
         if self.is_backfilling:
             self.depth = BACKFILL_DEPTH if self.depth is None else min(self.depth, BACKFILL_DEPTH)
+        self._is_limited = self._is_stopped or self._banded is not None or self.depth is not None
 
     def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
         """Return a unit's place: its band, where the policy has any, and its order in there."""
@@ -201,8 +202,6 @@ class SchedulingQueue:
 
     def next_key(self) -> OrderKey | None:
         """Return the place of the unit to decide next, or None."""
-        if self._is_stopped or (self.in_flight and not self.may_overtake):
-            return None
         if self._asked != self.requests.highest:
             self._asked, self._changed = self.requests.highest, dict.fromkeys(self._by_quota)
         if self._changed:
@@ -210,13 +209,14 @@ class SchedulingQueue:
         if not self._offers:
             return None
         key = self._offers[0][0]
-        if self._banded is not None and self.band_of(key) > self.first_band:
-            return None
-        if self.in_flight and not self._overtakes(key):
-            return None
-        if self.depth is not None and self._is_beyond(key, self.depth):
-            return None
-        return key
+        return key if not (self._is_limited or self.in_flight) or self._may_be_next(key) else None
+
+    def _may_be_next(self, key: OrderKey) -> bool:
+        if self._is_stopped or self.band_of(key) > self.first_band:
+            return False
+        if self.in_flight and not (self.may_overtake and self._overtakes(key)):
+            return False
+        return self.depth is None or not self._is_beyond(key, self.depth)
 
     @property
     def may_overtake(self) -> bool:

@@ -139,8 +139,11 @@ class ProtectedDemands:
         """Drop what is counted: the books it was counted in are gone."""
         self._counted.clear()
 
-    def refresh(self, quota: str, books: NodeBooks | None) -> bool:
-        """Judge the quota's demand again; say whether anybody has more room than before."""
+    def refresh(self, quota: str, books: NodeBooks | None) -> bool | None:
+        """Judge the quota's demand again; say whether anybody has more room than before.
+
+        None: nothing has changed.
+        """
         demand = self._demands.get(quota)
         wanted: Items = []
         # Nobody else could take the room of one that is alone.
@@ -154,9 +157,9 @@ class ProtectedDemands:
                 wanted = []
         had = self._counted.get(quota)
         if had is not None and had[0] is books and had[1] == wanted:
-            return False
+            return None
         if had is None and not wanted:
-            return False
+            return None
         if had is not None:
             _protect(*had, sign=-1)
             del self._counted[quota]

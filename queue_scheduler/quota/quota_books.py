@@ -254,12 +254,13 @@ class QuotaBooks:
         if books is None:
             self._protected.refresh(quota, None)
             return
-        had = self._protected.own(quota)
-        if self._protected.refresh(quota, books):
+        is_room_freed = self._protected.refresh(quota, books)
+        if is_room_freed is None:
+            return
+        if is_room_freed:
             books.tree.is_room_freed = True
-        if self._protected.own(quota) != had:
-            for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
-                self._waiting.doubt(waiting)
+        for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
+            self._waiting.doubt(waiting)
 
     def wait(
         self,
