@@ -143,8 +143,8 @@ class ElasticQuotaPlugin(BookedQuotas):
         """
         if self._settings.mode is QuotaMode.RUNTIME:
             return f"tree/{self.books.tree_id(quota)}"
-        chain = self.books.chain(quota)
-        return f"quota/{chain[-1]}" if chain else ""
+        books = self.books.trees.books.get(quota)
+        return "" if books is None else f"quota/{books.chain[-1].name}"
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Tell the books the first waiting unit of a quota."""

@@ -238,8 +238,8 @@ class WaitingRoom:
 
     def borrowers(self, tree_id: str, quota: str) -> list[Waiting]:
         """Return who of a quota waits for room that is kept for others."""
-        waiters = self._borrowers.get((tree_id, quota), {})
-        return [self._waiting[waiter] for waiter in waiters]
+        waiters = self._borrowers.get((tree_id, quota))
+        return [self._waiting[waiter] for waiter in waiters] if waiters else []
 
     def all_borrowers(self, tree_id: str) -> list[Waiting]:
         """Return who of a tree waits for room that is kept for others."""
@@ -252,7 +252,8 @@ class WaitingRoom:
 
     def owners(self, tree_id: str) -> list[Waiting]:
         """Return those of them whose quota has a protected demand itself."""
-        return [self._waiting[waiter] for waiter in self._owners.get(tree_id, {})]
+        waiters = self._owners.get(tree_id)
+        return [self._waiting[waiter] for waiter in waiters] if waiters else []
 
     # --- waking ---------------------------------------------------------------------------------
 
