@@ -57,6 +57,20 @@ def put(kit: ShellKit, name: str, phase: str, **status: Any) -> None:
     kit.learn(name)
 
 
+def drain_one(kit: ShellKit) -> None:
+    """Let unit `u` run in a queue that is drained."""
+    kit.add_unit("u")
+    put(kit, "u", "Running")
+    annotate(kit, "HoldAndDrain")
+
+
+def hold_writes_of_a_drain(kit: ShellKit) -> tuple[HeldWrites, QueueDrains]:
+    """Do the same; return what is written by whom, which the test settles."""
+    drain_one(kit)
+    writes = HeldWrites()
+    return writes, drains_of(kit, writes)
+
+
 def look(kit: ShellKit, drains: QueueDrains) -> float:
     rest = drains.step()
     kit.send()
@@ -132,11 +146,7 @@ def test_nobody_is_asked_twice_whoever_asked_first(kit: ShellKit) -> None:
 
 
 def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> None:
-    kit.add_unit("u")
-    put(kit, "u", "Running")
-    annotate(kit, "HoldAndDrain")
-    writes = HeldWrites()
-    drains = drains_of(kit, writes)
+    writes, drains = hold_writes_of_a_drain(kit)
     drains.step()
     drains.step()
     assert len(writes.writes) == 1, "one at a time"
@@ -152,11 +162,7 @@ def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> Non
 
 
 def test_what_the_server_refuses_is_tried_ever_more_seldom(kit: ShellKit) -> None:
-    kit.add_unit("u")
-    put(kit, "u", "Running")
-    annotate(kit, "HoldAndDrain")
-    writes = HeldWrites()
-    drains = drains_of(kit, writes)
+    writes, drains = hold_writes_of_a_drain(kit)
     drains.step()
     for tried in range(1, 12):
         with capture_logs() as logs:
@@ -172,11 +178,7 @@ def test_what_the_server_refuses_is_tried_ever_more_seldom(kit: ShellKit) -> Non
 
 
 def test_what_was_dropped_is_not_sent_again_before_it_may_be(kit: ShellKit) -> None:
-    kit.add_unit("u")
-    put(kit, "u", "Running")
-    annotate(kit, "HoldAndDrain")
-    writes = HeldWrites()
-    drains = drains_of(kit, writes)
+    writes, drains = hold_writes_of_a_drain(kit)
     drains.step()
     writes.settle(Dropped("too much to write", retry_after_seconds=7.0))
     for seconds, want in ((6.9, 1), (0.1, 2)):
@@ -204,11 +206,7 @@ def test_who_can_not_be_asked_keeps_nobody_from_being_asked(kit: ShellKit, refus
 
 
 def test_a_refusal_is_forgotten_with_its_unit(kit: ShellKit) -> None:
-    kit.add_unit("u")
-    put(kit, "u", "Running")
-    annotate(kit, "HoldAndDrain")
-    writes = HeldWrites()
-    drains = drains_of(kit, writes)
+    writes, drains = hold_writes_of_a_drain(kit)
     for _ in range(9):
         drains.step()
         writes.settle(rejected(Invalid(422, "Invalid", "no")))
@@ -227,9 +225,7 @@ def test_a_refusal_is_forgotten_with_its_unit(kit: ShellKit) -> None:
 def test_a_unit_whose_answer_could_not_be_told_is_asked_again_after_it_has_started_anew(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kit.add_unit("u")
-    put(kit, "u", "Running")
-    annotate(kit, "HoldAndDrain")
+    drain_one(kit)
     drains = drains_of(kit)
     drains.step()
     raise_once(monkeypatch, kit.shared, "tell")
@@ -257,9 +253,7 @@ def test_room_is_left_for_decisions(kit: ShellKit) -> None:
 
 
 def test_who_does_not_lead_asks_nobody(kit: ShellKit) -> None:
-    kit.add_unit("u")
-    put(kit, "u", "Running")
-    annotate(kit, "HoldAndDrain")
+    drain_one(kit)
     kit.leads = False
     writes = HeldWrites()
     assert drains_of(kit, writes).step() == LOOK_SECONDS
