@@ -66,6 +66,8 @@ class PluginRunner:
         self._readiness = [p for p in plugins if isinstance(p, points.QueueReadiness)]
         self.wakes_at_once = bool(self._waking)
         self.waits_for_anything: dict[points.Waiter, None] = {}
+        # Who has been taken, and not returned since a plugin raised after that.
+        self._taken: list[points.Waiter] = []
 
     # --- placing ------------------------------------------------------------------------------
 
@@ -194,13 +196,14 @@ class PluginRunner:
 
     def take_woken(self, *, anything_changed: bool) -> list[points.Waiter]:
         """Return the classes that may start now, but those that are offered in turn."""
-        woken: list[points.Waiter] = []
+        taken = self._taken
         if anything_changed and self.waits_for_anything:
-            woken.extend(self.waits_for_anything)
+            taken.extend(self.waits_for_anything)
             self.waits_for_anything.clear()
         for plugin in self._waking:
-            woken.extend(plugin.take_woken())
-        return woken
+            taken.extend(plugin.take_woken())
+        self._taken = []
+        return taken
 
     def domains(self, quota: str) -> frozenset[str]:
         """Return the limits that units of the quota compete for."""
@@ -304,6 +307,7 @@ class PluginRunner:
         twin = PluginRunner([p.fork() for p in self.plugins if isinstance(p, points.Forkable)])
         twin.without_fork = tuple(_names(self.plugins, twin.plugins))
         twin.waits_for_anything = dict(self.waits_for_anything)
+        twin._taken = list(self._taken)
         return twin
 
 

@@ -229,6 +229,18 @@ class TestWaiting:
         assert runner.take_woken(anything_changed=True) == [WAITER]
         assert runner.take_woken(anything_changed=True) == []
 
+    def test_nobody_is_lost_to_a_plugin_that_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        gate, first, second = Gate("g", NO), Waker("f"), Waker("s")
+        runner = PluginRunner([gate, first, second])
+        runner.wait(WAITER, INFO, NO, gate)
+        first.woken = [("q", 8)]
+        raise_once(monkeypatch, second, "take_woken")
+        with pytest.raises(PluginError):
+            runner.take_woken(anything_changed=True)
+        for each in (runner.fork(), runner):
+            assert each.take_woken(anything_changed=False) == [WAITER, ("q", 8)]
+            assert each.take_woken(anything_changed=True) == []
+
     def test_a_class_that_left_is_forgotten_by_all(self) -> None:
         gate, waker = Gate("g", NO), Waker("w")
         runner = PluginRunner([gate, waker])
