@@ -104,7 +104,10 @@ class Engine:
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted queue; its units are held until one of that name is there again."""
-        return self._settlement.settle() if self._queue_facts.drop(name) else ()
+        if not self._queue_facts.drop(name):
+            return ()
+        self._rounds.waiters.forget_queue(name)
+        return self._settlement.settle()
 
     def on_queue_unit(self, unit: QueueUnit, *, is_rewound: bool = False) -> tuple[str, ...]:
         """Take a new or changed unit.

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal, Victim
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueUnitInfo
 from queue_scheduler.unit_record import UnitRecord, makes_room
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
@@ -32,11 +32,13 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     `asked` are key and uid of those that leave for it, with their resourceVersion before they were
     asked to, "" where this process has not asked them; `failed` are those of its last choice who
     were not asked, for the write failed. `until` is monotonic, None: it was found in the objects,
-    and is not dated yet. `tries` counts the choices made for it.
+    and is not dated yet. `tries` counts the choices made for it. `claim` is where it stood, and
+    what it asked for, when others were kept out for it.
     """
 
     uid: Uid
     domains: frozenset[str]
+    claim: tuple[OrderKey, ClassKey] | None = None
     until: float | None = None
     asked: dict[tuple[str, Uid], str] = {}
     failed: frozenset[Uid] = frozenset()
@@ -122,6 +124,7 @@ def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
     return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
 
 
-def comes_before(info: QueueUnitInfo, other: QueueUnitInfo) -> bool:
+def comes_before(info: QueueUnitInfo, record: UnitRecord | None) -> bool:
     """Say whether both are of one queue, and this one stands before the other."""
-    return info.queue == other.queue and info.order_key < other.order_key
+    other = None if record is None else record.info
+    return other is not None and info.queue == other.queue and info.order_key < other.order_key

@@ -6,9 +6,10 @@ The life of a round::
                                                                          \-> freed: the unit starts
 
 *One at a time.* While victims of a round are not freed, or room is kept, nobody who competes for
-the same limits evicts anybody: what comes free may help him, too. The objects say so
-(`Evicted=True` on a booked unit, by the reasons of `MAKING_ROOM`), so it holds after a restart. A
-victim that nobody stops holds others up for ten minutes, not for ever.
+the same limits evicts anybody: what comes free may help him, too; but who stands before the
+preemptor in its queue may, when all have left. The objects say so (`Evicted=True` on a booked unit,
+by the reasons of `MAKING_ROOM`), so it holds after a restart. A victim that nobody stops holds
+others up for ten minutes, not for ever.
 
 *The room is kept.* From the choice until it starts, the unit is *nominated*: whoever else passes
 the filters is asked whether the nominated one could still start if he started first, and waits if
@@ -23,7 +24,7 @@ left, it rests a minute before it tries again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -48,11 +49,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
 from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
 from queue_scheduler.unit_registry import UnitRegistry
-from queue_scheduler.victim_search import (
-    Found,
-    VictimSearch,
-    is_worth_a_search,
-)
+from queue_scheduler.victim_search import Found, VictimSearch, is_worth_a_search
 from shared_api.objects.meta import Uid
 from shared_api.timestamps import read_time, rfc3339
 
@@ -73,6 +70,8 @@ class PreemptionRounds:
         search: Finds victims.
         is_idle: There is no round, and nobody waits because of one: nothing here can change but by
             a refusal, or by units that leave (`AdmittedUnits.leaving`).
+        waiters: Who waits because of one.
+        facts: `Backfill.facts`, as they were at the last settlement.
     """
 
     def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
@@ -86,9 +85,10 @@ class PreemptionRounds:
         self._spent: dict[str, None] = {}
         # Until when a unit rests after a round that was for nothing.
         self._rests: dict[Uid, float] = {}
-        self._waiters = RoundWaiters()
+        self.waiters = RoundWaiters()
         self._ended = 0
         self.is_idle = True
+        self.facts = 0
 
     @property
     def nominated(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class PreemptionRounds:
             return None
         if not is_worth_a_search(refusal):
             if own is not None:  # it was edited since; no room does
-                self._give_up(info, moment.now)
+                self._give_up(info.key, moment.now)
             return None
         domains = self._plugins.domains(info.quota)
         leaving = self._leaving(domains, moment.wall)
@@ -117,7 +117,7 @@ class PreemptionRounds:
         if own is not None:
             gone += self._on_their_way(own)
             if not (gone or info.uid in self._writing or own.failed):
-                self._give_up(info, moment.now)
+                self._give_up(info.key, moment.now)
         if self._has_to_wait(line, info, leaving, domains, moment):
             return None
         if gone and self._plugins.check_without(info, gone) is None:
@@ -136,16 +136,16 @@ class PreemptionRounds:
         own = self._nominated.get(info.key)
         if own is not None and not own.failed:
             # All have been stopped, and somebody took the room before their last pods were gone.
-            self._give_up(info, moment.now)
+            self._give_up(info.key, moment.now)
             self._ask_again(line, info, moment.now + REST_SECONDS)
             return None
         found = self.search.find(line, info, gone, moment.wall)
         if found is None or (not found.victims and found.again_seconds is None):
             # What others release may be too little for it, and enough with whom it may evict.
             at, self.is_idle = moment.now + SEARCH_AGAIN_SECONDS, False
-            self._waiters.search_again(_waiter(line, info), at, self._count_releases())
+            self.waiters.search_again(_waiter(line, info), at, self._count_releases())
             if own is not None and not gone:
-                self._give_up(info, moment.now)  # nothing of its round was written
+                self._give_up(info.key, moment.now)  # nothing of its round was written
         return self._open(line, info, refusal, found, moment.now)
 
     def would_evict(
@@ -178,16 +178,16 @@ class PreemptionRounds:
         """Ask a class again that `hold_up` refused, when that may have changed."""
         self.is_idle = False
         if refusal.reason is not Reason.ROOM_FOR_PREEMPTOR:
-            self._waiters.stand_back(waiter, self._under_way(waiter[0]))
+            self.waiters.stand_back(waiter, self._under_way(waiter[0]))
         elif refusal.other in self._nominated:
-            self._waiters.keep_out(waiter, self._count_releases())
+            self.waiters.keep_out(waiter, self._count_releases())
         else:
-            self._waiters.ask_now(waiter)
+            self.waiters.ask_now(waiter)
 
     def ask_at(self, waiter: Waiter, at: float) -> None:
         """Ask a class again at a time, in the monotonic clock's seconds, whatever it waits for."""
         self.is_idle = False
-        self._waiters.ask_at(waiter, at)
+        self.waiters.ask_at(waiter, at)
 
     def displace(
         self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
@@ -222,11 +222,21 @@ class PreemptionRounds:
             makes_room(record.unit) and not (may_add and leaves_for(record) == info.key)
             for record in leaving
         )
-        others = [each.domains for each in self._nominated.values() if each is not own]
+        others = [each.domains for each in self._others_rounds(info)]
         if is_open or any(each & domains for each in (*others, *self._writing.values())):
             self._hold_behind(line, info, leaving, moment)
             return True
         return False
+
+    def _others_rounds(self, info: QueueUnitInfo) -> Iterator[Nomination]:
+        """Iterate over whom room is kept for, but for those whose start may wait for this unit's.
+
+        Who stands behind it in its queue may be held back by it, once all have left for him.
+        """
+        for key, nomination in self._nominated.items():
+            is_ahead = comes_before(info, self._units.records.get(key))
+            if key != info.key and not (is_ahead and not self._on_their_way(nomination)):
+                yield nomination
 
     def _hold_behind(
         self,
@@ -238,11 +248,11 @@ class PreemptionRounds:
         """Ask a class again when a round is over, or when one of these has hung for too long."""
         self.is_idle = False
         waiter = _waiter(line, info)
-        self._waiters.hold_behind_rounds(waiter, self._count_releases())
+        self.waiters.hold_behind_rounds(waiter, self._count_releases())
         if leaving:
             first = read_time(min(evicted_since(record) for record in leaving))
             age = 0.0 if first is None else (moment.wall - first).total_seconds()
-            self._waiters.ask_at(waiter, moment.now + max(1.0, STUCK_SECONDS - age))
+            self.waiters.ask_at(waiter, moment.now + max(1.0, STUCK_SECONDS - age))
 
     def _open(
         self,
@@ -261,15 +271,18 @@ class PreemptionRounds:
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
         own = self._nominated.get(info.key) or Nomination(uid=info.uid, domains=domains)
         if own.tries >= MOST_TRIES:
-            self._give_up(info, now)
+            self._give_up(info.key, now)
             self._ask_again(line, info, now + REST_SECONDS)
             return None
+        for key in [k for k, each in self._nominated.items() if each.domains & domains]:
+            if key != info.key:
+                self._give_up(key, now)  # it stands behind, and the room that it made is counted
         self.is_idle = False
         self._writing[info.uid] = domains
         more = own.with_victims(found.victims)
         self._nominated[info.key] = replace(more, domains=domains, until=until)
         # Also if nobody tells it of room: somebody may take it.
-        self._waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
+        self.waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
         return Preempt(
             unit=info.key,
             uid=info.uid,
@@ -290,7 +303,7 @@ class PreemptionRounds:
         """Take what became of a round's writes; whom to evict is chosen again if some failed."""
         self._writing.pop(decision.uid, None)
         self.is_idle = False
-        self._waiters.wake_behind_rounds()
+        self.waiters.wake_behind_rounds()
         own = self._nominated.get(decision.unit)
         if own is None or own.uid != decision.uid:
             return
@@ -300,7 +313,7 @@ class PreemptionRounds:
             assert record.info is not None, f"{record.key} is in line without a demand"
             line = self._units.queues.line(record.info.queue)
             assert line is not None, f"{record.key} is in line without a queue"
-            self._waiters.ask_now(_waiter(line, record.info))
+            self.waiters.ask_now(_waiter(line, record.info))
 
     # --- everybody else -----------------------------------------------------------------------
 
@@ -315,7 +328,7 @@ class PreemptionRounds:
             record = self._units.records.get(key)
             if record is None or record.info is None or record.standing is Standing.DECIDED:
                 continue
-            if comes_before(info, record.info):
+            if comes_before(info, record):
                 continue
             if line.options.waits_for_pods and record.info.queue == line.name:
                 # Its pods would be waited for, whatever quota they are charged to.
@@ -336,15 +349,17 @@ class PreemptionRounds:
     ) -> Refusal | None:
         ask = self._plugins.check_without
         gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
-        gone += self._on_their_way(nomination)
+        # Whom it could not ask yet it asks again, or others in their place.
+        gone += (*self._on_their_way(nomination), *sorted(nomination.failed))
         besides = (Supposed.started(info),)
         refusal = ask(nominated, gone, besides)
         if refusal is None:
             return None
-        if ask(nominated, gone) is not None:
+        is_chosen = not nomination.failed and nominated.uid not in self._writing
+        if is_chosen and ask(nominated, gone) is not None:
             # It would not start anyway: it was edited, or its quota, or others have the room. All
             # who were kept out are asked again, and whose turn it is comes first.
-            self._give_up(nominated, moment.now)
+            self._give_up(nominated.key, moment.now)
         return room_for(nominated, refusal)
 
     # --- waking -------------------------------------------------------------------------------
@@ -357,14 +372,14 @@ class PreemptionRounds:
                 self._nominated[key] = replace(nomination, until=now + NOMINATED_SECONDS)
             elif nomination.until <= now:
                 self._end(key)
-        self._waiters.wake_due(queue, now, self._count_releases())
+        self.waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
 
     def next_time(self, queue: str) -> float | None:
         """Return when `on_time` has something to say about a queue; None: when woken."""
         if self.is_idle:
             return None
-        times = self._waiters.times_of(queue)
+        times = self.waiters.times_of(queue)
         # Others may wait for its end; one that is not dated yet is dated by the next question.
         times += [each.until or 0.0 for each in self._nominated.values()]
         return min(times, default=None)
@@ -375,9 +390,9 @@ class PreemptionRounds:
             self._find_nominated()
         if self._nominated:
             self._end_departed()
-        self._waiters.wake_after(self._count_releases())
-        self._waiters.wake_stood_back(self._under_way)
-        woken = self._waiters.take_woken()
+        self.waiters.wake_after(self._count_releases())
+        self.waiters.wake_stood_back(self._under_way)
+        woken = self.waiters.take_woken()
         self.is_idle = not self._is_engaged()
         return woken
 
@@ -396,13 +411,15 @@ class PreemptionRounds:
                 self._drop(key)
             elif record.info is not None:
                 domains = self._plugins.domains(record.info.quota)
-                if domains != nomination.domains:
-                    self._nominated[key] = replace(nomination, domains=domains)
+                claim = (record.info.order_key, record.info.class_key)
+                if (domains, claim) != (nomination.domains, nomination.claim):
+                    self._nominated[key] = replace(nomination, domains=domains, claim=claim)
                     self._ended += 1
 
     def _count_releases(self) -> Releases:
         admitted = self._units.admitted
-        return admitted.left, self._ended, self._units.bookings.eased + admitted.changes
+        released = self._units.bookings.eased + admitted.changes + self.facts
+        return admitted.left, self._ended, released
 
     def _under_way(self, queue: str) -> frozenset[Uid]:
         line = self._units.queues.line(queue)
@@ -415,7 +432,7 @@ class PreemptionRounds:
         return [each for each in leaving if not "" < evicted_since(each) <= stuck]
 
     def _is_engaged(self) -> bool:
-        return bool(self._nominated or self._spent or self._rests or not self._waiters.is_empty())
+        return bool(self._nominated or self._spent or self._rests or not self.waiters.is_empty())
 
     def _on_their_way(self, nomination: Nomination) -> list[Uid]:
         unseen = unseen_of(nomination.asked, self._units.records)
@@ -454,9 +471,9 @@ class PreemptionRounds:
         del self._nominated[key]
         self._ended += 1
 
-    def _give_up(self, info: QueueUnitInfo, now: float) -> None:
-        self._end(info.key)
-        self._rests[info.uid] = now + REST_SECONDS
+    def _give_up(self, key: str, now: float) -> None:
+        self._rests[self._nominated[key].uid] = now + REST_SECONDS
+        self._end(key)
         self.is_idle = False
 
     def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
@@ -465,13 +482,10 @@ class PreemptionRounds:
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""
         twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
-        twin._nominated = dict(self._nominated)
-        twin._writing = dict(self._writing)
-        twin._spent = dict(self._spent)
-        twin._rests = dict(self._rests)
-        twin._waiters = self._waiters.copy()
-        twin._ended = self._ended
-        twin.is_idle = self.is_idle
+        twin._nominated, twin._writing = dict(self._nominated), dict(self._writing)
+        twin._spent, twin._rests = dict(self._spent), dict(self._rests)
+        twin.waiters, twin._ended = self.waiters.copy(), self._ended
+        twin.is_idle, twin.facts = self.is_idle, self.facts
         return twin
 
     def validate(self) -> None:

@@ -12,7 +12,8 @@ from queue_scheduler.framework.extension_points import Waiter
 from shared_api.objects.meta import Uid
 
 Releases: TypeAlias = tuple[int, int, int]
-"""Counts that only go up: departures of victims, ends of nominations, releases of quota."""
+"""Counts that only go up: departures of victims, ends of nominations, and releases of quota with
+other facts that may let somebody in."""
 
 
 SEARCH_AGAIN_SECONDS: Final = 10.0
@@ -76,6 +77,14 @@ class RoundWaiters:
     def ask_now(self, waiter: Waiter) -> None:
         """Ask a class again."""
         self._woken[waiter] = None
+
+    def forget_queue(self, queue: str) -> None:
+        """Forget the classes of a queue that is gone; another of its name counts them anew."""
+        self._timers.pop(queue, None)
+        self._in_vain.pop(queue, None)
+        for waiters in (self._kept_out, self._behind_rounds, self._stood_back, self._woken):
+            for waiter in [each for each in waiters if each[0] == queue]:
+                del waiters[waiter]
 
     # --- who is woken -------------------------------------------------------------------------
 

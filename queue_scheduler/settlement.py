@@ -46,6 +46,7 @@ class Settlement:
         if plugins.wakes_at_once or plugins.waits_for_anything:
             self._wake_at_once(anything_changed=is_news)
         if units.admitted.leaving or not self._rounds.is_idle:
+            self._rounds.facts = self._backfill.facts
             for waiter in self._rounds.take_woken():
                 self.wake(waiter)
         return self.pass_on()

@@ -119,7 +119,8 @@ class VictimSearch:
             victims = tuple(look.victim(one) for one in chosen)
             if victims:
                 return Found(reason, (*must, *victims))
-            found = Found(reason, (), look.again_seconds())
+            again = [look.again_seconds(), None if found is None else found.again_seconds]
+            found = Found(reason, (), min((at for at in again if at is not None), default=None))
         return found
 
     def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:

@@ -42,7 +42,8 @@ def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
     """Until then a quota has no limits that its units could compete for."""
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     said = {ENABLE_PREEMPTION: "true", AVAILABLE_QUOTA[0]: "*"}
-    engine.on_queue(build_queue("a", annotations=said))
+    for queue, rank in (("a", 0), ("r", 1)):
+        engine.on_queue(build_queue(queue, priority=rank, annotations=said))
     for name in ("a", "b"):
         add_quota(engine, name, "top")
     asked = Condition(
@@ -56,13 +57,13 @@ def test_room_is_kept_though_the_parent_of_the_quota_is_learnt_last() -> None:
     first = build_unit("first", "a", queue="a", cpu=2, priority=9)
     engine.on_queue_unit(first)
     engine.on_queue_unit(changed(leaving, 3, conditions=(asked,)))
-    engine.on_queue_unit(admitted(build_unit("stays", "b", queue="a", cpu=2), 2))
-    engine.on_queue_unit(build_unit("second", "b", queue="a", cpu=4, priority=99))
+    engine.on_queue_unit(admitted(build_unit("stays", "b", queue="r", cpu=2), 2))
+    engine.on_queue_unit(build_unit("second", "b", queue="r", cpu=4, priority=99))
     add_quota(engine, "top")
     engine.on_queue_unit(changed(leaving, 4, "Enqueued", admissions=()))
 
     assert engine.rounds.nominated == ("ns/first",)
-    decision = engine.decide_next("a", 0.0)
+    decision = engine.decide_next("r", 0.0)
     assert isinstance(decision, Refused), "a second round begins"
     assert decision.unit == "ns/second"
 

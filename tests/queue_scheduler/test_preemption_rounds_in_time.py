@@ -3,156 +3,34 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
-from queue_scheduler.decision import Decision, Preempt, Refused, Rest, WriteFailure
+from queue_scheduler.decision import Dequeue, Preempt, Rest
 from queue_scheduler.nomination import NOMINATED_SECONDS, STUCK_SECONDS, for_whom_mark
 from queue_scheduler.preemption_rounds import REST_SECONDS
-from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
-from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import QueueUnit
-from shared_api.testing.object_builders import elastic_quota
-from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import (
-    AVAILABLE_QUOTA,
+    BACKFILL,
     ENABLE_PREEMPTION,
-    PREEMPT_RUNNING,
+    MAX_DEPTH,
     PREEMPTIBLE,
     WAIT_FOR_PODS_RUNNING,
 )
 from tests.properties.engine_kit import (
     WALL,
-    Workers,
     admitted,
     build_pod,
-    build_queue,
     build_unit,
     changed,
     wall_time,
 )
-from tests.properties.real_quotas import new_engine
-
-TAKES_ALL = {AVAILABLE_QUOTA[0]: "*"}
-PREEMPTS = TAKES_ALL | {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
-BEGIN = 10.0
-LONG = 5_000.0
-
-Told = list[tuple[float, str]]
-"""What happens, with the second."""
+from tests.queue_scheduler.round_kit import BEGIN, LONG, PREEMPTS, TAKES_ALL, Times
 
 
-class Times:
-    """An engine, its workers' clock, and units as the server has them; writes succeed at once."""
-
-    def __init__(self) -> None:
-        self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
-        self.workers = Workers(self.engine)
-        self.workers.now = BEGIN
-        self.units: dict[str, QueueUnit] = {}
-        self.version = 1
-        self.told: Told = []
-        self.writes = True
-
-    # --- facts --------------------------------------------------------------------------------
-
-    def quota(self, name: str, cpu: int, parent: str = "") -> None:
-        """Write a quota."""
-        is_parent = name == "top"
-        quota = elastic_quota(
-            name, namespace="kq", min={}, max={"cpu": cpu}, parent=parent, is_parent=is_parent
-        )
-        self.workers.wake(self.engine.on_quota(quota))
-
-    def queue(self, name: str, said: dict[str, str], priority: int = 0) -> None:
-        """Write a queue."""
-        self.workers.wake(
-            self.engine.on_queue(build_queue(name, priority=priority, annotations=said))
-        )
-        self.workers.wake([name])
-
-    def put(self, unit: QueueUnit) -> None:
-        """Write a unit."""
-        self.version += 1
-        meta = replace(unit.metadata, resource_version=str(self.version))
-        self.units[unit.metadata.name] = unit = replace(unit, metadata=meta)
-        self.workers.wake(self.engine.on_queue_unit(unit))
-
-    def runs(self, name: str, quota: str, cpu: int, priority: int = 0, queue: str = "q") -> None:
-        """Find a unit that runs."""
-        unit = build_unit(name, quota, queue=queue, cpu=cpu, priority=priority)
-        self.put(admitted(unit, 1, "Running"))
-
-    def comes(self, name: str, quota: str, cpu: int, priority: int = 9, queue: str = "q") -> None:
-        """Put a unit into line, and ask."""
-        self.put(build_unit(name, quota, queue=queue, cpu=cpu, priority=priority))
-        self.ask()
-
-    def edit(self, name: str, **spec: object) -> None:
-        """Let somebody edit a unit, and ask."""
-        unit = self.units[name]
-        self.put(replace(unit, spec=replace(unit.spec, **spec)))
-        self.ask()
-
-    def frees(self, name: str) -> None:
-        """Let a unit be stopped, and ask; it is not in line again."""
-        self.put(changed(self.units[name], 1, "TimeoutBackoff", admissions=(), conditions=()))
-        self.ask()
-
-    def has_to_leave(self, name: str, message: str, reason: str = "Preempted") -> None:
-        """Write that a unit has to leave."""
-        now = wall_time(WALL + int(self.workers.now))
-        asked = Condition(
-            type="Evicted",
-            status="True",
-            reason=reason,
-            message=message,
-            last_transition_time=Timestamp(rfc3339(now)),
-        )
-        self.put(changed(self.units[name], 1, conditions=(asked,)))
-
-    # --- time ---------------------------------------------------------------------------------
-
-    def ask(self) -> None:
-        """Ask whoever was woken."""
-        self.workers.wall = WALL + int(self.workers.now)
-        while not self.workers.is_quiet():
-            self.take(self.workers.step())
-
-    def take(self, decision: Decision) -> None:
-        """Note what was decided, and write it."""
-        if isinstance(decision, Rest | Refused):
-            return
-        name = decision.unit.partition("/")[2]
-        now = self.workers.now
-        if isinstance(decision, Preempt):
-            names = [victim.unit.partition("/")[2] for victim in decision.victims]
-            self.told.append((now, f"{name} evicts {' and '.join(names)}"))
-            failed = () if self.writes else decision.victims
-            for each in names if self.writes else ():
-                self.has_to_leave(each, f"{for_whom_mark(decision.unit)}(...)")
-            self.workers.wake(self.engine.on_preempted(decision, failed))
-        elif self.writes:
-            self.told.append((now, f"{name} starts"))
-            self.version += 1
-            self.units[name] = unit = admitted(self.units[name], self.version)
-            self.workers.wake(self.engine.on_written(decision, unit))
-        else:
-            failure = WriteFailure.REFUSED
-            self.workers.wake(self.engine.on_write_failed(decision, failure, why="denied"))
-
-    def wait(self, seconds: float) -> Told:
-        """Let time pass; return what happened since the last call."""
-        self.workers.let_pass(seconds, self.ask)
-        told, self.told = self.told, []
-        return told
-
-
-def two_run(cpu: int = 4) -> Times:
+def two_run(cpu: int = 4, said: dict[str, str] | None = None) -> Times:
     """Of one quota run one and two, with two cores each; two is worth more."""
     times = Times()
     times.quota("q", cpu)
-    times.queue("q", PREEMPTS)
+    times.queue("q", PREEMPTS | (said or {}))
     times.runs("one", "q", 2)
     times.runs("two", "q", 2, priority=1)
     times.ask()
@@ -409,3 +287,98 @@ def test_a_queue_that_rests_behind_another_keeps_its_time() -> None:
     rest = times.engine.decide_next("q", BEGIN, wall_time(WALL))
     assert isinstance(rest, Rest)
     assert (rest.behind, rest.until) == ("y", BEGIN + SEARCH_AGAIN_SECONDS)
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {BACKFILL: "true"}, {MAX_DEPTH: "1"}], ids=["plain", "backfill", "depth"]
+)
+def test_who_comes_before_the_preemptor_does_not_wait_for_its_start_once_all_have_left(
+    said: dict[str, str],
+) -> None:
+    """In most such queues the one behind it could not start before it does."""
+    times = two_run(said=said)
+    times.comes("behind", "q", 2)
+    times.comes("ahead", "q", 4, priority=10)
+    assert times.wait(1.0) == [(BEGIN, "behind evicts one")]
+    times.frees("one")
+    assert times.wait(1.0) == [(BEGIN + 1.0, "ahead evicts two")], "the room of one is its own"
+    times.frees("two")
+    assert times.wait(REST_SECONDS) == [(BEGIN + 2.0, "ahead starts")]
+
+
+def test_who_may_be_evicted_in_a_moment_is_evicted_though_nobody_who_borrows_may() -> None:
+    times = Times()
+    times.quota("top", 6)
+    times.quota("a", 4, "top", guaranteed=4)
+    times.quota("b", 6, "top", guaranteed=2)
+    times.queue("q", TAKES_ALL | {ENABLE_PREEMPTION: "true"})
+    times.queue("r", TAKES_ALL)
+    times.runs("borrows", "b", 4, priority=99, queue="r")
+    times.put(build_unit("starts", "a", queue="q", cpu=2))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Dequeue)
+    times.comes("first", "a", 2)
+    assert times.wait(0.5) == [], "its admission is being written"
+    times.units["starts"] = unit = admitted(times.units["starts"], times.version + 1)
+    times.workers.wake(times.engine.on_written(decision, unit))
+    assert times.wait(1.0) == [(BEGIN + 1.0, "first evicts starts")]
+
+
+def test_a_write_that_fails_gives_the_room_of_the_others_to_nobody() -> None:
+    """Who was kept out is woken by the first victim, and asked before the preemptor is."""
+    times = Times()
+    times.quota("q", 6)
+    for name in ("zz", "r"):
+        times.queue(name, PREEMPTS)
+    for name in ("one", "two"):
+        times.runs(name, "q", 2, queue="zz")
+    times.put(build_unit("first", "q", queue="zz", cpu=5, priority=9))
+    times.workers.wall = WALL
+    decision = times.workers.run()[0]
+    assert isinstance(decision, Preempt)
+    assert [victim.unit for victim in decision.victims] == ["ns/two", "ns/one"]
+    times.comes("second", "q", 2, 0, queue="r")
+    times.has_to_leave("one", f"{for_whom_mark('ns/first')}(...)")
+    times.put(times.units["two"])
+    times.workers.wake(times.engine.on_preempted(decision, decision.victims[:1]))
+    assert times.wait(1.0) == [(BEGIN, "first evicts two")]
+
+
+def kept_out() -> Times:
+    """Room is kept for `first`, and one leaves for it; `second` would fit beside that one."""
+    times = Times()
+    for name, cpu, parent in (("top", 5, ""), ("a", 3, "top"), ("b", 5, "top")):
+        times.quota(name, cpu, parent)
+    times.queue("q", PREEMPTS)
+    times.queue("r", TAKES_ALL)
+    times.runs("one", "a", 2)
+    times.comes("first", "a", 3)
+    times.comes("second", "b", 3, queue="r")
+    assert times.wait(1.0) == [(BEGIN, "first evicts one")]
+    return times
+
+
+def test_who_is_kept_out_is_asked_when_a_limit_is_raised() -> None:
+    times = kept_out()
+    times.quota("top", 6)
+    times.ask()
+    assert times.wait(0.0) == [(BEGIN + 1.0, "second starts")]
+
+
+def test_who_is_kept_out_is_asked_when_the_preemptor_asks_for_less() -> None:
+    times = kept_out()
+    times.comes("first", "a", 2)
+    assert times.wait(0.0) == [(BEGIN + 1.0, "second starts")]
+
+
+def test_nobody_is_remembered_of_a_queue_that_is_gone() -> None:
+    times = Times()
+    times.quota("q", 4)
+    times.queue("r", TAKES_ALL)
+    times.runs("one", "q", 4, priority=99, queue="r")
+    times.queue("q", PREEMPTS)
+    times.comes("vain", "q", 2)
+    assert times.engine.rounds.waiters.times_of("q") == [BEGIN + SEARCH_AGAIN_SECONDS]
+    times.workers.wake(times.engine.on_queue_gone("q"))
+    assert times.engine.rounds.is_idle

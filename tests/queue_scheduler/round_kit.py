@@ -1,0 +1,146 @@
+"""Rounds of eviction as they go on in time, with an engine and the units of a server."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Decision, Preempt, Refused, Rest, WriteFailure
+from queue_scheduler.nomination import for_whom_mark
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.object_builders import elastic_quota
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA,
+    ENABLE_PREEMPTION,
+    PREEMPT_RUNNING,
+    RECLAIM_POLICY,
+)
+from tests.properties.engine_kit import (
+    WALL,
+    Workers,
+    admitted,
+    build_queue,
+    build_unit,
+    changed,
+    wall_time,
+)
+from tests.properties.real_quotas import new_engine
+
+TAKES_ALL = {AVAILABLE_QUOTA[0]: "*"}
+PREEMPTS = TAKES_ALL | {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+BEGIN = 10.0
+LONG = 5_000.0
+
+Told = list[tuple[float, str]]
+"""What happens, with the second."""
+
+
+class Times:
+    """An engine, its workers' clock, and units as the server has them; writes succeed at once."""
+
+    def __init__(self) -> None:
+        self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+        self.workers = Workers(self.engine)
+        self.workers.now = BEGIN
+        self.units: dict[str, QueueUnit] = {}
+        self.version = 1
+        self.told: Told = []
+        self.writes = True
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def quota(self, name: str, cpu: int, parent: str = "", guaranteed: int = 0) -> None:
+        """Write a quota; one that is guaranteed anything reclaims it from whoever borrows."""
+        is_parent = name == "top"
+        least = {"cpu": guaranteed} if guaranteed else {}
+        quota = elastic_quota(
+            name, namespace="kq", min=least, max={"cpu": cpu}, parent=parent, is_parent=is_parent
+        )
+        said = {RECLAIM_POLICY: "Any"} if guaranteed else {}
+        quota = replace(quota, metadata=replace(quota.metadata, annotations=said))
+        self.workers.wake(self.engine.on_quota(quota))
+
+    def queue(self, name: str, said: dict[str, str], priority: int = 0) -> None:
+        """Write a queue."""
+        self.workers.wake(
+            self.engine.on_queue(build_queue(name, priority=priority, annotations=said))
+        )
+        self.workers.wake([name])
+
+    def put(self, unit: QueueUnit) -> None:
+        """Write a unit."""
+        self.version += 1
+        meta = replace(unit.metadata, resource_version=str(self.version))
+        self.units[unit.metadata.name] = unit = replace(unit, metadata=meta)
+        self.workers.wake(self.engine.on_queue_unit(unit))
+
+    def runs(self, name: str, quota: str, cpu: int, priority: int = 0, queue: str = "q") -> None:
+        """Find a unit that runs."""
+        unit = build_unit(name, quota, queue=queue, cpu=cpu, priority=priority)
+        self.put(admitted(unit, 1, "Running"))
+
+    def comes(self, name: str, quota: str, cpu: int, priority: int = 9, queue: str = "q") -> None:
+        """Put a unit into line, and ask."""
+        self.put(build_unit(name, quota, queue=queue, cpu=cpu, priority=priority))
+        self.ask()
+
+    def edit(self, name: str, **spec: object) -> None:
+        """Let somebody edit a unit, and ask."""
+        unit = self.units[name]
+        self.put(replace(unit, spec=replace(unit.spec, **spec)))
+        self.ask()
+
+    def frees(self, name: str) -> None:
+        """Let a unit be stopped, and ask; it is not in line again."""
+        self.put(changed(self.units[name], 1, "TimeoutBackoff", admissions=(), conditions=()))
+        self.ask()
+
+    def has_to_leave(self, name: str, message: str, reason: str = "Preempted") -> None:
+        """Write that a unit has to leave."""
+        now = wall_time(WALL + int(self.workers.now))
+        asked = Condition(
+            type="Evicted",
+            status="True",
+            reason=reason,
+            message=message,
+            last_transition_time=Timestamp(rfc3339(now)),
+        )
+        self.put(changed(self.units[name], 1, conditions=(asked,)))
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask whoever was woken."""
+        self.workers.wall = WALL + int(self.workers.now)
+        while not self.workers.is_quiet():
+            self.take(self.workers.step())
+
+    def take(self, decision: Decision) -> None:
+        """Note what was decided, and write it."""
+        if isinstance(decision, Rest | Refused):
+            return
+        name = decision.unit.partition("/")[2]
+        now = self.workers.now
+        if isinstance(decision, Preempt):
+            names = [victim.unit.partition("/")[2] for victim in decision.victims]
+            self.told.append((now, f"{name} evicts {' and '.join(names)}"))
+            failed = () if self.writes else decision.victims
+            for each in names if self.writes else ():
+                self.has_to_leave(each, f"{for_whom_mark(decision.unit)}(...)")
+            self.workers.wake(self.engine.on_preempted(decision, failed))
+        elif self.writes:
+            self.told.append((now, f"{name} starts"))
+            self.version += 1
+            self.units[name] = unit = admitted(self.units[name], self.version)
+            self.workers.wake(self.engine.on_written(decision, unit))
+        else:
+            failure = WriteFailure.REFUSED
+            self.workers.wake(self.engine.on_write_failed(decision, failure, why="denied"))
+
+    def wait(self, seconds: float) -> Told:
+        """Let time pass; return what happened since the last call."""
+        self.workers.let_pass(seconds, self.ask)
+        told, self.told = self.told, []
+        return told
