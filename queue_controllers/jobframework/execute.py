@@ -310,6 +310,29 @@ class Executor(Generic[JobT]):
         meta = action.unit.metadata
         self._client.delete(QUEUE_UNITS, meta.namespace, meta.name, uid=meta.uid)
 
+    def delete_second(self, own: QueueUnit, unit: QueueUnit) -> bool:
+        """Delete a further unit of a job, if its own is there, and this one is as it was.
+
+        Returns whether it was deleted.
+
+        Raises:
+            NotLeadingError: it was not sent.
+            ApiFailure: the server refused, or did not answer.
+        """
+        if not self.may_write():
+            raise NotLeadingError
+        meta, namespace = unit.metadata, own.metadata.namespace
+        there = self.read_unit(namespace, own.metadata.name)
+        is_known = there is not None and there.metadata.uid == own.metadata.uid
+        if not is_known or meta.deletion_timestamp is not None:
+            return False  # or the cache is behind, and will be told
+        guard = meta.resource_version
+        try:
+            self._client.delete(QUEUE_UNITS, namespace, meta.name, uid=meta.uid, version=guard)
+        except NotFound:
+            return False
+        return True
+
     def read_unit(self, namespace: str, name: str) -> QueueUnit | None:
         """Read a unit from the server, past the cache; None when there is none."""
         try:

@@ -46,6 +46,7 @@ from queue_controllers.jobframework.job_lookup import (
     OwnerLookup,
     PodLookup,
     SurroundingsLookup,
+    UnitsOfJob,
     find_units,
     is_name_taken,
 )
@@ -305,23 +306,27 @@ class JobReconciler(Generic[JobT]):
         self._queue.add_rate_limited(key, at_least_seconds=asked)
 
     def _reconcile(self, key: str) -> None:
-        too_many: tuple[QueueUnit, ...] = ()
         try:
             for _ in range(MAX_LOOKS):
                 self._looked_at.pop(key, None)
-                job = self._jobs.get(key)
-                uid = None if job is None else job.metadata.uid
-                units = find_units(self._units, self._adapter.kind, key, uid)
-                too_many = (*units.surplus, *units.orphans)
+                job, units = self._find(key)
                 if units.own is not None:
                     self._orphan_since.pop(units.own.metadata.uid, None)
                 if job is None or not self._look_once(key, job, units.own):
                     return
         finally:
-            # Neither may keep the other from being done: a unit that can not be deleted is no
-            # reason to leave the next job alone, and what it books must go whatever that job does.
-            for unit in too_many:
+            # Neither may keep the other from being done: what a unit books goes, whatever jobs do.
+            _, units = self._find(key)
+            for unit in units.orphans:
                 self._let_go(key, unit)
+            for unit in units.surplus:  # at once: admitted, it would be the one that counts
+                if units.own is not None and self._executor.delete_second(units.own, unit):
+                    self._count("DeleteUnit", "done")
+
+    def _find(self, key: str) -> tuple[JobT | None, UnitsOfJob]:
+        job = self._jobs.get(key)
+        uid = None if job is None else job.metadata.uid
+        return job, find_units(self._units, self._adapter.kind, key, uid)
 
     def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
@@ -477,11 +482,8 @@ class JobReconciler(Generic[JobT]):
             return
         namespace, _, name = key.partition("/")
         job = self._executor.read_job(namespace, name)
-        own = (
-            None
-            if job is None
-            else find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
-        )
+        uid = None if job is None else job.metadata.uid
+        own = find_units(self._units, self._adapter.kind, key, uid).own
         if own is not None and own.metadata.uid == meta.uid:
             return  # the cache was behind
         if job is None and self._executor.awaits_pods(unit):

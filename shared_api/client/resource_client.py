@@ -328,6 +328,7 @@ class ResourceClient:
         name: str,
         *,
         uid: Uid | None = None,
+        version: str | None = None,
         propagation: str | None = None,
         lane: Lane = Lane.NORMAL,
     ) -> None:
@@ -338,18 +339,20 @@ class ResourceClient:
             namespace: "" for a cluster-scoped kind.
             name: of the object.
             uid: delete only this one, not another of the same name.
+            version: delete it only as it was then; its resourceVersion.
             propagation: "Foreground", "Background", "Orphan"; None: the kind's default.
             lane: whose budget is charged.
 
         Raises:
             NotFound: there is none.
-            Conflict: there is one, with another uid.
+            Conflict: there is one, with another uid, or changed.
             ApiError: the server refuses.
             ConnectionLost: `sent` says whether it may be deleted all the same.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        expected = {"uid": uid, "resourceVersion": version}
+        if any(expected.values()):
+            options["preconditions"] = {key: each for key, each in expected.items() if each}
         if propagation:
             options["propagationPolicy"] = propagation
         path = resource_type.path(namespace, name)

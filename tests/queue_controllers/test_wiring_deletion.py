@@ -97,6 +97,36 @@ def test_a_unit_that_somebody_deletes_is_made_again(world: World) -> None:
         assert world.units() == ["main"]
 
 
+def add_a_second_unit(world: World) -> None:
+    """Make what other controllers make that have not seen the job's unit."""
+    body = world.get_unit()
+    meta = body["metadata"]
+    kept = ("namespace", "labels", "annotations", "ownerReferences")
+    body["metadata"] = {"name": "main-again"} | {key: meta[key] for key in kept if key in meta}
+    world.direct.create(body)
+
+
+def test_a_second_unit_of_a_job_is_deleted_at_once(world: World) -> None:
+    world.start()
+    world.job()
+    world.settle()
+    add_a_second_unit(world)
+    world.settle()
+    assert world.units() == ["main"]
+
+
+def test_of_two_units_the_one_stays_that_is_admitted(world: World) -> None:
+    """Were the first one left in line, the two would take turns to count, without end."""
+    world.start()
+    world.job()
+    world.settle()
+    add_a_second_unit(world)
+    world.admit("main-again")
+    world.settle()
+    assert world.units() == ["main-again"]
+    assert not world.is_suspended()
+
+
 def without_pods(world: World, *, seconds: float, replicas: int = 1) -> None:
     """Let a StatefulSet whose unit waits have no pod for so long."""
     world.start(KINDS)

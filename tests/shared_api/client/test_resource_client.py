@@ -176,6 +176,18 @@ def test_a_list_asks_for_what_was_said_and_nothing_more() -> None:
             },
             id="delete",
         ),
+        pytest.param(
+            lambda c: c.delete(QUEUE_UNITS, "team", "u", uid=Uid("1"), version="7"),
+            "DELETE",
+            "/namespaces/team/queueunits/u",
+            "application/json",
+            {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": "1", "resourceVersion": "7"},
+            },
+            id="delete as it was",
+        ),
     ],
 )
 def test_a_write_says_what_it_is_and_when_the_server_shall_give_up(
