@@ -7,7 +7,8 @@ put into one when somebody asks: a decision does not wait for that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
 from queue_scheduler.unit_record import UnitRecord
@@ -154,8 +155,8 @@ class AdmittedUnits:
 
 def in_buckets(
     all_buckets: Iterable[Buckets], below: int | None, *, running: bool = True
-) -> Iterator[tuple[Bucket, list[str]]]:
-    """Iterate over buckets with the keys in them, the cheapest first.
+) -> Iterator[tuple[Bucket, Iterable[str]]]:
+    """Iterate over buckets with the keys in them, the cheapest first; to be read at once.
 
     Args:
         all_buckets: Of one queue, or of several quotas.
@@ -168,7 +169,19 @@ def in_buckets(
             return
         if bucket[1] and not running:
             continue
-        yield bucket, [key for buckets in found for key in buckets.get(bucket, ())]
+        yield bucket, _Parts([buckets[bucket] for buckets in found if bucket in buckets])
+
+
+class _Parts:
+    """The keys of one bucket, not gathered: mostly the first bucket has more than are needed."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Iterable[str]]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._parts)
 
 
 def bucket_of(unit: QueueUnit) -> Bucket:

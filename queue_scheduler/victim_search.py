@@ -53,8 +53,8 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     again_seconds: float | None = None
 
 
-Batches: TypeAlias = Sequence[tuple[Bucket, list[str]]]
-"""Keys of units, by what their eviction costs."""
+Batches: TypeAlias = Sequence[tuple[Bucket, Iterable[str]]]
+"""Keys of units, by what their eviction costs; each may be read several times."""
 
 
 class VictimSearch:
