@@ -322,10 +322,11 @@ class Executor(Generic[JobT]):
         if not self.may_write():
             raise NotLeadingError
         meta, namespace = unit.metadata, own.metadata.namespace
+        if meta.deletion_timestamp is not None:
+            return False
         there = self.read_unit(namespace, own.metadata.name)
-        is_known = there is not None and there.metadata.uid == own.metadata.uid
-        if not is_known or meta.deletion_timestamp is not None:
-            return False  # or the cache is behind, and will be told
+        if there is None or there.metadata.uid != own.metadata.uid:
+            return False  # the cache is behind, and will be told
         guard = meta.resource_version
         try:
             self._client.delete(QUEUE_UNITS, namespace, meta.name, uid=meta.uid, version=guard)

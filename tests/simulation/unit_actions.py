@@ -8,6 +8,7 @@ from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADOPTED
 from tests.simulation.action_table import (
     action,
+    annotation,
     edit,
     one_of,
     patch,
@@ -102,7 +103,7 @@ edit("set_unit_priority", "queueunits", spec_field("priority"), (-3, 0, 30), wei
 @action(weight=1, when=has_managed)
 def mark_as_adopted(world: World) -> str:
     key, _ = some(world.rng, _managed(world))
-    patch(world, "queueunits", key, {"metadata": {"annotations": {ADOPTED: "true"}}})
+    patch(world, "queueunits", key, annotation(ADOPTED)("true"))
     return key
 
 
