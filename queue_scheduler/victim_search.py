@@ -38,6 +38,9 @@ HOPELESS: Final = frozenset(
 SETTLING_SECONDS: Final = 1.0
 """After so long a unit whose admission is under way may be looked at again: it is written then."""
 
+_OF_CREATION: Final = 3
+"""Terms of `creation_order`, in which the places of all built-in policies end."""
+
 
 class Found(msgspec.Struct, frozen=True, gc=False):
     """What a search came to.
@@ -202,9 +205,8 @@ class _Look:
         """
         records, runs = self._units.records, bucket[1]
         ordered = [
-            (running_since(record.unit) if runs else "", created_at(record), key)
+            (running_since(records[key].unit) if runs else "", created_at(records[key]), key)
             for key in keys
-            for record in (records[key],)
         ]
         ordered.sort(reverse=True)
         for since, _, key in ordered:
@@ -270,17 +272,20 @@ class _Look:
 
 def created_at(record: UnitRecord) -> str:
     """Return when the unit's job was created; the place in line mostly says so already."""
-    place = () if record.info is None else record.info.order_key[-3:-2]
-    if place and isinstance(place[0], str):
-        return place[0]
+    place = () if record.info is None else record.info.order_key
+    if len(place) >= _OF_CREATION and type(created := place[-_OF_CREATION]) is str:
+        return created
     return creation_order(record.unit)[0]
 
 
 def running_since(unit: QueueUnit) -> str:
     """Return when the unit's pods ran, as its object says; "" where it does not."""
-    ready = find_condition(unit.status.conditions, PODS_READY)
+    status = unit.status
+    if not status.conditions:
+        return status.last_allocate_time or ""
+    ready = find_condition(status.conditions, PODS_READY)
     if ready is None or ready.status != "True":
-        return unit.status.last_allocate_time or ""
+        return status.last_allocate_time or ""
     return ready.last_transition_time or ""
 
 
