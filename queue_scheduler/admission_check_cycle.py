@@ -29,7 +29,6 @@ from queue_scheduler.admission_checks import (
     Withdraw,
     entries_of,
     judge_checks,
-    read_timeout,
 )
 from queue_scheduler.decision import Notice
 from queue_scheduler.dequeue_cycle import note_awaited, waited_seconds
@@ -40,6 +39,7 @@ from queue_scheduler.eviction_writes import (
     build_withdrawal,
     granted_at,
 )
+from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
 from queue_scheduler.unit_record import Standing, UnitRecord
@@ -88,8 +88,8 @@ class _Facts(msgspec.Struct, frozen=True):
     inactive: Mapping[str, str]
     when_admitted: Phase | None
     """None: the queue is stopped."""
-    waits_for_pods: bool
-    """Of the queue as it is now: it may have begun to wait after the decision."""
+    options: QueueOptions
+    """Of the queue as it is now: it may have begun to wait for pods after the decision."""
 
 
 class AdmissionCheckCycle:
@@ -146,12 +146,13 @@ class AdmissionCheckCycle:
             return None
         now = self._clock.now()
         unit = facts.unit
+        timeout = facts.options.check_timeout_seconds
         verdict = judge_checks(
             unit,
             facts.queue,
             facts.inactive,
             waited_seconds=(now - granted_at(unit, now)).total_seconds(),
-            timeout_seconds=read_timeout(facts.queue, self._timeout),
+            timeout_seconds=self._timeout if timeout is None else timeout,
             when_admitted=facts.when_admitted,
         )
         match verdict:
@@ -223,13 +224,13 @@ def _read_facts(engine: Engine, key: str) -> _Facts | None:
     inactive = dict(engine.units.checks.inactive)
     to = engine.phase_when_admitted(record.info) if engine.queues.may_start(queue) else None
     line = engine.queues.line(queue)
-    waits = line is not None and line.options.waits_for_pods
-    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, waits)
+    options = DEFAULT_OPTIONS if line is None else line.options
+    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, options)
 
 
 def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, Any]:
     unit = facts.unit
-    if facts.waits_for_pods:
+    if facts.options.waits_for_pods:
         unit = note_awaited(unit, facts.queue_name, rfc3339(now))
     return build_admission(unit, verdict, now)
 

@@ -22,14 +22,12 @@ from typing import Any, Final
 
 import msgspec
 
-from shared_api.durations import DurationError, parse_seconds
 from shared_api.evictions import REFUSALS, is_given_back
 from shared_api.objects.admission_check import ACTIVE, AdmissionCheck
 from shared_api.objects.meta import Timestamp, find_condition
 from shared_api.objects.queue import LabelSelector, Queue
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 from shared_api.queue_unit_phases import Phase, is_being_evicted
-from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT, read_annotation
 
 PENDING: Final = "Pending"
 READY: Final = "Ready"
@@ -100,22 +98,6 @@ def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUE
     `when_admitted`: what its queue does then (`Engine.phase_when_admitted`).
     """
     return Phase.RESERVED if open_checks else when_admitted
-
-
-def read_timeout(queue: Queue | None, default: float) -> float:
-    """Return how many seconds checks may take in this queue; 0: for ever.
-
-    A value of the annotation that can not be read changes nothing.
-    """
-    said = None
-    if queue is not None:
-        said = read_annotation(queue.metadata.annotations, ADMISSION_CHECK_TIMEOUT)
-    if not said:
-        return default
-    try:
-        return parse_seconds(said)
-    except DurationError:
-        return default
 
 
 # --- entries of the status ----------------------------------------------------------------------

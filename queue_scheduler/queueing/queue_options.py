@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
-from shared_api.durations import DurationError, parse_duration
+from shared_api.durations import DurationError, parse_duration, parse_seconds
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
+    ADMISSION_CHECK_TIMEOUT,
     BACKFILL,
     ENABLE_PREEMPTION,
     MAX_DEPTH,
@@ -41,6 +42,11 @@ BACKFILL_DEPTH: Final = 100
 MAX_SHOWN: Final = 64
 """Characters of a value that a sentence repeats; an annotation may have 256 KiB."""
 
+_DURATION: Final = "a duration such as 30s, 5m or 1h30m"
+
+
+_SWITCH: Final = {"true": True, "false": False, "": False}
+
 
 class StopPolicy(StrEnum):
     """Whether a queue is stopped; the words are Kueue's."""
@@ -62,6 +68,8 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         stop: Whether it is stopped.
         priority_threshold: From this priority on a unit is high (policy Intelligent).
         status_interval_seconds: Between two writes of its status.
+        check_timeout_seconds: How long admission checks may take; 0: for ever; None: the setting
+            counts.
         problems: What of its annotations can not be read, in words.
         is_strict: Whether nodes are asked for before a unit may start. Not the object's to say: the
             program's flags name these queues.
@@ -78,6 +86,7 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     stop: StopPolicy = StopPolicy.NONE
     priority_threshold: int = PRIORITY_THRESHOLD
     status_interval_seconds: float = STATUS_INTERVAL_SECONDS
+    check_timeout_seconds: float | None = None
     problems: tuple[str, ...] = ()
     is_strict: bool = False
 
@@ -111,6 +120,7 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
         stop=reader.stop(before.stop),
         priority_threshold=reader.threshold(before.priority_threshold),
         status_interval_seconds=reader.status_interval(before.status_interval_seconds),
+        check_timeout_seconds=reader.check_timeout(before.check_timeout_seconds),
         problems=tuple(reader.problems),
     )
 
@@ -133,8 +143,12 @@ class _AnnotationReader:
         self.problems: list[str] = []
 
     def is_on(self, key: str) -> bool:
-        """Say whether a switch is on: whatever is not the word `true` leaves it off."""
-        return read_annotation(self._annotations, key) == "true"
+        """Say whether a switch is on: whatever is not the word `true` turns it off, as upstream."""
+        text = read_annotation(self._annotations, key) or ""
+        if text in _SWITCH:
+            return _SWITCH[text]
+        self._note(key, text, "true or false", "it counts as false")
+        return False
 
     def depth(self, before: int | None) -> int | None:
         """Return `koord-queue/max-depth`; absent or negative: None."""
@@ -143,8 +157,7 @@ class _AnnotationReader:
             return None
         depth = read_int32(text, None)
         if depth is None:
-            stays = "no limit" if before is None else str(before)
-            self._note(MAX_DEPTH, text, "a whole number", stays)
+            self._keep(MAX_DEPTH, text, "a whole number", "no limit" if before is None else before)
             return before
         return depth if depth >= 0 else None
 
@@ -155,7 +168,7 @@ class _AnnotationReader:
             return StopPolicy.NONE
         policy = _as_stop_policy(text)
         if policy is None:
-            self._note(STOP_POLICY, text, "None, Hold or HoldAndDrain", before.value)
+            self._keep(STOP_POLICY, text, "None, Hold or HoldAndDrain", before.value)
             return before
         return policy
 
@@ -166,7 +179,7 @@ class _AnnotationReader:
             return PRIORITY_THRESHOLD
         threshold = read_int32(text, None)
         if threshold is None:
-            self._note(THRESHOLD, text, "a whole number", str(before))
+            self._keep(THRESHOLD, text, "a whole number", before)
             return before
         return threshold
 
@@ -178,15 +191,27 @@ class _AnnotationReader:
         try:
             return float(parse_duration(text))
         except DurationError:
-            what = "a duration such as 30s, 5m or 1h30m"
-            self._note(STATUS_REFRESH_INTERVAL, text, what, f"{before:g}s")
+            self._keep(STATUS_REFRESH_INTERVAL, text, _DURATION, f"{before:g}s")
             return before
 
-    def _note(self, key: str, text: str, what: str, stays: str) -> None:
+    def check_timeout(self, before: float | None) -> float | None:
+        """Return `koord-queue/admission-check-timeout` in seconds; absent or empty: None."""
+        text = read_annotation(self._annotations, ADMISSION_CHECK_TIMEOUT)
+        if not text:
+            return None
+        try:
+            return parse_seconds(text)
+        except DurationError:
+            stays = "the setting" if before is None else f"{before:g}s"
+            self._keep(ADMISSION_CHECK_TIMEOUT, text, _DURATION, stays)
+            return before
+
+    def _keep(self, key: str, text: str, what: str, stays: object) -> None:
+        self._note(key, text, what, f"what was in force stays: {stays}")
+
+    def _note(self, key: str, text: str, what: str, then: str) -> None:
         shown = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
-        self.problems.append(
-            f"annotation {key}: {shown!r} is not {what}; what was in force stays: {stays}"
-        )
+        self.problems.append(f"annotation {key}: {shown!r} is not {what}; {then}")
 
 
 def _as_stop_policy(text: str) -> StopPolicy | None:

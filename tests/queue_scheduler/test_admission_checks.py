@@ -26,7 +26,6 @@ from queue_scheduler.admission_checks import (
     lists_check,
     needed_checks,
     phase_after,
-    read_timeout,
     selects,
 )
 from shared_api.objects.meta import Timestamp
@@ -44,7 +43,6 @@ from shared_api.objects.queue_unit import (
     Toleration,
 )
 from shared_api.queue_unit_phases import Phase
-from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT
 from tests.properties.engine_kit import build_check, build_queue, build_unit, changed, condition
 
 NOW = Timestamp("2026-11-01T10:00:00Z")
@@ -151,16 +149,6 @@ def expression(operator: str, *values: str, key: str = "team") -> LabelSelector:
 )
 def test_selectors(selector: LabelSelector | None, *, want: bool) -> None:
     assert selects(selector, {"team": "red"}) is want
-
-
-@pytest.mark.parametrize(
-    ("said", "want"),
-    [(None, 60.0), ("", 60.0), ("5m", 300.0), ("30", 30.0), ("0", 0.0), ("soon", 60.0)],
-)
-def test_the_queue_may_say_how_long_checks_may_take(said: str | None, want: float) -> None:
-    annotations = {} if said is None else {ADMISSION_CHECK_TIMEOUT: said}
-    assert read_timeout(build_queue("q", annotations=annotations), 60.0) == want
-    assert read_timeout(None, 60.0) == 60.0
 
 
 # --- entries ------------------------------------------------------------------------------------

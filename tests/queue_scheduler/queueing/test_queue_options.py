@@ -16,6 +16,7 @@ from queue_scheduler.queueing.queue_options import (
 )
 from shared_api.objects.queue import QueueStatus
 from shared_api.well_known_labels import (
+    ADMISSION_CHECK_TIMEOUT,
     BACKFILL,
     ENABLE_PREEMPTION,
     MAX_DEPTH,
@@ -89,6 +90,23 @@ def test_an_interval_that_can_not_be_read_changes_nothing(text: str | None, want
     assert read_options(queue, before).status_interval_seconds == want
 
 
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("5m", 300.0),
+        ("30", 30.0),
+        pytest.param("0", 0.0, id="for ever"),
+        pytest.param("", None, id="the setting"),
+        pytest.param(None, None, id="absent"),
+        pytest.param("soon", 9.0, id="what was in force"),
+    ],
+)
+def test_the_queue_may_say_how_long_checks_may_take(text: str | None, want: float | None) -> None:
+    queue = build_queue("a", annotations={} if text is None else {ADMISSION_CHECK_TIMEOUT: text})
+    before = QueueOptions(check_timeout_seconds=9.0)
+    assert read_options(queue, before).check_timeout_seconds == want
+
+
 @pytest.mark.parametrize(("text", "want"), [("9", 9), ("-1", -1), (None, 4), ("high", 7)])
 def test_a_threshold_that_can_not_be_read_changes_nothing(text: str | None, want: int) -> None:
     queue = build_queue("a", annotations={} if text is None else {PRIORITY_THRESHOLD: text})
@@ -96,13 +114,20 @@ def test_a_threshold_that_can_not_be_read_changes_nothing(text: str | None, want
 
 
 def test_what_can_not_be_read_is_said_with_what_stays() -> None:
-    annotations = {MAX_DEPTH: "many", STOP_POLICY: "Stop", STATUS_REFRESH_INTERVAL: "x" * 1000}
+    annotations = {
+        MAX_DEPTH: "many",
+        BACKFILL: "True",
+        STOP_POLICY: "Stop",
+        STATUS_REFRESH_INTERVAL: "x" * 1000,
+        ADMISSION_CHECK_TIMEOUT: "-1s",
+    }
     options = read_options(build_queue("a", annotations=annotations), STOPPED)
     assert options.problems == (
         (
             "annotation koord-queue/max-depth: 'many' is not a whole number; "
             "what was in force stays: no limit"
         ),
+        "annotation koord-queue/backfill: 'True' is not true or false; it counts as false",
         (
             "annotation koord-queue/stop-policy: 'Stop' is not None, Hold or HoldAndDrain; "
             "what was in force stays: Hold"
@@ -111,8 +136,19 @@ def test_what_can_not_be_read_is_said_with_what_stays() -> None:
             f"annotation koord-queue/queue-items-refresh-interval: '{'x' * MAX_SHOWN}...' is not a "
             "duration such as 30s, 5m or 1h30m; what was in force stays: 5s"
         ),
+        (
+            "annotation koord-queue/admission-check-timeout: '-1s' is not a duration such as 30s, "
+            "5m or 1h30m; what was in force stays: the setting"
+        ),
     )
     assert read_options(build_queue("a", annotations={MAX_DEPTH: "3"}), options).problems == ()
+
+
+@pytest.mark.parametrize("text", ["true", "false", "", None])
+def test_a_switch_that_can_be_read_is_no_problem(text: str | None) -> None:
+    assert not read_options(
+        build_queue("a", annotations={} if text is None else {BACKFILL: text})
+    ).problems
 
 
 @pytest.mark.parametrize(
