@@ -5,12 +5,13 @@ And what there is they tell: every setting, key, metric, route and reason.
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 import pytest
@@ -38,6 +39,7 @@ from tests.tidy.source_tree import ROOT, planted, shipped_files
 from tests.tidy.user_pages import (
     blocks,
     broken_links,
+    event_reasons,
     examples,
     first_cells,
     metric_names,
@@ -68,6 +70,9 @@ NO_KEYS: Final = {
 }
 """Other texts that stand beside the keys."""
 
+NO_EVENTS: Final = {"Pod", "QueueUnit", "Schedule"}
+"""What is said beside the reasons of events: kinds, and the action of all of them."""
+
 OUR_PREFIXES: Final = (
     well_known_labels.PREFIX,
     well_known_labels.QUOTA_PREFIX,
@@ -81,6 +86,11 @@ def known_keys() -> set[str]:
     texts = [value for value in values if isinstance(value, str)]
     lists = [each for value in values if isinstance(value, tuple) for each in value]
     return {*texts, *lists} - NO_KEYS
+
+
+def is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
+    """Say whether a node is a text that is written out."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def keys_of(*structs: type[msgspec.Struct]) -> set[str]:
@@ -206,6 +216,27 @@ def test_the_tables_have_all_metrics() -> None:
     programs = ("scheduler's", "controllers'", "check controllers'", "every program's")
     named = {name for each in programs for name in first_cells(PAGES, f"{each} metric")}
     assert named == metric_names(shipped_files())
+
+
+def test_the_tables_have_all_events() -> None:
+    sources = list(shipped_files())
+    tables = ("event on a job", "reason of an eviction", "event on a unit", "event on others")
+    told = {name for each in tables for name in first_cells(PAGES, each)}
+    waiting = {reason.value for reason in Reason}
+    assert event_reasons(sources) - told - waiting - NO_EVENTS == set()
+    texts = {node.value for each in sources for node in ast.walk(each.tree) if is_text(node)}
+    assert told - texts == set()
+
+
+def test_the_reasons_of_events_are_found() -> None:
+    text = """
+MAIN: Final = "ByConstant"
+TellJob(reason="ByKeyword", message=message)
+view.announce_eviction(unit, MAIN, "not a reason")
+Notice(kind="QueueUnit", reason=reason.value)
+other("Unheard")
+"""
+    assert event_reasons([planted(text)]) == {"ByConstant", "ByKeyword"}
 
 
 def test_metrics_are_found_under_the_names_of_a_scrape() -> None:

@@ -134,6 +134,51 @@ def metric_names(sources: Iterable[SourceFile]) -> set[str]:
     }
 
 
+EVENT_CALLS: Final = {
+    "TellJob",
+    "TellUnit",
+    "with_event_once",
+    "announce_eviction",
+    "build_request",
+    "Notice",
+    "_notice",
+    "_problem",
+    "QuotaProblem",
+    "_report",
+    "Obstacle",
+    "Happening",
+}
+"""What takes the reason of an event, or of an eviction, which becomes one."""
+
+_REASON: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)*")
+
+
+def event_reasons(sources: Iterable[SourceFile]) -> set[str]:
+    """Return the reasons of events that sources name, in place or through a constant."""
+    trees = [source.tree for source in sources]
+    constants = {
+        node.target.id: node.value.value
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+    values = (
+        value
+        for call in calls
+        if ast.unparse(call.func).rpartition(".")[2] in EVENT_CALLS
+        for value in [*call.args, *(each.value for each in call.keywords if each.arg != "kind")]
+    )
+    texts = (
+        constants.get(value.id) if isinstance(value, ast.Name) else value.value
+        for value in values
+        if isinstance(value, ast.Name | ast.Constant)
+    )
+    return {text for text in texts if isinstance(text, str) and _REASON.fullmatch(text)}
+
+
 # ----------------------------------------------------------------------------------- examples
 
 
