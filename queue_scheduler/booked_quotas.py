@@ -7,7 +7,7 @@ unit's amounts (its job, its pods), which quotas there are and who uses them dif
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from queue_scheduler.decision import Reason, Refusal
@@ -22,6 +22,7 @@ from queue_scheduler.quota.quota_decision import (
     RefusalReason,
 )
 from queue_scheduler.quota.quota_settings import QuotaSettings
+from queue_scheduler.quota.reclaim import Lent, is_owed
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -141,6 +142,19 @@ class BookedQuotas(ABC):
         """Return what units of the quota compete for."""
         domain = self.domain_of(quota)
         return frozenset({domain}) if domain else frozenset()
+
+    def lent_to(
+        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
+    ) -> Lent | None:
+        """Return who may go for a refused unit where guarantees hold.
+
+        Who is evicted within his min is protected as soon as he waits again. So only who borrows
+        may go, but for one who is owed the room himself and comes first.
+        """
+        trees, demand = self.books.trees, self.demand_of(info)
+        if info.quota not in self._known or (outranks and is_owed(trees, info.quota, demand)):
+            return None
+        return Lent(trees, self.books.ledger, info.quota, demand, leaving)
 
     # --- facts --------------------------------------------------------------------------------
 

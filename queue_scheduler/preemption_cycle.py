@@ -136,10 +136,10 @@ class PreemptionCycle:
         if failed is None:
             return
         self._shared.tell(Engine.on_preempted, decision, failed)
-        written = len(decision.victims) - len(failed)
+        written = [each for each in decision.victims if each not in failed]
         if written:
-            self._observer.on_preempted(decision.queue, decision.reason, written)
-            note = preemption_note(decision, written)
+            self._observer.on_preempted(decision.queue, decision.reason, len(written))
+            note = preemption_note(written)
             self._tell(_notice(decision.unit, decision.uid, "Preempting", note, warning=False))
 
 

@@ -46,7 +46,7 @@ from queue_scheduler.nomination import (
     victims_by_preemptor,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
+from queue_scheduler.round_waiters import Releases, RoundWaiters
 from queue_scheduler.unit_record import Standing, UnitRecord, makes_room
 from queue_scheduler.unit_registry import UnitRegistry
 from queue_scheduler.victim_search import Found, VictimSearch, is_worth_a_search
@@ -139,11 +139,15 @@ class PreemptionRounds:
             self._give_up(info.key, moment.now)
             self._ask_again(line, info, moment.now + REST_SECONDS)
             return None
+        waiter, releases = _waiter(line, info), self._count_releases()
+        who = info.uid, info.priority, line.options
+        if own is None and self.waiters.has_searched(waiter, who, moment.now, releases):
+            return None
         found = self.search.find(line, info, gone, moment.wall)
         if found is None or (not found.victims and found.again_seconds is None):
             # What others release may be too little for it, and enough with whom it may evict.
-            at, self.is_idle = moment.now + SEARCH_AGAIN_SECONDS, False
-            self.waiters.search_again(_waiter(line, info), at, self._count_releases())
+            self.is_idle = False
+            self.waiters.search_again(waiter, moment.now, releases, who)
             if own is not None and not gone:
                 self._give_up(info.key, moment.now)  # nothing of its round was written
         return self._open(line, info, refusal, found, moment.now)
@@ -262,10 +266,8 @@ class PreemptionRounds:
         found: Found | None,
         now: float,
     ) -> Preempt | None:
-        if found is None:
-            return None
-        if not found.victims:
-            if found.again_seconds is not None:
+        if found is None or not found.victims:
+            if found is not None and found.again_seconds is not None:
                 self._ask_again(line, info, now + found.again_seconds)
             return None
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
@@ -403,8 +405,7 @@ class PreemptionRounds:
         """
         for key, nomination in list(self._nominated.items()):
             record = self._units.records.get(key)
-            is_here = record is not None and record.uid == nomination.uid
-            if record is None or not is_here or record.standing not in _KEPT_IN:
+            if record is None or record.uid != nomination.uid or record.standing not in _KEPT_IN:
                 self._end(key)
             elif self._is_stopped(record):
                 # Not spent: whoever still leaves for it says so when its queue goes on.
@@ -454,8 +455,7 @@ class PreemptionRounds:
                 and key not in self._spent
                 and not self._is_stopped(record)
             ):
-                domains = self._plugins.domains(record.info.quota)
-                found = Nomination(uid=record.uid, domains=domains)
+                found = Nomination(uid=record.uid, domains=self._plugins.domains(record.info.quota))
                 self._nominated[key] = found.seen_leaving(victims)
 
     # --- inside -------------------------------------------------------------------------------

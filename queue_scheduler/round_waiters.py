@@ -5,7 +5,7 @@ A class may wait for several things at once; what comes first wakes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, TypeAlias
 
 from queue_scheduler.framework.extension_points import Waiter
@@ -32,8 +32,9 @@ class RoundWaiters:
         self._stood_back: dict[Waiter, frozenset[Uid]] = {}
         # By queue and class, at a time.
         self._timers: dict[str, dict[int, float]] = {}
-        # By queue and class: not before a time, and once quota was released since that count.
-        self._in_vain: dict[str, dict[int, tuple[float, int]]] = {}
+        # By queue and class: not before a time, and once quota was released since that count; who
+        # has searched.
+        self._in_vain: dict[str, dict[int, tuple[float, int, Hashable]]] = {}
         self._woken: dict[Waiter, None] = {}
         # What was released when somebody looked last; kept up to date while anybody waits for it.
         self._seen: Releases = (0, 0, 0)
@@ -70,9 +71,18 @@ class RoundWaiters:
         timers = self._timers.setdefault(waiter[0], {})
         timers[waiter[1]] = min(at, timers.get(waiter[1], at))
 
-    def search_again(self, waiter: Waiter, at: float, releases: Releases) -> None:
-        """Ask a class again, at that time or later, once anything more is released."""
-        self._in_vain.setdefault(waiter[0], {})[waiter[1]] = (at, releases[2])
+    def search_again(self, waiter: Waiter, now: float, releases: Releases, who: Hashable) -> None:
+        """Ask a class again after a pause, once anything more is released.
+
+        `who`: has searched, with whatever of it the search depends on.
+        """
+        at = now + SEARCH_AGAIN_SECONDS
+        self._in_vain.setdefault(waiter[0], {})[waiter[1]] = (at, releases[2], who)
+
+    def has_searched(self, waiter: Waiter, who: Hashable, now: float, releases: Releases) -> bool:
+        """Say whether it is too early for somebody to search again, or to no end."""
+        at, seen, searched = self._in_vain.get(waiter[0], {}).get(waiter[1], (now, -1, None))
+        return who == searched and (now < at or seen == releases[2])
 
     def ask_now(self, waiter: Waiter) -> None:
         """Ask a class again."""
@@ -113,12 +123,12 @@ class RoundWaiters:
         due = [number for number, at in timers.items() if at <= now]
         for number in due:
             del timers[number]
-        for number, (at, seen) in list(in_vain.items()):
+        for number, (at, seen, who) in list(in_vain.items()):
             if at <= now and seen != releases[2]:
                 del in_vain[number]
                 due.append(number)
             elif at <= now:
-                in_vain[number] = (now + SEARCH_AGAIN_SECONDS, seen)
+                in_vain[number] = (now + SEARCH_AGAIN_SECONDS, seen, who)
         self._woken.update(dict.fromkeys((queue, number) for number in due))
         if not timers:
             self._timers.pop(queue, None)
@@ -137,7 +147,7 @@ class RoundWaiters:
     def times_of(self, queue: str) -> list[float]:
         """Return when classes of a queue are asked again."""
         in_vain = self._in_vain.get(queue, {}).values()
-        return [*self._timers.get(queue, {}).values(), *(at for at, _ in in_vain)]
+        return [*self._timers.get(queue, {}).values(), *(at for at, *_ in in_vain)]
 
     def copy(self) -> RoundWaiters:
         """Return an independent copy."""

@@ -27,7 +27,13 @@ from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import PODS_READY, PREEMPTED, RECLAIMED, is_being_evicted
+from shared_api.queue_unit_phases import (
+    EVICTED,
+    PODS_READY,
+    PREEMPTED,
+    RECLAIMED,
+    is_being_evicted,
+)
 from shared_api.timestamps import read_time, rfc3339
 
 HOPELESS: Final = frozenset(
@@ -37,6 +43,10 @@ HOPELESS: Final = frozenset(
 
 SETTLING_SECONDS: Final = 1.0
 """After so long a unit whose admission is under way may be looked at again: it is written then."""
+
+LEFT_ALONE_SECONDS: Final = 60.0
+"""So long one that was evicted before keeps its next place, whatever the protect time: a stream of
+short units that come first would else stop it again and again before it gets anything done."""
 
 _OF_CREATION: Final = 3
 """Terms of `creation_order`, in which the places of all built-in policies end."""
@@ -108,7 +118,7 @@ class VictimSearch:
             # It waits for their pods, too: so all are of one round.
             under_way = self.find_under_way(line, info, wall)
             must = under_way.victims
-            leaving = (*leaving, *(victim.uid for victim in must))
+            leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
                 return under_way
         found: Found | None = None
@@ -137,11 +147,15 @@ class VictimSearch:
         return Found(PREEMPTED, tuple(victims))
 
     def _sources(self, line: SchedulingQueue, info: QueueUnitInfo) -> Iterator[tuple[str, Batches]]:
-        """Iterate over whom a unit may evict, with the reason for it."""
-        if line.lets_evict:
-            yield PREEMPTED, self._of_queue(line, info, running=line.options.preempts_running)
+        """Iterate over whom a unit may evict, with the reason for it.
+
+        Who borrows comes first: whoever is evicted within his own min is owed the same room next,
+        and would take it back from a borrower then.
+        """
         for batches in self._of_quotas(info):
             yield RECLAIMED, batches
+        if line.lets_evict:
+            yield PREEMPTED, self._of_queue(line, info, running=line.options.preempts_running)
 
     def _of_queue(self, line: SchedulingQueue, info: QueueUnitInfo, *, running: bool) -> Batches:
         buckets = self._units.admitted.of_queue(line.name)
@@ -156,9 +170,16 @@ class VictimSearch:
                 below = info.priority if terms.only_lower else None
                 yield list(in_buckets(buckets, below))
 
+    def _whose_room_is_free(
+        self, info: QueueUnitInfo, leaving: Sequence[Uid], victims: Sequence[Victim]
+    ) -> list[Uid]:
+        """Return those of one's victims for whom no room is kept as soon as they wait again."""
+        lent = self._lent_to(info, leaving, PREEMPTED)
+        return [each.uid for each in victims if lent is None or lent.take(each.uid, 1)]
+
     def _lent_to(self, info: QueueUnitInfo, leaving: Sequence[Uid], reason: str) -> Lent | None:
         """Return whom their quotas let go together; None: everybody."""
-        for plugin in self._plugins.reclaiming:
+        for plugin in self._plugins.guarantees:
             lent = plugin.lent_to(info, leaving, outranks=reason == PREEMPTED)
             if lent is not None:
                 return lent
@@ -195,7 +216,11 @@ class _Look:
         self._wall = wall
         self._protect_seconds = protect_seconds
         self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
-        self._first_protected: Timestamp | None = None
+        left_alone = self._keeps_seconds(was_evicted=True)
+        self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
+        self._now = rfc3339(wall)
+        # The first admission of those that were passed over, by whether they were evicted before.
+        self._first_kept: dict[bool, Timestamp] = {}
         self._is_settling = False
 
     def candidates(self, bucket: Bucket, keys: Iterable[str]) -> Iterator[Candidate]:
@@ -228,10 +253,11 @@ class _Look:
         """Return when somebody who was passed over may be evicted; None: nobody was."""
         if self._is_settling:
             return SETTLING_SECONDS
-        if self._first_protected is None:
-            return None
-        protected_for = _seconds_since(self._first_protected, self._wall)
-        return max(SETTLING_SECONDS, self._protect_seconds - protected_for)
+        rests = (
+            self._keeps_seconds(was_evicted=was_evicted) - _seconds_since(granted, self._wall)
+            for was_evicted, granted in self._first_kept.items()
+        )
+        return max(SETTLING_SECONDS, min(rests)) if self._first_kept else None
 
     def _may_go(self, record: UnitRecord) -> bool:
         unit = record.unit
@@ -246,11 +272,20 @@ class _Look:
             self._is_settling = True
             return False
         granted = unit.status.last_allocate_time or ""
-        if self._protect_seconds and granted > self._protected_from:
-            if self._first_protected is None or granted < self._first_protected:
-                self._first_protected = Timestamp(granted)
-            return False
-        return True
+        if not self._left_alone_from < granted <= self._now:
+            return True
+        was_evicted = find_condition(unit.status.conditions, EVICTED) is not None
+        if not (was_evicted or granted > self._protected_from):
+            return True
+        first = self._first_kept.get(was_evicted)
+        if first is None or granted < first:
+            self._first_kept[was_evicted] = Timestamp(granted)
+        return False
+
+    def _keeps_seconds(self, *, was_evicted: bool) -> float:
+        """Return for how long after its admission a unit is not evicted."""
+        least = LEFT_ALONE_SECONDS if was_evicted else 0.0
+        return max(self._protect_seconds, least)
 
     def _candidate(self, record: UnitRecord, bucket: Bucket, since: str) -> Candidate:
         charge = self._units.bookings.charge_of(record.uid)

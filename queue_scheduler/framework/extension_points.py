@@ -311,6 +311,19 @@ class Guarantees(Protocol):
         """
         ...
 
+    def lent_to(
+        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
+    ) -> Lent | None:
+        """Return who may go together for a refused unit; None: whoever wants to.
+
+        Args:
+            info: The unit.
+            leaving: Who goes anyway.
+            outranks: Those that go are of its queue, by their priority. Left out then is who would
+                be owed the room when he waits again, so that it was for nothing.
+        """
+        ...
+
 
 class ReclaimTerms(msgspec.Struct, frozen=True, gc=False):
     """Whom a unit may have evicted to get back what its quota is owed.
@@ -349,19 +362,6 @@ class Reclaiming(Protocol):
 
     def reclaim_terms(self, info: QueueUnitInfo) -> ReclaimTerms | None:
         """Return whom a refused unit may have evicted elsewhere; None: nobody."""
-        ...
-
-    def lent_to(
-        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
-        """Return who may go together for a refused unit; None: whoever wants to.
-
-        Args:
-            info: The unit.
-            leaving: Who goes anyway.
-            outranks: Those that go are of its queue, by their priority. Left out then is who would
-                be owed the room when he waits again, so that it was for nothing.
-        """
         ...
 
 

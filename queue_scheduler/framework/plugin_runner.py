@@ -25,7 +25,8 @@ class PluginRunner:
         plugins: All of them.
         without_fork: Names of those that a fork had to leave out.
         waking_in_turn: Those whose waiters are offered room in turn.
-        has_guarantees: Whether anybody wants to know first waiting units.
+        guarantees: Those that want to know first waiting units, and keep room for them.
+        has_guarantees: Whether there are any.
         waits_for_anything: The classes that a plugin refused which can not say what would help
             them: any fact may.
         wakes_at_once: Whether any plugin says itself whom a fact lets in.
@@ -54,8 +55,8 @@ class PluginRunner:
         # By identity: asking a runtime protocol is too slow for every refusal.
         self._waking_by_id = {id(p): p for p in self._all_waking}
         self._contention = [p for p in plugins if isinstance(p, points.Contention)]
-        self._guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
-        self.has_guarantees = bool(self._guarantees)
+        self.guarantees = [p for p in plugins if isinstance(p, points.Guarantees)]
+        self.has_guarantees = bool(self.guarantees)
         self.reclaiming = [p for p in plugins if isinstance(p, points.Reclaiming)]
         self._sources = [p for p in plugins if isinstance(p, points.QuotaSourceFacts)]
         self._queue_facts = [p for p in plugins if isinstance(p, points.QueueFacts)]
@@ -211,12 +212,12 @@ class PluginRunner:
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
         """Pass on the first waiting unit of a quota."""
-        for plugin in self._guarantees:
+        for plugin in self.guarantees:
             plugin.protect(quota, info)
 
     def keeps_room_for(self, quota: str) -> bool:
         """Say whether somebody keeps room for the first waiting unit of a quota."""
-        for plugin in self._guarantees:  # noqa: SIM110 - no generator: asked for every unit
+        for plugin in self.guarantees:  # noqa: SIM110 - no generator: asked for every unit
             if plugin.keeps_room_for(quota):
                 return True
         return False

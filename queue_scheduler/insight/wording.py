@@ -6,9 +6,10 @@ amounts, only names and fixed times. The full one goes into the debug API and ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from queue_scheduler.decision import Preempt, Reason, Refusal
+from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
 from queue_scheduler.nomination import for_whom_mark
 from shared_api.quantity import format_amount
 
@@ -166,12 +167,12 @@ def eviction_message(decision: Preempt) -> str:
     return words
 
 
-def preemption_note(decision: Preempt, written: int) -> str:
+def preemption_note(victims: Sequence[Victim]) -> str:
     """Return what was done for a unit that needs room."""
-    units = "1 unit is" if written == 1 else f"{written} units are"
-    lost = sum(victim.lost_seconds for victim in decision.victims)
-    names = ", ".join(victim.unit for victim in decision.victims[:MOST_NAMED])
-    more = "" if len(decision.victims) <= MOST_NAMED else ", ..."
+    units = "1 unit is" if len(victims) == 1 else f"{len(victims)} units are"
+    lost = sum(victim.lost_seconds for victim in victims)
+    names = ", ".join(victim.unit for victim in victims[:MOST_NAMED])
+    more = "" if len(victims) <= MOST_NAMED else ", ..."
     return (
         f"{units} evicted so that it can start, which it does when they have stopped: {names}{more}"
         f" ({lost} s of run time are lost)"

@@ -11,7 +11,7 @@ named like the quota. A queue other than that one must list the quota in its ann
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from queue_scheduler.booked_quotas import REASONS, BookedQuotas
@@ -35,7 +35,7 @@ from queue_scheduler.quota.quota_decision import (
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
-from queue_scheduler.quota.reclaim import Lent, find_borrowing, is_owed
+from queue_scheduler.quota.reclaim import find_borrowing
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
@@ -161,18 +161,6 @@ class ElasticQuotaPlugin(BookedQuotas):
             return None
         only_lower = books.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
         return ReclaimTerms(find_borrowing(trees, info.quota, self.demand_of(info)), only_lower)
-
-    def lent_to(
-        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
-    ) -> Lent | None:
-        """Let go what other quotas borrow; where it outranks and is owed the room, everything.
-
-        Who is evicted within his min is protected as soon as he waits again.
-        """
-        books, demand = self.books, self.demand_of(info)
-        if info.quota not in self._known or (outranks and is_owed(books.trees, info.quota, demand)):
-            return None
-        return Lent(books.trees, books.ledger, info.quota, demand, leaving)
 
     # --- facts --------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ A unit is one job beside its amounts, which limits of `koord-queue/max-jobs` cou
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -31,6 +31,7 @@ from queue_scheduler.quota.named_nodes import NamedNodes, short_name
 from queue_scheduler.quota.node_queues import said_node
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
+from queue_scheduler.quota.reclaim import Lent
 from queue_scheduler.quota.tree_specs import parse_tree
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
@@ -174,6 +175,12 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         """Tell the books the first waiting unit of a quota, where that makes a difference."""
         if self._checks_hungry and (info is None or self.knows_quota(quota)):
             self.books.protect(quota, None if info is None else self.demand_of(info))
+
+    def lent_to(
+        self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool
+    ) -> Lent | None:
+        """Let go what other quotas borrow, where hunger keeps room for who waits within his min."""
+        return super().lent_to(info, leaving, outranks=outranks) if self._checks_hungry else None
 
     # --- facts --------------------------------------------------------------------------------
 

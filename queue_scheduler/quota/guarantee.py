@@ -148,11 +148,10 @@ class ProtectedDemands:
         wanted: Items = []
         # Nobody else could take the room of one that is alone.
         if demand is not None and books is not None and not (books.is_special or books.is_alone):
-            wanted = books.counted(demand.amounts)
-            if books.tree.settings.kind is QuotaKind.TREE:
-                wanted = _limited_ones(books, wanted)
-                if not _fits_idle_tree(books, wanted, demand):
-                    wanted = []
+            wanted = limited_items(books, demand.amounts)
+            is_tree = books.tree.settings.kind is QuotaKind.TREE
+            if is_tree and not _fits_idle_tree(books, wanted, demand):
+                wanted = []
             if not keeps_within(books, wanted):
                 wanted = []
         had = self._counted.get(quota)
@@ -207,9 +206,16 @@ def keeps_within(books: NodeBooks, wanted: Items) -> bool:
     return True
 
 
-def _limited_ones(books: NodeBooks, wanted: Items) -> Items:
-    """Return what some quota of the chain limits: of the rest everybody may have what he wants."""
-    return [item for item in wanted if any(item[0] in node.limits for node in books.chain)]
+def limited_items(books: NodeBooks, amounts: Mapping[str, int]) -> Items:
+    """Return what of a demand somebody might lack.
+
+    Of a tree that is what some quota of the chain limits: of the rest everybody may have what he
+    wants.
+    """
+    items = books.counted(amounts)
+    if books.tree.settings.kind is not QuotaKind.TREE:
+        return items
+    return [item for item in items if any(item[0] in node.limits for node in books.chain)]
 
 
 def _fits_idle_tree(books: NodeBooks, wanted: Items, demand: Demand) -> bool:

@@ -15,10 +15,11 @@ from copy import copy
 from typing import TypeAlias
 
 from queue_scheduler.quota.built_trees import BuiltTrees
-from queue_scheduler.quota.guarantee import keeps_within
+from queue_scheduler.quota.guarantee import keeps_within, limited_items
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_ledger import QuotaLedger
 from queue_scheduler.quota.tree_books import Items, NodeBooks
+from shared_api.well_known_labels import JOB_COUNTS
 
 Place: TypeAlias = tuple[NodeBooks, str]
 """A quota and a resource."""
@@ -56,6 +57,12 @@ def _borrows(node: NodeBooks, owner: NodeBooks, keys: Iterable[str]) -> bool:
     return bool(levels) and any(all(_excess(each, key) > 0 for each in levels) for key in keys)
 
 
+def _guaranteed(books: NodeBooks, demand: Demand) -> Items:
+    """Return what of a demand may be guaranteed: jobs are to nobody."""
+    items = limited_items(books, demand.amounts)
+    return [item for item in items if item[0] not in JOB_COUNTS]
+
+
 def _excess(node: NodeBooks, key: str) -> int:
     return node.used.get(key, 0) - node.entitled.get(key, 0)
 
@@ -88,8 +95,8 @@ class Lent:
         self._trees = trees
         self._owners = ledger.owners
         self._books = trees.books.get(quota)
-        counted = [] if self._books is None else self._books.counted(demand.amounts)
-        self._wanted = frozenset(key for key, _ in counted)
+        wanted = [] if self._books is None else _guaranteed(self._books, demand)
+        self._wanted = frozenset(key for key, _ in wanted)
         self.taken: dict[Place, int] = {}
         self._levels: dict[str, tuple[NodeBooks, ...]] = {}
         # What goes anyway is borrowed by nobody any more.
@@ -135,7 +142,7 @@ class Lent:
         levels = self._levels.get(node.name)
         if levels is None:
             levels = self._levels[node.name] = _between(node, self._books)
-        return node.counted(booked[1].amounts), levels
+        return _guaranteed(node, booked[1]), levels
 
     def _limited(self, items: Items, levels: tuple[NodeBooks, ...]) -> Iterator[tuple[Place, int]]:
         """Iterate over what of a booking is held where too much is used; the rest may fall."""

@@ -7,7 +7,7 @@ rounded, divided or lent; what `max` does not name is unlimited; an unknown quot
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
@@ -171,6 +171,9 @@ class NaiveQuota:
 
     def keeps_room_for(self, quota: str) -> bool:
         return True
+
+    def lent_to(self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool) -> None:
+        return None
 
     # --- facts --------------------------------------------------------------------------------
 

@@ -51,14 +51,16 @@ class Times:
 
     # --- facts --------------------------------------------------------------------------------
 
-    def quota(self, name: str, cpu: int, parent: str = "", guaranteed: int = 0) -> None:
+    def quota(
+        self, name: str, cpu: int, parent: str = "", guaranteed: int = 0, reclaims: str = "Any"
+    ) -> None:
         """Write a quota; one that is guaranteed anything reclaims it from whoever borrows."""
         is_parent = name == "top"
         least = {"cpu": guaranteed} if guaranteed else {}
         quota = elastic_quota(
             name, namespace="kq", min=least, max={"cpu": cpu}, parent=parent, is_parent=is_parent
         )
-        said = {RECLAIM_POLICY: "Any"} if guaranteed else {}
+        said = {RECLAIM_POLICY: reclaims} if guaranteed else {}
         quota = replace(quota, metadata=replace(quota.metadata, annotations=said))
         self.workers.wake(self.engine.on_quota(quota))
 
@@ -97,17 +99,26 @@ class Times:
         self.put(changed(self.units[name], 1, "TimeoutBackoff", admissions=(), conditions=()))
         self.ask()
 
+    def returns(self, name: str) -> None:
+        """Let an evicted unit be stopped, and ask; it is in line again."""
+        back = Condition(type="Evicted", status="False", last_transition_time=self._wall())
+        unit = self.units[name]
+        self.put(changed(unit, 1, "Enqueued", admissions=(), conditions=(back,)))
+        self.ask()
+
     def has_to_leave(self, name: str, message: str, reason: str = "Preempted") -> None:
         """Write that a unit has to leave."""
-        now = wall_time(WALL + int(self.workers.now))
         asked = Condition(
             type="Evicted",
             status="True",
             reason=reason,
             message=message,
-            last_transition_time=Timestamp(rfc3339(now)),
+            last_transition_time=self._wall(),
         )
         self.put(changed(self.units[name], 1, conditions=(asked,)))
+
+    def _wall(self) -> Timestamp:
+        return Timestamp(rfc3339(wall_time(WALL + int(self.workers.now))))
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -133,7 +144,8 @@ class Times:
         elif self.writes:
             self.told.append((now, f"{name} starts"))
             self.version += 1
-            self.units[name] = unit = admitted(self.units[name], self.version)
+            unit = admitted(self.units[name], self.version)
+            self.units[name] = unit = changed(unit, self.version, last_allocate_time=self._wall())
             self.workers.wake(self.engine.on_written(decision, unit))
         else:
             failure = WriteFailure.REFUSED

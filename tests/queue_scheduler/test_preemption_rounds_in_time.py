@@ -8,6 +8,7 @@ from queue_scheduler.decision import Dequeue, Preempt, Rest
 from queue_scheduler.nomination import NOMINATED_SECONDS, STUCK_SECONDS, for_whom_mark
 from queue_scheduler.preemption_rounds import REST_SECONDS
 from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
+from queue_scheduler.victim_search import LEFT_ALONE_SECONDS
 from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
@@ -382,3 +383,82 @@ def test_nobody_is_remembered_of_a_queue_that_is_gone() -> None:
     assert times.engine.rounds.waiters.times_of("q") == [BEGIN + SEARCH_AGAIN_SECONDS]
     times.workers.wake(times.engine.on_queue_gone("q"))
     assert times.engine.rounds.is_idle
+
+
+def owner_and_borrower(reclaims: str, queue: dict[str, str] | None = None) -> Times:
+    """Quota a is guaranteed half of what it shares with b, which is guaranteed nothing."""
+    times = Times()
+    times.quota("top", 4)
+    times.quota("a", 4, "top", guaranteed=2, reclaims=reclaims)
+    times.quota("b", 4, "top")
+    times.queue("q", PREEMPTS | {WAIT_FOR_PODS_RUNNING: "true"} | (queue or {}))
+    return times
+
+
+def test_who_is_owed_the_room_again_at_once_is_not_displaced_for_it() -> None:
+    times = owner_and_borrower("Never")
+    times.comes("owner", "a", 2, priority=0)
+    times.runs("keep", "b", 2, priority=9)
+    times.comes("high", "b", 2, priority=5)
+    assert times.wait(LONG) == [(BEGIN, "owner starts")]
+
+
+def test_who_borrows_and_waits_for_its_pods_is_displaced_for_its_room() -> None:
+    times = owner_and_borrower("Never")
+    times.runs("keep", "b", 2, priority=9)
+    times.comes("low", "b", 2, priority=0)
+    times.comes("high", "b", 2, priority=5)
+    times.frees("low")
+    told = [what for _, what in times.wait(LONG)]
+    assert told == ["low starts", "high evicts low", "high starts"]
+
+
+def test_an_owner_that_has_reclaimed_is_not_displaced_by_whom_it_has_evicted() -> None:
+    times = owner_and_borrower("Any")
+    times.runs("big", "b", 4, priority=9)
+    times.comes("owner", "a", 2, priority=0)
+    unit = times.units["big"]
+    times.put(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
+    times.ask()
+    assert [what for _, what in times.wait(LONG)] == ["owner evicts big", "owner starts"]
+
+
+def test_who_waits_for_pods_displaces_one_that_is_owed_other_room() -> None:
+    times = owner_and_borrower("Never")
+    times.comes("owner", "a", 1, priority=0)
+    times.runs("low", "b", 3, priority=1)
+    times.comes("high", "b", 3, priority=5)
+    times.frees("owner")
+    times.frees("low")
+    told = [what for _, what in times.wait(1.0)]
+    assert told == ["owner starts", "high evicts owner and low", "high starts"]
+
+
+def test_an_owner_takes_from_a_borrower_what_its_queue_holds_within_another_min() -> None:
+    """To evict `mine` would be one eviction more: it takes its own from the borrower then."""
+    times = Times()
+    times.quota("top", 6)
+    for name in ("a", "b"):
+        times.quota(name, 6, "top", guaranteed=2)
+    times.quota("c", 6, "top")
+    for name in ("q", "r"):
+        times.queue(name, PREEMPTS)
+    times.runs("mine", "a", 2)
+    for name in ("c1", "c2"):
+        times.runs(name, "c", 2, priority=5, queue="r")
+    times.comes("high", "b", 2, priority=9)
+    times.frees("c2")
+    assert [what for _, what in times.wait(LONG)] == ["high evicts c2", "high starts"]
+
+
+def test_who_has_come_back_from_an_eviction_is_left_alone_for_a_while() -> None:
+    times = two_run(2)
+    times.frees("two")
+    times.comes("first", "q", 2)
+    times.returns("one")
+    times.frees("first")
+    at = times.workers.now
+    times.comes("second", "q", 2)
+    want = ["first evicts one", "first starts", "one starts"]
+    assert [what for _, what in times.wait(LEFT_ALONE_SECONDS - 1)] == want
+    assert times.wait(1.0) == [(at + LEFT_ALONE_SECONDS, "second evicts one")]

@@ -89,14 +89,34 @@ def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
 
 def test_who_searched_in_vain_is_asked_again_once_something_is_released() -> None:
     waiters = RoundWaiters()
-    waiters.search_again(A, 5.0, (3, 1, 7))
-    waiters.wake_due("q", 4.9, (3, 1, 8))
-    waiters.wake_due("q", 5.0, (4, 2, 7))
+    waiters.search_again(A, 5.0, (3, 1, 7), "who")
+    at = 5.0 + SEARCH_AGAIN_SECONDS
+    waiters.wake_due("q", at - 0.1, (3, 1, 8))
+    waiters.wake_due("q", at, (4, 2, 7))
     assert waiters.take_woken() == []
-    assert waiters.times_of("q") == [5.0 + SEARCH_AGAIN_SECONDS]
-    waiters.wake_due("q", 5.0 + SEARCH_AGAIN_SECONDS, (4, 2, 8))
+    assert waiters.times_of("q") == [at + SEARCH_AGAIN_SECONDS]
+    waiters.wake_due("q", at + SEARCH_AGAIN_SECONDS, (4, 2, 8))
     assert waiters.take_woken() == [A]
     assert waiters.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("who", "after", "released", "want"),
+    [
+        pytest.param("who", 9.9, 8, True, id="too early"),
+        pytest.param("who", 99.0, 7, True, id="to no end"),
+        pytest.param("who", 10.0, 8, False, id="in time"),
+        pytest.param("other", 0.0, 7, False, id="another"),
+    ],
+)
+def test_who_has_searched_in_vain_searches_no_more_for_a_while(
+    who: str, after: float, released: int, *, want: bool
+) -> None:
+    waiters = RoundWaiters()
+    waiters.search_again(A, 5.0, (3, 1, 7), "who")
+    for each in (waiters, waiters.copy()):
+        assert each.has_searched(A, who, 5.0 + after, (3, 1, released)) is want
+        assert not each.has_searched(B, who, 5.0 + after, (3, 1, released))
 
 
 def test_a_copy_goes_its_own_way() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -282,6 +282,9 @@ class Everything:
 
     def keeps_room_for(self, quota: str) -> bool:
         return quota in self.said.get("guaranteed", ())
+
+    def lent_to(self, info: QueueUnitInfo, leaving: Iterable[Uid], *, outranks: bool) -> None:
+        return None
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         return tuple(self.said.get("quotas", ()))

@@ -9,7 +9,13 @@ from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.testing.object_builders import tree_node
-from shared_api.well_known_labels import ENABLE_PREEMPTION, QUOTA_NAME, TREE_PREEMPTIBLE
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA,
+    ENABLE_PREEMPTION,
+    QUEUE_NAME,
+    QUOTA_NAME,
+    TREE_PREEMPTIBLE,
+)
 from tests.properties.engine_kit import WALL, build_pod, build_queue, build_quota, wall_time
 from tests.queue_scheduler.quota_source_kit import (
     TREE_LABEL,
@@ -110,6 +116,16 @@ def test_what_would_be_with_others_that_may_not_be_preempted() -> None:
     assert refusal.reason is Reason.NON_PREEMPTIBLE_OVER_MIN
 
 
+def whom_it_would_evict(room: SourceEngine, name: str, queue: str) -> list[str]:
+    """Whom a unit of a queue would have evicted."""
+    record, line = room.engine.record(f"ns/{name}"), room.engine.queues.line(queue)
+    assert record is not None
+    assert record.info is not None
+    assert line is not None
+    found = room.engine.starts.would_evict(line, record.info, wall_time(WALL))
+    return [] if found is None else [each.unit for each in found.victims]
+
+
 @pytest.mark.parametrize("label", [TREE_PREEMPTIBLE, *NON_PREEMPTIBLE])
 def test_by_either_label_a_unit_is_not_evicted_for_another(label: str) -> None:
     room = tree_world(tree(tree_node("a", **cpus(4, minimum=4))), "root-a")
@@ -122,12 +138,27 @@ def test_by_either_label_a_unit_is_not_evicted_for_another(label: str) -> None:
     for cpu, victims in ((2, ["ns/soft"]), (3, [])):
         name = f"urgent-{cpu}"
         room.add(name, "a", cpu=cpu, priority=9)
-        record, line = room.engine.record(f"ns/{name}"), room.engine.queues.line("root-a")
-        assert record is not None
-        assert record.info is not None
-        assert line is not None
-        found = room.engine.starts.would_evict(line, record.info, wall_time(WALL))
-        assert [each.unit for each in found.victims] == victims if found else victims == []
+        assert whom_it_would_evict(room, name, "root-a") == victims
+
+
+@pytest.mark.parametrize(
+    ("checks_hungry", "victims"), [(True, []), (False, ["ns/owner"])], ids=["hungry", "no hunger"]
+)
+def test_who_would_be_owed_the_room_again_is_no_victim(
+    *, checks_hungry: bool, victims: list[str]
+) -> None:
+    of = tree(tree_node("a", **cpus(4, minimum=2)), tree_node("b", **cpus(4)), **cpus(4))
+    room = tree_world(of, checks_hungry=checks_hungry)
+    said = {ENABLE_PREEMPTION: "true", AVAILABLE_QUOTA[0]: "*"}
+    room.engine.on_queue(build_queue("q", annotations=said))
+    named = {"annotations": {QUEUE_NAME: "q"}}
+    room.add("owner", "a", cpu=2, **named)
+    room.add("keep", "b", cpu=2, priority=9, **named)
+    room.start("q")
+    for name in ("owner", "keep"):
+        room.write(name)
+    room.add("high", "b", cpu=2, priority=5, **named)
+    assert whom_it_would_evict(room, "high", "q") == victims
 
 
 def test_the_label_of_trees_says_nothing_in_other_quotas() -> None:
