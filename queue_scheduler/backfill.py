@@ -5,7 +5,8 @@ group of quotas that share a limit. The head is *promised* a start: the earliest
 would fit if everything booked ended when it has declared to. Who stands behind it starts, if it
 fits, only if by its own declaration it ends before that, or if the head fits beside it all the same
 at the promised time. Who declares no time does not pass; and where what is booked declares too
-little for the head ever to fit, nobody does.
+little for the head ever to fit, nobody does. Who has to wait for admission checks or nodes once he
+has quota ends nobody knows when: he passes only if the head fits beside him.
 
 Nothing is remembered but what can be computed again: a promise follows from the books, the units
 and the time. It moves to a later time only if room is lost, if a unit that is waited for begins to
@@ -35,6 +36,7 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.admission_checks import needed_checks
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.declared_ends import remaining_seconds
 from queue_scheduler.framework.extension_points import Supposed, Waiter
@@ -45,6 +47,7 @@ from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
+from shared_api.objects.queue_unit import QueueUnit
 
 MAX_ENDS: Final = 512
 """Units that are looked at for a promise, those that end first: a binary search asks ten questions,
@@ -184,14 +187,10 @@ class Backfill:
             return None
         head, promise = behind
         seconds = remaining_seconds(info.unit)
-        if (
-            isinstance(promise, Promise)
-            and wall is not None
-            and seconds is not None
-            and (wall + seconds <= promise.at or self._fits_beside(info, head, promise))
-        ):
-            return None
-        return behind
+        if not isinstance(promise, Promise) or wall is None or seconds is None:
+            return behind
+        ends_before = runs_at_once(line, info.unit) and wall + seconds <= promise.at
+        return None if ends_before or self._fits_beside(info, head, promise) else behind
 
     def _find_behind(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
@@ -370,6 +369,11 @@ class Backfill:
         twin.facts = self.facts
         twin._seen_changes = self._seen_changes
         return twin
+
+
+def runs_at_once(line: SchedulingQueue, unit: QueueUnit) -> bool:
+    """Say whether a unit may run as soon as it has quota; else nobody knows when it will end."""
+    return not (line.options.is_strict or needed_checks(line.queue, unit))
 
 
 def may_fit_one_day(refusal: Refusal) -> bool:

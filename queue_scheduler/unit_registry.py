@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from queue_scheduler import under_way
-from queue_scheduler.admission_checks import KnownChecks
+from queue_scheduler.admission_checks import KnownChecks, needed_checks
 from queue_scheduler.admitted_units import AdmittedUnits
 from queue_scheduler.bookings import Bookings
 from queue_scheduler.decision import Reason, Refusal
@@ -237,7 +237,9 @@ class UnitRegistry:
             if line.options.is_strict:
                 class_key = (*class_key, unit.spec.priority or 0)  # they are held back by it
             if line.is_backfilling:
-                class_key = (*class_key, remaining_seconds(unit))
+                # Who waits for checks passes nobody by ending early.
+                checks = bool(needed_checks(line.queue, unit))
+                class_key = (*class_key, remaining_seconds(unit), checks)
             class_key, demand = line.share(class_key, demand)
         return QueueUnitInfo(
             key=meta.key,

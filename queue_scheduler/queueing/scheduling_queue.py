@@ -225,7 +225,9 @@ class SchedulingQueue:
 
     def _overtakes(self, key: OrderKey) -> bool:
         """Say whether a place is that of a higher priority than all have that are under way."""
-        return all(key < (-(lowest or 0),) for lowest in self.in_flight.values())
+        # A plugin that orders the line may begin its places with a text.
+        is_rank = isinstance(key[0], int)
+        return is_rank and all(key < (-(lowest or 0),) for lowest in self.in_flight.values())
 
     def refuse(self, info: QueueUnitInfo, refusal: Refusal) -> int:
         """Put the unit's class to sleep; return the class's number."""
@@ -494,7 +496,6 @@ class SchedulingQueue:
         """Say whether at least `depth` units stand before that place."""
         before = 0
         for unit_class in self._classes.values():
-            before += unit_class.order.count_before(key)
-            if before >= depth:
+            if (before := before + unit_class.order.count_before(key)) >= depth:
                 return True
         return depth == 0

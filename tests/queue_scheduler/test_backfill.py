@@ -9,6 +9,7 @@ from queue_scheduler.decision import Preempt
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node, NodeStatus
+from shared_api.objects.queue import AdmissionCheckReference
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import (
     BACKFILL,
@@ -208,6 +209,26 @@ def test_a_node_that_comes_has_everybody_asked_again() -> None:
     node = Node(metadata=ObjectMeta(name="m"), status=NodeStatus(allocatable={"cpu": 4}))
     world.workers.wake(world.engine.on_node(node))
     assert world.go_on() == ["head", "small"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "starts"),
+    [
+        pytest.param(4, [], id="the head needs all"),
+        pytest.param(3, ["small"], id="the head fits beside it"),
+    ],
+)
+def test_who_waits_for_checks_ends_nobody_knows_when(cpu: int, starts: list[str]) -> None:
+    world = BackfillWorld()
+    checks = (AdmissionCheckReference(name="check"),)
+    queue = build_queue("shared", takes="*", annotations={BACKFILL: "true"})
+    spec = replace(queue.spec, admission_checks=checks)
+    world.workers.wake(world.engine.on_queue(replace(queue, spec=spec)))
+    world.add("runs", cpu=3, says=100)
+    world.add("head", cpu=cpu, says=50)
+    assert world.go_on() == ["runs"]
+    world.add("small", says=50)
+    assert world.go_on() == starts
 
 
 def test_a_promise_follows_the_nodes_within_the_second() -> None:

@@ -51,6 +51,7 @@ from queue_scheduler.pod_accounting import PodAccounting
 from queue_scheduler.preemption_rounds import PreemptionRounds
 from queue_scheduler.queue_worker import QueueWorkers
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing, makes_room
 from queue_scheduler.victim_search import VictimSearch
@@ -149,6 +150,17 @@ def no_wake_after_release(plant: Plant) -> None:
 @fault("a decision is not booked")
 def no_booking_at_decision(plant: Plant) -> None:
     plant.replace(ElasticQuotaPlugin, "reserve", lambda _plugin, _info: None)
+
+
+@fault("what is given back is taken off twice")
+def double_release(plant: Plant) -> None:
+    def release(books: QuotaBooks, owner: str) -> None:
+        booked = books.booking(owner)
+        original(books, owner)
+        if booked is not None:
+            books._count_unit(*booked, -1)  # noqa: SLF001 - breaks it
+
+    original = plant.replace(QuotaBooks, "release", release)
 
 
 @fault("living pods of an ended unit are released with it")

@@ -61,8 +61,6 @@ SILENCE_SECONDS: Final = 1.5 * SILENT_SECONDS
 operator's word for most of it."""
 ANY_TURNS: Final = 1_000_000
 """As many as fit into the time."""
-VALIDATE_EVERY: Final = 4
-"""Steps from one validation of all books to the next."""
 
 BOOKS: Final = "books"
 NO_ERRORS: Final = "no step fails"
@@ -161,7 +159,7 @@ class _Run:
 
     def _broken(self) -> list[Broken]:
         found = [*self._errors, *self.world.judge.broken]
-        if not found and self.step % VALIDATE_EVERY == 0:
+        if not found:
             for process in self.world.processes:
                 try:
                     process.work.validate()
