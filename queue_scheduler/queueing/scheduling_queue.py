@@ -224,10 +224,9 @@ class SchedulingQueue:
         return self.lets_evict and None not in self.in_flight.values()
 
     def _overtakes(self, key: OrderKey) -> bool:
-        """Say whether a place is that of a higher priority than all have that are under way."""
-        # A plugin that orders the line may begin its places with a text.
-        is_rank = isinstance(key[0], int)
-        return is_rank and all(key < (-(lowest or 0),) for lowest in self.in_flight.values())
+        """Say whether a place begins with a higher priority than all have that are under way."""
+        under_way = self.in_flight.values()
+        return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
 
     def refuse(self, info: QueueUnitInfo, refusal: Refusal) -> int:
         """Put the unit's class to sleep; return the class's number."""

@@ -480,3 +480,14 @@ def play(line: SchedulingQueue, model: Model, act: str, n: int) -> None:
     elif act == "wake" and is_there:
         assert line.wake(line.class_number(unit)) == (unit.class_key in model.asleep)
         model.asleep.discard(unit.class_key)
+
+
+@pytest.mark.parametrize(
+    ("rank", "want"), [(-5, True), (-1, False), ("early", False)], ids=["above", "below", "a text"]
+)
+def test_who_may_overtake_those_whose_pods_are_waited_for(rank: object, *, want: bool) -> None:
+    unit = replace(info(1), order_key=(rank, "ns", "u01"))
+    line = filled("Priority", unit)
+    line.options = QueueOptions(preempts=True, waits_for_pods=True)
+    line.in_flight[Uid("other")] = 3
+    assert (line.next_key() is not None) is want
