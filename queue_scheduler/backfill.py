@@ -109,8 +109,8 @@ class Backfill:
         self._promises: dict[str, Promise | Refusal] = {}
         self._checked: dict[str, Refusal | None] = {}
         self._answered_at: tuple[int | None, int, int] = (None, 0, 0)
-        # queue -> head -> what it was promised last, while somebody waits behind it.
-        self._shown: dict[str, dict[str, Promise]] = {}
+        # queue -> heads behind which somebody waits.
+        self._shown: dict[str, dict[str, None]] = {}
 
     # --- judging ------------------------------------------------------------------------------
 
@@ -122,11 +122,10 @@ class Backfill:
             info: The unit.
             wall: Seconds since the epoch; None: not known, and then nobody passes.
         """
-        delayed = self._find_delayed(line, info, wall)
-        if delayed is None:
+        head = self._find_delayed(line, info, wall)
+        if head is None:
             return None
-        head, promise = delayed
-        self._note_waiting(line, info, head, promise)
+        self._note_waiting(line, info, head)
         silent = remaining_seconds(info.unit) is None
         reason = Reason.NO_MAX_EXECUTION_TIME if silent else Reason.WOULD_DELAY_HEAD
         return Refusal(reason=reason, quota=info.quota, other=head.info.key)
@@ -153,7 +152,7 @@ class Backfill:
         behind = self._find_behind(line, info, wall)
         if behind is None:
             return False
-        self._note_waiting(line, info, *behind)
+        self._note_waiting(line, info, behind[0])
         return True
 
     def again_seconds(
@@ -180,17 +179,17 @@ class Backfill:
 
     def _find_delayed(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
-    ) -> tuple[_Head, Promise | Refusal | None] | None:
-        """Return the head that a unit must not pass, with its promise, or None."""
+    ) -> _Head | None:
+        """Return the head that a unit must not pass, or None."""
         behind = self._find_behind(line, info, wall)
         if behind is None:
             return None
         head, promise = behind
         seconds = remaining_seconds(info.unit)
         if not isinstance(promise, Promise) or wall is None or seconds is None:
-            return behind
+            return head
         ends_before = runs_at_once(line, info.unit) and wall + seconds <= promise.at
-        return None if ends_before or self._fits_beside(info, head, promise) else behind
+        return None if ends_before or self._fits_beside(info, head, promise) else head
 
     def _find_behind(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None
@@ -205,22 +204,13 @@ class Backfill:
             return None
         return head, promise
 
-    def _note_waiting(
-        self,
-        line: SchedulingQueue,
-        info: QueueUnitInfo,
-        head: _Head,
-        promise: Promise | Refusal | None,
-    ) -> None:
+    def _note_waiting(self, line: SchedulingQueue, info: QueueUnitInfo, head: _Head) -> None:
         if not self.waiting:
             self._seen_changes = self._count_changes()
         heads = self.waiting.setdefault(line.name, {})
         behind = heads.setdefault((head.number, head.info.order_key), {})
         behind[line.class_number(info)] = None
-        shown = self._shown.setdefault(line.name, {})
-        shown.pop(head.info.key, None)
-        if isinstance(promise, Promise):
-            shown[head.info.key] = promise
+        self._shown.setdefault(line.name, {})[head.info.key] = None
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
         beside = [Supposed.started(info)]
@@ -349,12 +339,17 @@ class Backfill:
 
     # --- questions ----------------------------------------------------------------------------
 
-    def promise_of_unit(self, key: str) -> Promise | None:
-        """Return what a unit was promised last; None where nobody waits behind it."""
+    def promise_of_unit(self, key: str, wall: int) -> Promise | None:
+        """Return what a unit is promised; None: nothing, or nobody waits behind it."""
         record = self._units.records.get(key)
-        if record is None or record.info is None:
+        if (
+            record is None
+            or record.info is None
+            or key not in self._shown.get(record.info.queue, ())
+        ):
             return None
-        return self._shown.get(record.info.queue, {}).get(key)
+        promise = self._find_promise(at_least(record.info), wall)
+        return promise if isinstance(promise, Promise) else None
 
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> Backfill:
         """Return a copy over forked units and plugins."""

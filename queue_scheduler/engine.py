@@ -446,9 +446,9 @@ class Engine:
         """The running units that have grown; for reading."""
         return self._growths
 
-    def promise_of(self, key: str) -> Promise | None:
-        """Return when a unit behind which others wait can start, as of the last decision there."""
-        return self._backfill.promise_of_unit(key)
+    def promise_of(self, key: str, wall: int) -> Promise | None:
+        """Return when a unit behind which others wait can start, as of a time since the epoch."""
+        return self._backfill.promise_of_unit(key, wall)
 
     def waiting(self, queue_name: str) -> Iterator[UnitRecord]:
         """Iterate lazily over the units in a queue's line, in order."""

@@ -86,8 +86,7 @@ class DebugApi:
         now: Callable[[], datetime] | None = None,
     ) -> None:
         self._shared = shared
-        self._now = now or SystemClock().now
-        self._snapshots = Snapshots(shared, quotas)
+        self._snapshots = Snapshots(shared, quotas, now or SystemClock().now)
         self._quotas = quotas
         self._is_leader = is_leader
         # Guards no field, but the engine's lock from a crowd. Nothing waits while holding it but
@@ -131,7 +130,7 @@ class DebugApi:
         key = f"{namespace}/{name}"
         unit = _found(self._snapshots.unit(key), f"queue unit {key} is unknown")
         waits = unit.refusal is not None and unit.position > 0
-        would = self._snapshots.would_preempt(key, self._now()) if waits else None
+        would = self._snapshots.would_preempt(key) if waits else None
         return views.view_unit(unit, would)
 
     @_in_turn

@@ -111,11 +111,15 @@ class Snapshots:
     Args:
         shared: The engine.
         quotas: Reads its quotas.
+        now: Says what time it is.
     """
 
-    def __init__(self, shared: SharedEngine, quotas: QuotaReaders) -> None:
+    def __init__(
+        self, shared: SharedEngine, quotas: QuotaReaders, now: Callable[[], datetime]
+    ) -> None:
         self._shared = shared
         self._quotas = quotas
+        self._now = now
 
     def queue_names(self) -> list[str]:
         """Return the names of all queues, sorted."""
@@ -123,7 +127,7 @@ class Snapshots:
 
     def queues(self, names: Iterable[str]) -> list[QueueFacts]:
         """Return the queues of these names, in their order; without those that are gone."""
-        read = (self._shared.ask(_read_queue, name) for name in names)
+        read = (self._shared.ask(_read_queue, name, self._now()) for name in names)
         found = [facts for facts in read if facts is not None]
         known = frozenset(self._shared.ask(self._quotas.names))
         booked: Mapping[str, set[str]] = {}
@@ -162,20 +166,20 @@ class Snapshots:
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None where it is unknown."""
-        return self._shared.ask(_read_unit_in_line, key)
+        return self._shared.ask(_read_unit_in_line, key, self._now())
 
-    def would_preempt(self, key: str, wall: datetime) -> WouldPreempt | None:
+    def would_preempt(self, key: str) -> WouldPreempt | None:
         """Return whom a unit would have evicted now, also where its queue does not preempt.
 
         Asked of a fork: the choice may take some milliseconds.
         """
-        return _find_victims(self._shared.fork(), key, wall)
+        return _find_victims(self._shared.fork(), key, self._now())
 
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Read units, given by key and position, lazily in batches; without those that are gone."""
         rest = iter(places)
         while batch := tuple(islice(rest, BATCH)):
-            yield from self._shared.ask(_read_units, batch)
+            yield from self._shared.ask(_read_units, batch, self._now())
 
 
 def find_quotas(
@@ -239,14 +243,14 @@ def _copy_line(engine: Engine, name: str) -> SchedulingQueue | None:
     return line.copy() if line is not None else None
 
 
-def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
+def _read_queue(engine: Engine, name: str, now: datetime) -> QueueFacts | None:
     line = engine.queues.line(name)
     if line is None:
         return None
     quotas = list(line.quotas())
     # By quota: merging the line's classes costs more the more of them there are.
     firsts = [first for quota in quotas if (first := line.first_of(quota)) is not None]
-    head = _read_unit(engine, unit_key(min(firsts)), 1) if firsts else None
+    head = _read_unit(engine, unit_key(min(firsts)), 1, now) if firsts else None
     refusal = None
     if line.options.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
@@ -265,26 +269,29 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     )
 
 
-def _read_units(engine: Engine, places: Sequence[tuple[str, int]]) -> list[UnitFacts]:
-    found = (_read_unit(engine, key, position) for key, position in places)
+def _read_units(
+    engine: Engine, places: Sequence[tuple[str, int]], now: datetime
+) -> list[UnitFacts]:
+    found = (_read_unit(engine, key, position, now) for key, position in places)
     return [unit for unit in found if unit is not None]
 
 
-def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
+def _read_unit(engine: Engine, key: str, position: int, now: datetime) -> UnitFacts | None:
     record = engine.record(key)
     if record is None:
         return None
     refusal, charge = engine.refusal_of(key), engine.charge_of(record.uid)
-    return UnitFacts(record, position, refusal, charge, engine.promise_of(key))
+    promise = engine.promise_of(key, int(now.timestamp()))
+    return UnitFacts(record, position, refusal, charge, promise)
 
 
-def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
+def _read_unit_in_line(engine: Engine, key: str, now: datetime) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
     if record is not None and record.standing is Standing.WAITING and record.info is not None:
         line = engine.queues.line(record.info.queue)
         position = line.count_before(record.info.order_key) + 1 if line is not None else 0
-    unit = _read_unit(engine, key, position)
+    unit = _read_unit(engine, key, position, now)
     if unit is None or unit.refusal is not None:
         return unit
     return replace(unit, refusal=engine.growths.refusal_of(key))

@@ -151,7 +151,7 @@ class BackfillWorld:
 
     def promise(self, name: str) -> int | None:
         """The second that a unit was promised, None where it was none."""
-        found: Promise | None = self.engine.promise_of(f"ns/{name}")
+        found: Promise | None = self.engine.promise_of(f"ns/{name}", START + self.second)
         return found.at - START if found is not None else None
 
     def reason(self, name: str) -> tuple[str, str]:

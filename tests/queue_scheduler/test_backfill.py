@@ -17,7 +17,7 @@ from shared_api.well_known_labels import (
     PREEMPT_RUNNING,
     WAIT_FOR_PODS_RUNNING,
 )
-from tests.properties.backfill_world import BackfillWorld
+from tests.properties.backfill_world import START, BackfillWorld
 from tests.properties.engine_kit import (
     WALL,
     admitted,
@@ -165,13 +165,30 @@ def test_when_an_end_is_declared_for_the_first_time_who_waits_is_asked_again() -
     assert world.go_on() == ["small"]
 
 
+def test_a_promise_is_as_of_the_time_that_it_is_read_at() -> None:
+    """Nothing happens meanwhile, and nobody is asked again."""
+    world = BackfillWorld()
+    world.workers.wake(
+        world.engine.on_queue_unit(
+            admitted(declaring(build_unit("runs", "a", queue="shared", cpu=3), 100), 2)
+        )
+    )
+    world.add("head", cpu=4, says=50)
+    world.add("small", says=200)
+    assert world.go_on() == []
+    for seconds in (0, 60):
+        promise = world.engine.promise_of("ns/head", START + seconds)
+        assert promise is not None
+        assert promise.at == START + seconds + 100
+
+
 def test_overdue_units_are_taken_to_end_at_any_moment() -> None:
     world = with_head()
     unit = world.runs.pop("runs").unit
     world.go_on(150)
     world.add("small", says=1)
     assert world.go_on() == []
-    promise = world.engine.promise_of("ns/head")
+    promise = world.engine.promise_of("ns/head", START + world.second)
     assert promise is not None
     assert promise.is_overdue
     assert world.promise("head") == world.second
@@ -312,7 +329,7 @@ def test_who_waits_is_asked_again_when_what_runs_comes_to_end_first() -> None:
     world.add("head", cpu=3, says=50)
     world.add("small", says=5000)
     assert world.go_on(50) == []
-    assert world.promise("head") == 100
+    assert world.promise("head") == 150, "what is booked has not begun to run"
     assert world.workers.alarms == {"shared": 100}
     world.second, world.workers.now = 100, 100.0
     world.workers.wake(["shared"])
@@ -405,7 +422,7 @@ def test_a_fork_decides_alike() -> None:
     world.add("long", says=91)
     world.go_on()
     twin = world.engine.fork()
-    assert twin.promise_of("ns/head") == world.engine.promise_of("ns/head")
+    assert twin.promise_of("ns/head", START) == world.engine.promise_of("ns/head", START)
     record = world.engine.record("ns/head")
     assert record is not None
     assert twin.on_queue_unit_gone(record.unit) == ("shared",)

@@ -36,6 +36,7 @@ from shared_api.testing.object_builders import (
     resource_quota_body,
     tree_node,
 )
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.quota_source_kit import FULLNAME
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
@@ -277,7 +278,7 @@ def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
         labels = {"quota": name, "resource": "cpu"}
         assert registry.get_sample_value("koord_queue_quota_max", labels) == cpu
     handlers.on_queue(None, queue("q", metadata={"annotations": {FULLNAME: "root/a"}}))
-    (facts,) = Snapshots(shared, QUOTA_READERS).queues(["q"])
+    (facts,) = Snapshots(shared, QUOTA_READERS, VirtualClock().now).queues(["q"])
     assert facts.quotas == ["root/a"]
     handlers.on_quota_source(quota, None)
     assert "default/rq" not in shared.ask(read_quota_names)

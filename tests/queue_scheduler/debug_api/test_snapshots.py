@@ -17,6 +17,7 @@ from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import UnitRecord
 from shared_api.quantity import format_amount
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -125,8 +126,12 @@ def test_a_hold_of_the_lock_reads_a_batch_at_most(
     assert not any(formatted_under_lock)
 
 
+def snapshots_of(kit: ShellKit) -> Snapshots:
+    return Snapshots(kit.shared, QUOTA_READERS, VirtualClock().now)
+
+
 def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> None:
-    page = Snapshots(crowd.shared, QUOTA_READERS).page("q3", 0, MAX_PAGE)
+    page = snapshots_of(crowd).page("q3", 0, MAX_PAGE)
     assert [unit.position for unit in page.units] == list(range(1, WAITING + 1))
     assert [unit.record for unit in page.units] == list(crowd.engine.waiting("q3"))
     assert not page.has_more
@@ -144,7 +149,7 @@ def test_all_units_come_in_order_over_the_bounds_of_batches(crowd: ShellKit) -> 
 def test_a_page_knows_whether_the_line_goes_on(
     crowd: ShellKit, offset: int, limit: int, want: bool
 ) -> None:
-    assert Snapshots(crowd.shared, QUOTA_READERS).page("q3", offset, limit).has_more is want
+    assert snapshots_of(crowd).page("q3", offset, limit).has_more is want
 
 
 def test_who_left_while_the_line_was_copied_is_left_out(
@@ -161,5 +166,5 @@ def test_who_left_while_the_line_was_copied_is_left_out(
         return answer
 
     monkeypatch.setattr(kit.shared, "ask", ask_late)
-    page = Snapshots(kit.shared, QUOTA_READERS).page("team", 0, 10)
+    page = snapshots_of(kit).page("team", 0, 10)
     assert [(unit.record.key, unit.position) for unit in page.units] == [("default/c", 3)]

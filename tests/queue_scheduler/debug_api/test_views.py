@@ -16,6 +16,8 @@ from tests.properties.engine_kit import wall_time
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
 
+NOW = wall_time(1_800_000_000)
+
 
 @pytest.fixture
 def busy(kit: ShellKit) -> ShellKit:
@@ -33,7 +35,7 @@ def busy(kit: ShellKit) -> ShellKit:
 
 @pytest.fixture
 def api(kit: ShellKit) -> DebugApi:
-    return DebugApi(kit.shared, QUOTA_READERS, lambda: True)
+    return DebugApi(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
 
 
 @pytest.mark.usefixtures("busy")
@@ -113,7 +115,7 @@ def test_who_waits_behind_whom_and_until_when_in_a_queue_that_backfills(
     kit.add_unit("head", cpu=4)
     kit.add_unit("small", maximumExecutionTimeSeconds=101)
     for _ in range(2):
-        kit.shared.decide_next("team", 0.0, wall_time(1_800_000_000))
+        kit.shared.decide_next("team", 0.0, NOW)
     head, small = api.queue_unit("default", "head"), api.queue_unit("default", "small")
     assert (head.promised_start, head.promise_is_overdue) == ("2027-01-15T08:01:40Z", False)
     assert (head.backfill_behind, small.promised_start) == ("", "")
