@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from shared_api.testing.object_builders import elastic_quota_body
 from tests.check_situations import (
@@ -16,7 +17,7 @@ from tests.check_situations import (
     admission_check,
     states_in,
 )
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
+from tests.queue_scheduler.scheduler_world import MAX_MODE, SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
 
 PROMPT_SECONDS = 5.0
@@ -202,3 +203,62 @@ def test_a_restart_writes_nothing_about_checks(asking: SchedulerWorld) -> None:
     asking.settle(20.0)
     assert asking.phase("u") == "Reserved"
     assert asking.server.resource_version == before
+
+
+# --- time that is over --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        pytest.param("20s", None, id="the setting's time"),
+        pytest.param("24h", "20s", id="its queue's, which is shorter"),
+        pytest.param("5s", "20s", id="its queue's, which is longer"),
+        pytest.param(0, "20s", id="its queue's, where the setting says for ever"),
+    ],
+)
+def test_the_silent_check_is_told_everywhere_when_time_is_over(
+    setting: str | int, said: str | None
+) -> None:
+    """The one that is Ready is not: by condition, event and metric."""
+    with running_world() as world:
+        world.start(configuration=replace(MAX_MODE, admission_check_timeout=setting))
+        world.add_quota()
+        world.settle()
+        annotations = {"koord-queue/admission-check-timeout": said} if said else {}
+        asked = {"admissionChecks": [{"name": "budget"}, {"name": "nodes"}]}
+        patch = {"metadata": {"annotations": annotations}, "spec": asked}
+        world.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
+        world.settle()
+        world.add_unit("u")
+        world.settle()
+        say_ready(world, "budget")
+        world.settle(15.0)
+        assert world.phase("u") == "Reserved"
+        world.settle(8.0)
+        assert world.phase("u") == "TimeoutBackoff"
+        why = "admission checks not Ready within 20 s of the reservation: nodes"
+        evicted = condition_of(world.unit("u"), "Evicted")
+        assert (evicted["status"], evicted["reason"]) == ("True", "BackoffTimeout")
+        assert evicted["message"] == why
+        assert world.note("u", "AdmissionCheckTimeout") == why
+        assert failures_by_checks(world) == [("nodes", "timeout", 1.0)]
+
+
+def say_ready(world: SchedulerWorld, check: str) -> None:
+    """Answer as a check does, of the unit u."""
+    entries = [
+        {**entry, "state": "Ready"} if entry["name"] == check else entry
+        for entry in world.unit("u")["status"]["admissionChecks"]
+    ]
+    VirtualCluster(world).patch_unit("u", {"status": {"admissionChecks": entries}})
+
+
+def failures_by_checks(world: SchedulerWorld) -> list[tuple[str, str, float]]:
+    """Return check, result and number of what is counted."""
+    return [
+        (sample.labels["check"], sample.labels["result"], sample.value)
+        for family in world.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "koord_queue_admission_check_failures_total"
+    ]
