@@ -207,6 +207,12 @@ go when it has them no more. W, R: the scheduler."""
 # --- elastic quota trees ----------------------------------------------------------------------
 LEND_LIMIT: Final = "alibabacloud.com/lendlimit"
 """Attribute of a node: a JSON resource list, how much of its min others may use while it idles."""
+TREE_PREEMPT_POLICY: Final = "preempt-policy"
+"""Attribute of a node. W: users. Upstream alone acts on it; the user is told that it does nothing.
+"""
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
+"""Its one value that does something upstream: what is not preemptible counts as if those of lower
+priority had left, while nobody has them leave."""
 MAX_JOBS: Final = PREFIX + "max-jobs"
 """Pseudo resource in min and max of a node: how many jobs."""
 MAX_PREEMPTIBLE_JOBS: Final = PREFIX + "max-preempible-jobs"

@@ -26,7 +26,9 @@ from shared_api.well_known_labels import (
     LEND_LIMIT,
     MAX_JOBS,
     MAX_PREEMPTIBLE_JOBS,
+    PREEMPT_LOWER_PRIORITY,
     ROOT_QUOTA,
+    TREE_PREEMPT_POLICY,
     TREE_ROOT,
     read_annotation,
     read_int32,
@@ -90,6 +92,9 @@ class _Reader:
         if node.min and not do_mins_fit(minimum, None, (), mins):
             text = "the min of its children adds up to more than its own"
             problems.append(self._problem("ChildrenMinOverMin", path, text))
+        if node.attributes.get(TREE_PREEMPT_POLICY) == PREEMPT_LOWER_PRIORITY:
+            text = f"attribute {TREE_PREEMPT_POLICY} has no effect; min counts all that is booked"
+            problems.append(self._problem("AttributeWithoutEffect", path, text))
         if path == TREE_ROOT:
             maximum.update(self._preemptible_jobs(problems))
         return QuotaSpec(

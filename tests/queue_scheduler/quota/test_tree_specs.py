@@ -102,6 +102,12 @@ def test_the_label_of_the_tree_limits_jobs_that_may_be_preempted(key: str) -> No
             id="lend limit",
         ),
         pytest.param(
+            tree_node("r", tree_node("a", attributes={"preempt-policy": "PreemptLowerPriority"})),
+            {},
+            ("AttributeWithoutEffect", "root/a"),
+            id="a policy of preemption",
+        ),
+        pytest.param(
             tree_node("r", tree_node("a", namespaces=["n"]), tree_node("b", namespaces=["n"])),
             {},
             ("NamespaceTwice", "root/b"),
