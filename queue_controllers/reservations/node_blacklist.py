@@ -2,7 +2,8 @@
 
 The text is JSON, node -> reports: `{"node-1": [{"lastUpdateTimestamp": "2026-11-01T10:00:00Z"}]}`.
 A node counts as bad until its newest report is too old; one that is named without a time, until it
-is taken out. What can not be read does not count, and is told; all else does.
+is taken out. A clock may be ahead, by as long as a report counts: one of a later time would keep
+its node off for years. What can not be read does not count, and is told; all else does.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def read_blacklist(text: str, now: datetime, keep_seconds: float) -> Blacklist:
     last: dict[str, datetime] = {}
     unread: dict[str, str] = {}
     for node, entry in entries.items():
-        reports, why = _read_reports(entry)
+        reports, why = _read_reports(entry, now, keep_seconds)
         if why:
             unread[node] = why
         if reports or not why:
@@ -76,19 +77,31 @@ def read_blacklist(text: str, now: datetime, keep_seconds: float) -> Blacklist:
     return Blacklist(nodes=tuple(sorted(newest)), unread=_tell_unread(unread))
 
 
-def _read_reports(entry: msgspec.Raw) -> tuple[list[_Report], str]:
-    """Return the reports of a node that can be read, and why the last of the others can not."""
+def _read_reports(
+    entry: msgspec.Raw, now: datetime, ahead_seconds: float
+) -> tuple[list[_Report], str]:
+    """Return the reports of a node that count, and why the last of the others does not."""
     reports: list[_Report] = []
     why = ""
     try:
         for each in _reports_decoder.decode(entry):
             try:
-                reports.append(_report_decoder.decode(each))
+                report = _report_decoder.decode(each)
             except msgspec.DecodeError as error:
                 why = str(error)
+                continue
+            if _is_too_far_ahead(report, now, ahead_seconds):
+                why = f"{report.last_update} is too far in the future"
+            else:
+                reports.append(report)
     except msgspec.DecodeError as error:
         why = str(error)
     return reports, why
+
+
+def _is_too_far_ahead(report: _Report, now: datetime, ahead_seconds: float) -> bool:
+    moment = _moment_of(report)
+    return moment is not None and (moment - now).total_seconds() > ahead_seconds
 
 
 def _tell_unread(unread: Mapping[str, str]) -> str:
@@ -99,10 +112,13 @@ def _tell_unread(unread: Mapping[str, str]) -> str:
 
 
 def _last_of(reports: Iterable[_Report]) -> datetime:
-    moments = [each.last_update for each in reports if each.last_update is not None]
-    if not moments:
-        return _ALWAYS
-    return max(each.replace(tzinfo=each.tzinfo or UTC) for each in moments)
+    moments = [moment for each in reports if (moment := _moment_of(each)) is not None]
+    return max(moments, default=_ALWAYS)
+
+
+def _moment_of(report: _Report) -> datetime | None:
+    moment = report.last_update
+    return None if moment is None else moment.replace(tzinfo=moment.tzinfo or UTC)
 
 
 def avoid_nodes(spec: Mapping[str, Any], nodes: tuple[str, ...]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -18,6 +18,8 @@ from queue_controllers.reservations.node_blacklist import (
 from queue_controllers.reservations.reservation_settings import BLACKLIST_SECONDS
 
 NOW = datetime(2025, 4, 14, 12, 0, tzinfo=UTC)
+AHEAD = '{"lastUpdateTimestamp": "2925-04-14T11:00:00Z"}'
+LAST = '{"lastUpdateTimestamp": "9999-12-31T23:59:59-12:00"}'
 FRESH = '{"lastUpdateTimestamp": "2025-04-14T11:00:00Z"}'
 STALE = '{"lastUpdateTimestamp": "2023-04-14T11:00:00Z"}'
 ODD = '{"lastUpdateTimestamp": 5}'
@@ -67,6 +69,9 @@ def test_what_is_no_map_is_told(text: str) -> None:
         pytest.param(f"[{ODD}]", False, "got `int` - at `$.lastUpdateTimestamp`", id="no time"),
         pytest.param(f"[{ODD}, {FRESH}]", True, "at `$.lastUpdateTimestamp`", id="one of two"),
         pytest.param(f"[{ODD}, {STALE}]", False, "at `$.lastUpdateTimestamp`", id="old, and one"),
+        pytest.param(f"[{AHEAD}]", False, "is too far in the future", id="in 900 years"),
+        pytest.param(f"[{LAST}]", False, "is too far in the future", id="the last time there is"),
+        pytest.param(f"[{AHEAD}, {FRESH}]", True, "2925-04-14 11:00:00+00:00 is", id="and one"),
     ],
 )
 def test_an_entry_that_can_not_be_read_is_told_and_all_others_count(
@@ -77,6 +82,27 @@ def test_an_entry_that_can_not_be_read_is_told_and_all_others_count(
     assert got.nodes == (("broken", "node1") if is_bad else ("node1",))
     assert got.unread.startswith("broken: ")
     assert why in got.unread
+
+
+@pytest.mark.parametrize(
+    ("hours_ahead", "want"),
+    [
+        pytest.param(0, range(12), id="of this moment"),
+        pytest.param(12, range(24), id="ahead"),
+        pytest.param(13, range(1, 25), id="too far ahead, at first"),
+        pytest.param(24 * 365 * 900, range(0), id="in 900 years"),
+    ],
+)
+def test_a_time_in_the_future_keeps_its_node_off_for_a_day_at_most(
+    hours_ahead: int, want: range
+) -> None:
+    text = at((NOW + timedelta(hours=hours_ahead)).isoformat())
+    got = [
+        hour
+        for hour in range(48)
+        if read_blacklist(text, NOW + timedelta(hours=hour), BLACKLIST_SECONDS).nodes
+    ]
+    assert got == list(want)
 
 
 def test_of_many_that_can_not_be_read_the_first_are_told() -> None:
