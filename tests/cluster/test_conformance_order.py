@@ -2,7 +2,7 @@
 
 Ids in brackets stand for tests of upstream's (upstream/README.md). Those of [I...] read positions
 from the queue's status while its quota is 0, with units made by hand; those of [E...] are
-upstream's shell scripts with real Jobs, on ElasticQuotas where upstream has a tree.
+upstream's shell scripts with real Jobs, on ElasticQuotas (with a tree: test_quota_plugins.py).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ The scheduler has exactly the rights that the chart gives it for these plugins.
 
 Ids in brackets stand for tests of upstream's (upstream/README.md). What those do with jobs of
 Kubeflow is done with batch/v1 Jobs of the same pods as well, which need nobody to play an operator.
+Those of [E...] are upstream's shell scripts, with its tree, and Jobs that name a queue.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from shared_api.testing.object_builders import (
 from tests.charts.render import as_manifest, rights
 from tests.cluster.played_operators import Operator
 from tests.cluster.program_process import ROOT, ProgramProcess
-from tests.cluster.queue_world import JOBS, QUEUES, UNITS, QueueWorld, condition, until
+from tests.cluster.queue_world import (
+    JOBS,
+    QUEUES,
+    UNITS,
+    QueueWorld,
+    condition,
+    unit_view,
+    until,
+)
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
@@ -72,6 +81,12 @@ class PluginWorld:
         )
         common = ("--leader-elect=false", f"--config={config}")
         self._scheduler = self.world.start_scheduler(*common, *arguments, user=ACCOUNT)
+        return self._scheduler
+
+    @property
+    def scheduler(self) -> ProgramProcess:
+        """The one that runs."""
+        assert self._scheduler is not None
         return self._scheduler
 
     def put_tree(self, root: Json) -> None:
@@ -289,6 +304,108 @@ def test_two_tf_jobs_run_one_after_the_other(world: PluginWorld) -> None:
     operator.end(second, succeeded=True)
     until(lambda: world.phase_of_unit(f"{second}-tf-qu", namespace) == "Succeed")
     api.request("DELETE", quota)
+
+
+# --- upstream's shell scripts -------------------------------------------------------------------
+
+
+class ShellScript:
+    """The cluster of upstream's scripts: a tree, a queue by hand, and Jobs that name both.
+
+    Args:
+        world: where; its scheduler is started anew.
+        name: of the namespace, and of the queue.
+        leaf: the node that the Jobs name, and that the queue takes.
+        policy: of the queue.
+        annotations: of the queue, besides.
+    """
+
+    def __init__(
+        self, world: PluginWorld, name: str, leaf: str, policy: str, **annotations: str
+    ) -> None:
+        small: dict[str, Any] = {"cpu": 1, "memory": "1Gi", "koord-queue/max-jobs": 1}
+        roomy: dict[str, Any] = {"cpu": 100, "memory": "100Gi", "koord-queue/max-jobs": 100}
+        leaves = (tree_node("child-1", max=small), tree_node("child-2", max=roomy))
+        self._world = world
+        self._name = name
+        self._leaf = leaf
+        world.create_namespace(name)
+        world.put_tree(tree_node("root", *leaves, max={"cpu": 999900}, min={"cpu": 999900}))
+        takes = {f"koord-queue/{key}": value for key, value in annotations.items()}
+        world.world.create_queue(name, policy, {"koord-queue/available-quota": leaf, **takes})
+        world.use("ElasticQuota")
+
+    def create(self, job: str, priority: int, *, pods: int = 1, **more: Any) -> None:
+        """Create a suspended Job of pods of one cpu; it runs until the test is over."""
+        said = {
+            "koord-queue/queue-name": self._name,
+            "scheduling.x-k8s.io/priority": str(priority),
+        }
+        self._world.world.create_job(
+            job,
+            "",
+            namespace=self._name,
+            suspend=True,
+            labels={"quota.scheduling.alibabacloud.com/name": self._leaf},
+            annotations=said,
+            run_seconds=600,
+            parallelism=pods,
+            completions=pods,
+            **more,
+        )
+
+    def waits_for(self, job: str, reason: str) -> None:
+        """Wait until a Job's unit says this reason."""
+        until(lambda: self._world.reason(job, self._name) == reason)
+
+    def phase(self, job: str) -> str:
+        return self._world.phase(job, self._name)
+
+    def is_suspended(self, job: str) -> bool:
+        return self._world.job(job, self._name)["spec"]["suspend"] is True
+
+    def queue_of(self, job: str) -> str:
+        """Return the queue in which the scheduler has a Job's unit."""
+        unit = self._world.world.unit_of(job, self._name)["metadata"]["name"]
+        return str(unit_view(self._world.scheduler, unit, self._name).get("queue"))
+
+
+def test_block_in_a_tree_holds_back_a_job_behind_one_that_never_fits(world: PluginWorld) -> None:
+    """[E1] pi-1 asks for twice what its node has; pi-2, behind it, stays suspended."""
+    script = ShellScript(world, "e1", "child-1", "Block")
+    script.create("pi-1", 3, pods=2)
+    script.waits_for("pi-1", "ExceedsQuota")
+    script.create("pi-2", 0)
+    script.waits_for("pi-2", "BehindRefusedUnit")
+    assert [script.queue_of(job) for job in ("pi-1", "pi-2")] == ["e1", "e1"]
+    time.sleep(STILL_SECONDS)
+    assert (script.phase("pi-2"), script.is_suspended("pi-2")) == ("Enqueued", True)
+
+
+def test_priority_in_a_tree_lets_a_smaller_job_pass(world: PluginWorld) -> None:
+    """[E2] The same load: pi-2 runs; it is all the jobs that its node may have."""
+    script = ShellScript(world, "e2", "child-1", "Priority")
+    script.create("pi-1", 3, pods=2)
+    script.create("pi-2", 0)
+    until(lambda: world.active("pi-2", "e2") == 1)
+    assert (script.phase("pi-1"), script.is_suspended("pi-1")) == ("Enqueued", True)
+    script.create("pi-3", 0, cpu="0")
+    script.waits_for("pi-3", "OverMaxJobs")
+
+
+def test_in_a_tree_where_pods_are_waited_for_the_higher_job_goes_next(world: PluginWorld) -> None:
+    """[E3] Roomy; Block, one at a time: pi-3, which comes last, overtakes pi-2 behind pi-1."""
+    waits = {"wait-for-pods-running": "true"}
+    script = ShellScript(world, "e3", "child-2", "Block", **waits)
+    script.create("pi-1", 0, pods=2, pod_spec={"nodeSelector": {"e3": "pi-1"}})
+    until(lambda: script.phase("pi-1") == "Dequeued")
+    script.create("pi-2", 0, pods=2)
+    script.waits_for("pi-2", "WaitingForPodsRunning")
+    script.create("pi-3", 9, pods=2, pod_spec={"nodeSelector": {"e3": "pi-3"}})
+    script.waits_for("pi-3", "WaitingForPodsRunning")
+    world.world.plane.kubectl("label", "node", "--all", "e3=pi-1")
+    until(lambda: script.phase("pi-3") == "Dequeued")
+    assert (script.phase("pi-2"), script.is_suspended("pi-2")) == ("Enqueued", True)
 
 
 def queues(world: PluginWorld) -> dict[str, Json]:
