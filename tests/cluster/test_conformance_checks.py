@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from tests.controlplane.api_client import ApiError
 pytestmark = pytest.mark.cluster
 
 CHECKS = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks"
+OLDER_CHECKS = "/apis/kueue.x-k8s.io/v1beta1/admissionchecks"
 STEP_SECONDS = 0.05
 INACTIVE = "AdmissionCheckInactive"
 
@@ -103,7 +105,7 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
     situation.ask("nodes")
     crd = yaml.safe_dump(ADMISSION_CHECK_CRD)
     world.plane.kubectl("apply", "--filename", "-", input=crd)
-    until(partial(creates, world, admission_check("nodes", "False", "no controller")))
+    until(partial(creates, world, CHECKS, admission_check("nodes", "False", "no controller")))
     queue = partial(world.api.request, "GET", f"{QUEUES}/kueue")
     until(lambda: condition(queue(), "Ready").get("reason") == "AdmissionCheckInactive")
     situation.create("u")
@@ -115,10 +117,42 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
     situation.becomes("u", "Dequeued")
 
 
-def creates(world: QueueWorld, body: Json) -> bool:
+def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
+    """The check is followed in that: it comes inactive, and becomes active."""
+    versions = [
+        {**each, "served": each["name"] == "v1beta1"}
+        for each in ADMISSION_CHECK_CRD["spec"]["versions"]
+    ]
+    older = {**ADMISSION_CHECK_CRD, "spec": {**ADMISSION_CHECK_CRD["spec"], "versions": versions}}
+    world.plane.kubectl("apply", "--filename", "-", input=yaml.safe_dump(older))
+    until(partial(is_unknown, world, CHECKS))
+    situation = situation_in(world, "older")
+    situation.quota(cpu=4)
+    situation.ask("older")
+    check = {**admission_check("older", "False"), "apiVersion": "kueue.x-k8s.io/v1beta1"}
+    until(partial(creates, world, OLDER_CHECKS, check))
+    queue = partial(world.api.request, "GET", f"{QUEUES}/older")
+    until(lambda: condition(queue(), "Ready").get("reason") == INACTIVE)
+    situation.create("u")
+    until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
+    status = {"status": admission_check("older", "True")["status"]}
+    world.api.request("PATCH", f"{OLDER_CHECKS}/older", status, content_type=MERGE)
+    situation.becomes("u", "Reserved")
+
+
+def is_unknown(world: QueueWorld, path: str) -> bool:
+    """Say whether the server has nothing at a path."""
+    try:
+        world.api.request("GET", path)
+    except ApiError as error:
+        return error.status == HTTPStatus.NOT_FOUND
+    return False
+
+
+def creates(world: QueueWorld, path: str, body: Json) -> bool:
     """Try to create an object of a kind that has just been made; say whether it was."""
     try:
-        world.api.request("POST", CHECKS, body)
+        world.api.request("POST", path, body)
     except ApiError:
         return False
     return True

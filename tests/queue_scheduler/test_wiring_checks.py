@@ -145,6 +145,44 @@ def test_a_check_that_is_not_active_holds_units_until_it_is(
         assert asking.reason("u") == "ExceedsQuota"
 
 
+OLDER = [
+    {**each, "served": each["name"] == "v1beta1", "storage": each["name"] == "v1beta1"}
+    for each in ADMISSION_CHECK_CRD["spec"]["versions"]
+]
+"""The versions of a Kueue that has not v1beta2 yet."""
+
+
+@pytest.mark.parametrize("when", ["from the start", "later"])
+def test_a_server_that_has_only_the_older_version_is_followed_in_that(
+    asking: SchedulerWorld, when: str
+) -> None:
+    """A check that is not active holds its units; one that goes is missed."""
+    older = {**ADMISSION_CHECK_CRD, "spec": {**ADMISSION_CHECK_CRD["spec"], "versions": OLDER}}
+    asking.direct.create(ADMISSION_CHECK_CRD if when == "later" else older)
+    check = {**admission_check("nodes", "False"), "apiVersion": "kueue.x-k8s.io/v1beta1"}
+    asking.direct.create(check)
+    asking.settle(12.0)
+    if when == "later":
+        name = ADMISSION_CHECK_CRD["metadata"]["name"]
+        asking.direct.patch("customresourcedefinitions", name, {"spec": {"versions": OLDER}})
+        asking.settle(20.0)
+    asking.add_unit("u")
+    asking.settle(6.0)
+    assert (asking.phase("u"), asking.reason("u")) == ("Enqueued", "AdmissionCheckInactive")
+    set_active(asking, "True")
+    assert (asking.phase("u"), ready(asking)) == ("Reserved", ("True", "Ready"))
+    asking.direct.delete(ADMISSION_CHECK_CRD["spec"]["names"]["plural"], "nodes")
+    asking.settle(6.0)
+    assert ready(asking) == ("True", "AdmissionCheckMissing")
+    watched = {
+        entry.info.path
+        for entry in asking.server.journal
+        if entry.info.plural == "admissionchecks" and entry.info.verb == "watch"
+    }
+    versions = ["v1beta1", "v1beta2"] if when == "later" else ["v1beta1"]
+    assert watched == {f"/apis/kueue.x-k8s.io/{each}/admissionchecks" for each in versions}
+
+
 def test_when_the_kind_goes_it_holds_nobody(asking: SchedulerWorld) -> None:
     asking.direct.create(ADMISSION_CHECK_CRD)
     asking.direct.create(admission_check("nodes", "False"))
