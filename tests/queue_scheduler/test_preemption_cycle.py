@@ -208,3 +208,22 @@ def test_an_answer_whose_telling_raises_ends_the_round_all_the_same(
     with pytest.raises(PluginError):
         rounds.kit.send()
     assert rounds.counted == [("team", "Preempted", 1)]
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+
+def test_the_preemptor_is_told_of_those_that_were_asked_alone(rounds: Rounds) -> None:
+    """Another of the victims is deleted before it is asked."""
+    rounds.start("one")
+    rounds.start("two")
+    decision = rounds.preempt(cpu=4)
+    assert {victim.unit for victim in decision.victims} == {"default/one", "default/two"}
+    delete(rounds, "one")
+    rounds.cycle.carry_out(decision)
+    rounds.kit.send()
+    (told,) = (each.note for each in rounds.notices if each.reason == "Preempting")
+    assert told == (
+        "1 unit is evicted so that it can start, which it does when they have stopped: "
+        "default/two (0 s of run time are lost)"
+    )

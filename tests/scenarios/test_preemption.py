@@ -218,3 +218,21 @@ def test_no_round_begins_while_victims_of_one_leave_whose_unit_is_gone(stage: St
     assert (stage.asked_back("low"), stage.asked_back("other")) == (1, 0)
     stage.stop("low")
     assert stage.asked_back("other") == 1
+
+
+def test_victim_and_preemptor_are_told_who_and_how_much(stage: Stage) -> None:
+    """Of 3 cpu 1 is free."""
+    stage.open(3, annotations={PREEMPTS: "true"})
+    stage.add("victim", 10, cpu=2)
+    stage.add("preemptor", 100, cpu=3)
+    stage.world.settle(2.0)
+    why = (
+        "made to leave for default/preemptor (priority 100, queue team, quota team), "
+        "which lacks 2 of cpu"
+    )
+    assert stage.world.note("victim", "Preempted") == why
+    told = stage.world.note("preemptor", "Preempting")
+    assert told.startswith(
+        "1 unit is evicted so that it can start, which it does when they have stopped: "
+        "default/victim ("
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from tests.queue_scheduler.scheduler_world import running_world
+from tests.queue_scheduler.shell_kit import condition_of
 from tests.scenarios.preemption_kit import Stage
 
 MODES = pytest.mark.parametrize("mode", ["runtime", "max"])
@@ -105,3 +107,46 @@ def test_what_one_child_borrows_of_another_is_their_own_business(stage: Stage, m
     stage.add("lent", cpu=4, quota="third")
     stage.add("owner", cpu=4, quota="lender")
     assert evicted(stage) == ["lent"]
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+
+@MODES
+def test_victims_and_owner_are_told_who_and_how_much(stage: Stage, mode: str) -> None:
+    """Of 10 cpu 8 are borrowed; the owner asks for 5, so 3 are missing and two units have to go."""
+    lend(stage, "Any", mode)
+    stage.world.direct.delete("queueunits", "b0", "default")
+    stage.world.settle(30.0)
+    stage.add("owner", 3, cpu=5, quota="lender")
+    stage.world.settle(3.0)
+    assert evicted(stage) == ["b3", "b4"]
+    why = (
+        "made to leave for default/owner (priority 3, queue lender, quota lender), "
+        "which lacks 3 of cpu"
+    )
+    for name in evicted(stage):
+        assert stage.world.note(name, "Reclaimed") == why
+        assert condition_of(stage.world.unit(name), "Evicted")["message"] == why
+    told = stage.world.note("owner", "Preempting")
+    names, _, rest = told.partition(" (")
+    assert names == (
+        "2 units are evicted so that it can start, which it does when they have stopped: "
+        "default/b4, default/b3"
+    )
+    lost = re.fullmatch(r"([0-9]+) s of run time are lost\)", rest)
+    assert lost is not None, told
+    # Both have run for a bit more than half a minute.
+    assert 60 <= int(lost[1]) <= 80
+
+
+@MODES
+def test_of_many_victims_the_first_are_named(stage: Stage, mode: str) -> None:
+    lend(stage, "Any", mode, cpu=1)
+    stage.add("owner", cpu=6, quota="lender")
+    stage.world.settle(3.0)
+    assert len(evicted(stage)) == 6
+    told = stage.world.note("owner", "Preempting")
+    named = "default/b9, default/b8, default/b7, default/b6, default/b5, ... ("
+    assert told.startswith("6 units are evicted so that it can start")
+    assert named in told
