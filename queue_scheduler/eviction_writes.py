@@ -18,15 +18,15 @@ from shared_api.queue_unit_phases import (
     status_of_move,
     with_condition,
 )
-from shared_api.timestamps import read_time, rfc3339
+from shared_api.timestamps import read_past, rfc3339
 
 
 def granted_at(unit: QueueUnit, now: datetime) -> datetime:
-    """Return since when a unit has its quota; of what can be read, what says so best."""
+    """Return since when a unit has its quota; of what is past, what says so best."""
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
     since = reserved.last_transition_time if reserved is not None else None
     for text in (unit.status.last_allocate_time, since, unit.metadata.creation_timestamp):
-        moment = read_time(text)
+        moment = read_past(text, now)
         if moment is not None:
             return moment
     return now

@@ -36,7 +36,7 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
-from shared_api.timestamps import read_time
+from shared_api.timestamps import read_past
 from shared_api.well_known_labels import STOP_POLICY, read_annotation
 
 LONGEST_REST_SECONDS: Final = 30.0
@@ -112,15 +112,13 @@ class NodeVerdicts:
         return SendStatus(unit, status, on_written, frees=True)
 
     def _seconds_asked(self, unit: QueueUnit) -> float:
-        """Return how long nodes have been asked for; endless where the unit does not say."""
+        """Return how long nodes have been asked for; the whole time where the unit does not say."""
+        now = self._clock.now()
+        since = read_past(unit.status.last_allocate_time, now)
         admitted = find_condition(unit.status.conditions, ADMITTED)
-        asked_at = unit.status.last_allocate_time
         if admitted is not None and admitted.status == "True":
-            asked_at = admitted.last_transition_time or asked_at
-        since = read_time(asked_at)
-        return (
-            self._timeout_seconds if since is None else (self._clock.now() - since).total_seconds()
-        )
+            since = read_past(admitted.last_transition_time, now) or since
+        return self._timeout_seconds if since is None else (now - since).total_seconds()
 
 
 def _find_asking(engine: Engine) -> list[str]:

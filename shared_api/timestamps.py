@@ -2,14 +2,18 @@
 
 Kubernetes writes UTC with a `Z`. People and other programs write what they like into annotations
 and status fields, so reading has two ways: `parse_time` for what a server has checked, and
-`read_time` for the rest.
+`read_time` for the rest. Since when something is so is read by `read_past`.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from shared_api.objects.meta import Timestamp
+
+MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
+"""By how much the clock of whoever wrote a time may be ahead."""
 
 
 def rfc3339(moment: datetime) -> Timestamp:
@@ -46,6 +50,15 @@ def read_time(text: str | None) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):  # no time, or one outside of the years 1 to 9999
         return None
+
+
+def read_past(text: str | None, now: datetime) -> datetime | None:
+    """Return the moment that a text names; None for what `read_time` can not read, and the future.
+
+    A time to come is somebody's edit: counted from it, nothing would be late until then.
+    """
+    moment = read_time(text)
+    return None if moment is None or moment > now + MAX_CLOCK_SKEW else moment
 
 
 def end_of_second(text: str | None) -> Timestamp | None:

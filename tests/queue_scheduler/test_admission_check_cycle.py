@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from queue_scheduler.admission_check_cycle import LONGEST_REST_SECONDS
 from queue_scheduler.admission_checks import Shortfall
 from queue_scheduler.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
-from shared_api.timestamps import parse_time
+from shared_api.timestamps import parse_time, rfc3339
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
 from tests.queue_scheduler.shell_kit import ShellKit, condition_of
@@ -304,6 +304,20 @@ def test_a_time_of_the_reservation_that_can_not_be_read_does_not_stop_the_clock(
     checked.reserve()
     checked.patch({"lastAllocateTime": None})
     checked.pass_time(TIMEOUT + 5.0)
+    assert checked.kit.phase("u") == "TimeoutBackoff"
+
+
+@pytest.mark.parametrize("ahead", [59, 3600, 73 * 365 * 86_400])
+def test_a_time_of_the_reservation_that_lies_ahead_does_not_stop_the_clock(
+    checked: Checked, ahead: int
+) -> None:
+    """A minute ahead another clock may be; beyond that somebody has edited it."""
+    checked.reserve()
+    until = rfc3339(checked.kit.clock.now() + timedelta(seconds=ahead))
+    checked.patch({"lastAllocateTime": until})
+    checked.pass_time(TIMEOUT - 5.0)
+    assert checked.kit.phase("u") == "Reserved"
+    checked.pass_time(70.0)
     assert checked.kit.phase("u") == "TimeoutBackoff"
 
 

@@ -176,6 +176,16 @@ def test_the_time_begins_when_nodes_are_asked_for_not_with_the_quota(agency: Age
     assert agency.status["phase"] == "SchedReady"
 
 
+def test_a_time_of_the_request_that_lies_ahead_does_not_stop_the_clock(agency: Agency) -> None:
+    """Somebody has edited it: what else says since when counts."""
+    ahead = rfc3339(agency.kit.clock.now() + timedelta(days=9999))
+    agency.write(conditions=[condition("Admitted", "True", ahead)])
+    agency.pass_time(TIMEOUT - 2.0)
+    assert agency.status["phase"] == "SchedReady"
+    agency.pass_time(4.0)
+    assert agency.status["phase"] == "TimeoutBackoff"
+
+
 def test_a_request_without_any_time_does_not_wait_for_ever(agency: Agency) -> None:
     agency.write(conditions=[], lastAllocateTime=None)
     agency.pass_time()

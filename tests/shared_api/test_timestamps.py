@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from shared_api.timestamps import end_of_second, parse_time, read_time, rfc3339, rfc3339_micro
+from shared_api.timestamps import (
+    end_of_second,
+    parse_time,
+    read_past,
+    read_time,
+    rfc3339,
+    rfc3339_micro,
+)
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -51,6 +58,22 @@ def test_a_text_that_is_no_moment_is_refused(text: str) -> None:
 )
 def test_what_people_write_is_read_or_is_nothing(text: str | None, want: datetime | None) -> None:
     assert read_time(text) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("2026-11-01T10:00:00Z", datetime(2026, 11, 1, 10, tzinfo=UTC), id="past"),
+        pytest.param("2026-11-01T12:01:00Z", NOON.replace(minute=1, microsecond=0), id="skew"),
+        pytest.param("2026-11-01T12:01:01Z", None, id="future"),
+        pytest.param("0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC), id="the first moment"),
+        pytest.param("9999-12-31T23:59:59Z", None, id="the last moment"),
+        pytest.param("soon", None, id="no time"),
+        pytest.param(None, None, id="none"),
+    ],
+)
+def test_a_time_to_come_says_not_since_when(text: str | None, want: datetime | None) -> None:
+    assert read_past(text, NOON) == want
 
 
 def test_a_time_in_whole_seconds_may_stand_for_any_moment_of_its_second() -> None:
