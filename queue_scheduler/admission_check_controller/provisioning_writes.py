@@ -99,6 +99,7 @@ class ProvisioningWrites:
 
         Raises:
             NotLeadingError: Not all was sent.
+            Conflict: What was decided on is not what there is.
             ApiFailure: The server refused, or did not answer.
         """
         for action in actions:
@@ -163,9 +164,13 @@ class ProvisioningWrites:
             self._client.delete(
                 resource_type, meta.namespace, meta.name, uid=meta.uid, propagation="Background"
             )
-        except (NotFound, Conflict) as gone:
-            log.debug("it is gone, or another", name=meta.key, error=str(gone))
+        except NotFound:
+            log.debug("it is gone already", kind=resource_type.kind, name=meta.key)
             return
+        except Conflict as refusal:
+            # Another, which the cache shows soon; or a webhook says so, and it is still there.
+            log.warning("not deleted", kind=resource_type.kind, name=meta.key, error=str(refusal))
+            raise
         log.info("deleted", kind=resource_type.kind, name=meta.key)
 
     def _served(self) -> ResourceType[ProvisioningRequest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -97,7 +98,8 @@ class Lives:
     def _disturb(self) -> None:
         faults, plural = self.world.server.faults, self.rng.choice(("podtemplates", None))
         match = Match(plural=plural, verb=self.rng.choice(("create", "patch", "delete")))
-        self.rng.choice((faults.lose_answer, faults.lose_request))(times=2, match=match)
+        refuse = partial(faults.fail, 409)
+        self.rng.choice((faults.lose_answer, faults.lose_request, refuse))(times=2, match=match)
 
     # --- what must be true ---------------------------------------------------------------------
 

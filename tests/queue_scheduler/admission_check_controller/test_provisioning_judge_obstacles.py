@@ -169,6 +169,18 @@ def test_a_write_whose_answer_is_lost_is_made_once(plural: str) -> None:
     assert world.state()["state"] == "Ready"
 
 
+def test_a_delete_that_meets_a_conflict_is_repeated() -> None:
+    """A webhook may answer so; the nodes would stay booked for nobody."""
+    world = ready_world()
+    world.add_gpu_unit()
+    world.settle()
+    world.server.faults.fail(409, match=Match(plural="provisioningrequests", verb="delete"))
+    world.move("unit", "TimeoutBackoff")
+    world.settle()
+    assert world.server.faults.armed_count == 0
+    assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
+
+
 def test_a_process_that_ends_between_two_writes_leaves_nothing_behind() -> None:
     world = ready_world()
     world.server.faults.fail(

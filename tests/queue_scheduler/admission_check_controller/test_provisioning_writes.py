@@ -124,13 +124,22 @@ def test_who_does_not_lead_writes_nothing() -> None:
 def test_what_is_gone_already_is_as_good_as_deleted() -> None:
     kit = Kit()
     request = kit.make().metadata
-    another = msgspec.structs.replace(request, uid=Uid("another"))
-    kit.writes.carry_out([DeleteRequest(another)], None)
-    assert kit.world.made()["provisioningrequests"] == 1, "only the one that was meant"
     kit.writes.carry_out([DeleteRequest(request), DeleteRequest(request)], None)
     assert kit.world.made()["provisioningrequests"] == 0
     gone = ObjectMeta(name="none", namespace="default", uid=Uid("x"), resource_version="1")
     kit.writes.carry_out([DeleteTemplate(gone), HandOver(gone, request)], None)
+
+
+def test_another_of_the_name_is_not_deleted_and_the_caches_decide_again() -> None:
+    kit = Kit()
+    request, template = kit.make().metadata, kit.templates.list()[0].metadata
+    for action in (
+        DeleteRequest(msgspec.structs.replace(request, uid=Uid("another"))),
+        DeleteTemplate(msgspec.structs.replace(template, uid=Uid("another"))),
+    ):
+        with pytest.raises(Conflict):
+            kit.writes.carry_out([action], None)
+    assert kit.world.made() == {"provisioningrequests": 1, "podtemplates": 2}
 
 
 def test_requests_that_are_not_served_can_not_be_made() -> None:
