@@ -12,7 +12,7 @@ What a check has said of a unit stays to be read until the unit is reserved agai
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
@@ -100,7 +100,6 @@ class AdmissionCheckCycle:
         clock: The time.
         rng: Chance, for the length of a backoff.
         timeout_seconds: How long checks may take where the queue does not say; 0: for ever.
-        tell: Takes the notices that become events.
         observer: Counts.
     """
 
@@ -110,14 +109,13 @@ class AdmissionCheckCycle:
         clock: Clock,
         rng: random.Random,
         timeout_seconds: float,
-        tell: Callable[[Notice], None],
         observer: CheckObserver,
     ) -> None:
         self._shared = access.shared
         self._clock = clock
         self._rng = rng
         self._timeout = timeout_seconds
-        self._tell = tell
+        self._tell = access.tell
         self._observer = observer
         self._looks = UnitLooks(access, self._look_at, _find_with_checks)
 
@@ -163,7 +161,8 @@ class AdmissionCheckCycle:
                 return LookAgain(min(rest, LONGEST_REST_SECONDS))
             case GoOn():
                 told = partial(self._on_admitted, facts.queue_name)
-                return SendStatus(unit, _build_admission(facts, verdict, now), told)
+                status = _build_admission(facts, verdict, now)
+                return SendStatus(unit, status, told)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
                 return SendStatus(unit, {"admissionChecks": entries})
@@ -175,7 +174,8 @@ class AdmissionCheckCycle:
                 return SendStatus(unit, status, told, frees=True)
             case AskBack():
                 status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
-                return SendStatus(unit, status, partial(self._on_failed, verdict))
+                told = partial(self._on_failed, verdict)
+                return SendStatus(unit, status, told)
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))

@@ -20,7 +20,6 @@ from typing import Any, Final
 import structlog
 
 from queue_scheduler.decision import Growth
-from queue_scheduler.dequeue_cycle import UnitReader
 from queue_scheduler.engine import Engine
 from queue_scheduler.growth import has_grown
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
@@ -46,13 +45,12 @@ class GrowthCycle:
 
     Args:
         access: The ways in and out.
-        read_unit: Reads a unit of which it is not known what the server holds.
     """
 
-    def __init__(self, access: UnitAccess, read_unit: UnitReader, clock: Clock) -> None:
+    def __init__(self, access: UnitAccess, clock: Clock) -> None:
         self._shared = access.shared
         self._note_written = access.note_written
-        self._read_unit = read_unit
+        self._read_unit = access.read_unit
         self._clock = clock
         # A key is worked on by one thread at a time, the step's or a writer's.
         self._pending: dict[str, Growth] = {}

@@ -26,7 +26,11 @@ import msgspec
 
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine import Engine
-from queue_scheduler.eviction_writes import build_put_back, build_withdrawal, with_eviction
+from queue_scheduler.eviction_writes import (
+    build_put_back,
+    build_withdrawal,
+    with_eviction,
+)
 from queue_scheduler.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitAccess, UnitLooks
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -50,7 +54,6 @@ class NodeVerdicts:
 
     Args:
         access: The ways in and out.
-        tell: Takes the notices that become events.
         count: Takes each unit that was put back, by one of `metrics.VERDICTS`.
         timeout_seconds: How long a unit waits for an answer.
         rng: Spreads the ends of backoffs.
@@ -59,7 +62,6 @@ class NodeVerdicts:
     def __init__(
         self,
         access: UnitAccess,
-        tell: Callable[[Notice], None],
         count: Callable[[str], None],
         clock: Clock,
         rng: random.Random,
@@ -67,7 +69,7 @@ class NodeVerdicts:
         timeout_seconds: float,
     ) -> None:
         self._shared = access.shared
-        self._tell = tell
+        self._tell = access.tell
         self._count = count
         self._clock = clock
         self._rng = rng

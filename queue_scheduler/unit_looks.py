@@ -6,11 +6,16 @@ from the newest object of one (`Look`); the rest is here::
     unit --> looked at --> nothing to do        forgotten, until news of it come
                       \--> later                looked at again then
                        \-> patch --> written    the engine hears of it
-                                \-> otherwise   looked at again, by what is known then
+                                \-> refused     told, and looked at again
+                                 \> conflict, or no answer: looked at again, by what is known then;
+                                                of a unit that seems unchanged, by what is read
+
+A conflict with a unit that nobody
+has changed is a refusal, if it comes again: a webhook may answer so.
 
 A unit at which something raises, as somebody's plugin may, is looked at again like one whose write
 failed. The guard makes a second try of a write whose answer was lost harmless. The objects are all
-that is remembered: who begins to lead asks the engine which units there are.
+that decides: who begins to lead asks the engine which units there are.
 """
 
 from __future__ import annotations
@@ -22,12 +27,21 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from queue_scheduler.dequeue_cycle import WriteSink
+from queue_scheduler.decision import Notice
+from queue_scheduler.dequeue_cycle import LOST_TO_NOBODY, UnitReader, WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
-from shared_api.client.errors import Conflict, NotFound
+from shared_api.client.errors import ApiError, ApiFailure, Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.writes import Outcome, Rejected, Written, status_change
+from shared_api.client.writes import (
+    Dropped,
+    Outcome,
+    Rejected,
+    Unknown,
+    Written,
+    status_change,
+)
+from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.work_queue import WorkQueue
 
@@ -39,6 +53,12 @@ FULL_REST_SECONDS: Final = 0.25
 
 PODS_REST_SECONDS: Final = 1.0
 """Until a unit that is to be freed, and has living pods, is looked at again."""
+
+FEWEST_CONFLICTS: Final = 2
+"""With a unit that nobody has changed, in a row, until that is told: one mostly passes."""
+
+STATUS_REFUSED: Final = "StatusRefused"
+"""Reason of the event."""
 
 log = structlog.get_logger("unit_looks")
 
@@ -80,6 +100,8 @@ class UnitAccess:
         note_written: Takes what the server answered.
         may_write: False while this process does not lead; whoever makes it True wakes the step.
         due: Keys of units to look at.
+        read_unit: Reads a unit of which it is not known what the server holds.
+        tell: Takes the notices that become events.
     """
 
     shared: SharedEngine
@@ -87,6 +109,8 @@ class UnitAccess:
     note_written: Callable[[QueueUnit], object]
     may_write: Callable[[], bool]
     due: WorkQueue[str]
+    read_unit: UnitReader
+    tell: Callable[[Notice], None]
 
 
 class UnitLooks:
@@ -110,6 +134,9 @@ class UnitLooks:
         self._find = find
         # Added to by the step, taken from by writers.
         self._under_way: set[str] = set()
+        # A key is worked on by one thread at a time, the step's or a writer's.
+        self._open: dict[str, _Open] = {}
+        self._refused: dict[str, _Refused] = {}
         self._has_begun = False
 
     def add(self, key: str) -> None:
@@ -154,9 +181,11 @@ class UnitLooks:
     def _find_write(self, key: str) -> SendStatus | None:
         """Look at a unit; return what is to be sent, after noting when to look again if nothing."""
         due = self._access.due
+        if not self._close(key):
+            return None
         match self._look_at(key):
             case None:
-                due.forget(key)
+                self._forget(key)
             case LookAgain(seconds=seconds):
                 due.add_after(key, seconds)
             case SendStatus(frees=True, unit=unit) if self._access.shared.ask(_has_pods, unit):
@@ -190,15 +219,117 @@ class UnitLooks:
                 self._access.shared.tell(Engine.on_queue_unit, unit)
                 if send.on_written is not None:
                     send.on_written(unit)
-                due.forget(key)
+                self._forget(key)
                 # The watch may bring what was written before anybody looks: it is no news then.
                 due.add(key)
-            case Rejected(error=error) if not isinstance(error, Conflict | NotFound):
-                phase = send.status.get("phase", "")
-                log.error("the server refuses a write", unit=key, phase=phase, error=str(error))
+            case Rejected(error=error) if _is_answer(error):
+                if not isinstance(error, NotFound):
+                    self._tell_refusal(key, send.unit, str(error))
                 due.add_rate_limited(key)
-            case _:
+            case Rejected(error=Conflict()):
+                self._open[key] = _Open(send, is_conflict=True)
                 due.add_rate_limited(key)
+            case Rejected() | Unknown():
+                self._open[key] = _Open(send)
+                due.add_rate_limited(key)
+            case Dropped(retry_after_seconds=seconds):
+                due.add_rate_limited(key, at_least_seconds=seconds)
+
+    def _close(self, key: str) -> bool:
+        """Find out what became of the last write, if nobody has said; False: asked again later."""
+        opened = self._open.get(key)
+        if opened is None:
+            return True
+        send = opened.send
+        meta = send.unit.metadata
+        try:
+            unit = self._newest(key, meta)
+        except NotFound:
+            unit = None
+        except ApiFailure as failure:
+            log.warning("unit can not be read yet", unit=key, error=str(failure))
+            self._access.due.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
+            return False
+        del self._open[key]
+        if unit is None or unit.metadata.uid != meta.uid:
+            return True  # the watch tells of it
+        if opened.is_conflict and unit.metadata.resource_version == meta.resource_version:
+            self._note_conflict(key, unit)
+        return True
+
+    def _newest(self, key: str, known: ObjectMeta) -> QueueUnit:
+        """Return a unit as it is after a write; read, where the engine knows no later version."""
+        access = self._access
+        record = access.shared.ask(Engine.record, key)
+        if record is not None and record.unit.metadata.resource_version != known.resource_version:
+            return record.unit
+        unit = access.read_unit(known.namespace, known.name)
+        if unit.metadata.resource_version != known.resource_version:
+            access.note_written(unit)
+            access.shared.tell(Engine.on_queue_unit, unit)
+        return unit
+
+    def _note_conflict(self, key: str, unit: QueueUnit) -> None:
+        """Take a conflict with a unit that is as it was."""
+        refused = self._refused_of(key, unit)
+        refused.conflicts += 1
+        if refused.conflicts >= FEWEST_CONFLICTS:
+            self._tell_refusal(key, unit, LOST_TO_NOBODY)
+
+    def _tell_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
+        """Tell that the server does not take a write about this version, once."""
+        refused = self._refused_of(key, unit)
+        if refused.told == why:
+            return
+        refused.told = why
+        self._access.tell(
+            Notice(
+                kind=QUEUE_UNITS.kind,
+                key=key,
+                uid=unit.metadata.uid,
+                reason=STATUS_REFUSED,
+                note=f"The API server refuses a change of its status: {why}",
+            )
+        )
+
+    def _refused_of(self, key: str, unit: QueueUnit) -> _Refused:
+        version = unit.metadata.resource_version
+        refused = self._refused.get(key)
+        if refused is None or refused.version != version:
+            refused = self._refused[key] = _Refused(version)
+        return refused
+
+    def _forget(self, key: str) -> None:
+        self._access.due.forget(key)
+        self._refused.pop(key, None)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A write of which it is not known what the server holds."""
+
+    send: SendStatus
+    is_conflict: bool = False
+
+
+@dataclass
+class _Refused:
+    """What the server has refused about one version of a unit.
+
+    Attributes:
+        version: That version.
+        conflicts: How often it said that another is there.
+        told: What was told last.
+    """
+
+    version: str
+    conflicts: int = 0
+    told: str = ""
+
+
+def _is_answer(error: ApiError) -> bool:
+    """Say whether an error is the server's judgement on the write, and not on its guard."""
+    return not isinstance(error, Conflict) and not error.after_retry
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:

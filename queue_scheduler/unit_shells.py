@@ -43,6 +43,7 @@ class UnitParts:
     may_write: Callable[[], bool]
     clock: Clock
     rng: random.Random
+    tell: Callable[[Notice], None]
 
 
 class UnitShells:
@@ -62,7 +63,7 @@ class UnitShells:
     def follow_growth(self) -> None:
         """Grant running units what they have grown by."""
         run, access = self._access("growth-cycle")
-        growth = GrowthCycle(access, self._parts.read_unit, self._parts.clock)
+        growth = GrowthCycle(access, self._parts.clock)
         run(growth.step)
         self._parts.units.add_handler(growth.on_queue_unit)
 
@@ -78,15 +79,12 @@ class UnitShells:
         self,
         queues: SharedInformer[Queue],
         timeout_seconds: float,
-        tell: Callable[[Notice], None],
         observer: CheckObserver,
     ) -> AdmissionCheckCycle:
         """Carry admission checks out; return who is to hear of AdmissionChecks."""
         parts = self._parts
         run, access = self._access("admission-checks")
-        checks = AdmissionCheckCycle(
-            access, parts.clock, parts.rng, timeout_seconds, tell, observer
-        )
+        checks = AdmissionCheckCycle(access, parts.clock, parts.rng, timeout_seconds, observer)
         run(checks.step)
         parts.units.add_handler(checks.on_queue_unit)
         queues.add_handler(checks.on_queue)
@@ -96,14 +94,13 @@ class UnitShells:
         self,
         queues: SharedInformer[Queue],
         timeout_seconds: float,
-        tell: Callable[[Notice], None],
         count: Callable[[str], None],
     ) -> None:
         """Put units back that get no nodes, or whose queue is stopped before they do."""
         parts = self._parts
         run, access = self._access("node-verdicts")
         verdicts = NodeVerdicts(
-            access, tell, count, parts.clock, parts.rng, timeout_seconds=timeout_seconds
+            access, count, parts.clock, parts.rng, timeout_seconds=timeout_seconds
         )
         run(verdicts.step)
         parts.units.add_handler(verdicts.on_queue_unit)
@@ -112,5 +109,12 @@ class UnitShells:
     def _access(self, name: str) -> tuple[Callable[[Step], LoopThread], UnitAccess]:
         run, due = self._new_work_queue(name)
         parts = self._parts
-        written = parts.units.note_written
-        return run, UnitAccess(parts.shared, parts.writes, written, parts.may_write, due)
+        return run, UnitAccess(
+            shared=parts.shared,
+            writes=parts.writes,
+            note_written=parts.units.note_written,
+            may_write=parts.may_write,
+            due=due,
+            read_unit=parts.read_unit,
+            tell=parts.tell,
+        )

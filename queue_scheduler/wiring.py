@@ -284,16 +284,15 @@ class Scheduler:
                 may_write=self._takeover.is_open,
                 clock=self._clock,
                 rng=self._program.rng,
+                tell=tell,
             ),
             self._work_queue,
         )
         shells.follow_backoffs()
         shells.follow_growth()
         shells.follow_evictions(self._pods)
-        shells.follow_nodes(
-            self._queues, flags.verdict_seconds, tell, self._metrics.on_without_nodes
-        )
-        checks = shells.follow_checks(self._queues, check_seconds, tell, self._metrics)
+        shells.follow_nodes(self._queues, flags.verdict_seconds, self._metrics.on_without_nodes)
+        checks = shells.follow_checks(self._queues, check_seconds, self._metrics)
         self._check_watch = self._watch_checks(checks)
 
     def _watch_checks(self, checks: AdmissionCheckCycle) -> KindWatch[AdmissionCheck]:

@@ -97,7 +97,7 @@ class World:
         def access() -> Any:
             return access_of(kit, writes=Witness(kit))
 
-        self.checks = AdmissionCheckCycle(access(), kit.clock, rng, TIMEOUT, lambda _: None, self)
+        self.checks = AdmissionCheckCycle(access(), kit.clock, rng, TIMEOUT, self)
         self.shells = (
             self.checks,
             BackoffReturns(access(), kit.clock),

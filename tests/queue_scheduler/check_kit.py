@@ -36,11 +36,9 @@ class Checked:
     def restarted(self) -> AdmissionCheckCycle:
         """Return one that knows nothing; its informer begins with a list."""
         self.due = self.kit.work_queue()
-        access = access_of(self.kit, self.due)
+        access = access_of(self.kit, self.due, tell=self.told.append)
         rng = random.Random(5)
-        self.cycle = AdmissionCheckCycle(
-            access, self.kit.clock, rng, self._timeout, self.told.append, self
-        )
+        self.cycle = AdmissionCheckCycle(access, self.kit.clock, rng, self._timeout, self)
         self.news.forget()
         return self.cycle
 

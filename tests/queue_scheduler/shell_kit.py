@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, TypeVar
 
-from queue_scheduler.decision import Dequeue
+from queue_scheduler.decision import Dequeue, Notice
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
@@ -144,6 +144,7 @@ class ShellKit:
         self.woken: list[str] = []
         self.shared = SharedEngine(self.engine, self._on_wake)
         self.noted: list[Any] = []
+        self.told: list[Notice] = []
         self.unreadable: set[str] = set()
 
     def work_queue(self) -> WorkQueue[Any]:

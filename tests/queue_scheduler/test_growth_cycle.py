@@ -8,14 +8,13 @@ import pytest
 
 from queue_scheduler.engine import Engine
 from queue_scheduler.growth_cycle import AGAIN_SECONDS, GrowthCycle
-from queue_scheduler.unit_looks import UnitAccess
 from shared_api.client.errors import Conflict, ConnectionLost, Forbidden
-from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Outcome, Unknown
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.shell_kit import HeldWrites, ShellKit, exhaust, rejected
+from tests.queue_scheduler.unit_news import access_of
 
 LATER = 11 * 3600
 """Seconds into the day: after the units of these tests were made."""
@@ -35,12 +34,7 @@ class Nursery:
         kit = self.kit
         self.due = kit.work_queue()
         sink = kit.dispatcher if writes is None else writes
-        access = UnitAccess(kit.shared, sink, kit.note_written, kit.may_write, kit.work_queue())
-        self.cycle = GrowthCycle(
-            access,
-            lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
-            kit.clock,
-        )
+        self.cycle = GrowthCycle(access_of(kit, writes=sink), kit.clock)
 
     def _run(self, name: str) -> None:
         """Have the unit admitted and running, as both programs write it."""

@@ -49,8 +49,7 @@ class Agency:
 
     def restarted(self, writes: HeldWrites | None = None) -> NodeVerdicts:
         self.verdicts = NodeVerdicts(
-            access_of(self.kit, writes=writes),
-            self.told.append,
+            access_of(self.kit, writes=writes, tell=self.told.append),
             self.counted.append,
             self.kit.clock,
             random.Random(1),

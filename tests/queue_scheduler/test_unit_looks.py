@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from queue_scheduler.decision import Notice
+from queue_scheduler.dequeue_cycle import LOST_TO_NOBODY
 from queue_scheduler.engine import Engine
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_looks import Look, LookAgain, SendStatus, UnitLooks
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import ShellKit, exhaust
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, exhaust
 from tests.queue_scheduler.unit_news import access_of
 
 KEY = "default/u"
@@ -24,14 +27,19 @@ class Looker:
         self.kit = kit
         self.due = kit.work_queue()
         self.looked = 0
+        self.is_there = True
         self.answer: Callable[[QueueUnit], Look] = lambda unit: SendStatus(
             unit, {"message": "hi"}, self.on_written
         )
-        self.looks = UnitLooks(access_of(kit, self.due), self.look_at, self.find)
+        self.told: list[Notice] = []
+        access = access_of(kit, self.due, tell=self.told.append)
+        self.looks = UnitLooks(access, self.look_at, self.find)
         kit.add_unit("u")
 
     def look_at(self, key: str) -> Look:
         self.looked += 1
+        if not self.is_there:
+            return None
         record = self.kit.shared.ask(Engine.record, key)
         assert record is not None
         return None if record.unit.status.message == "hi" else self.answer(record.unit)
@@ -129,3 +137,86 @@ def test_one_that_is_to_wait_is_looked_at_again_in_time(looker: Looker) -> None:
     looker.kit.clock.advance(1.0)
     exhaust(looker.looks.step)
     assert looker.looked == 2
+
+
+# --- what is not written --------------------------------------------------------------------------
+
+
+def test_one_conflict_with_nobody_is_not_told(looker: Looker) -> None:
+    looker.kit.server.faults.fail(409, match=UNIT_STATUS)
+    looker.work()
+    assert (looker.message(), looker.told) == ("hi", [])
+
+
+def test_conflicts_with_nobody_are_told_once_and_once_more_when_the_unit_has_changed(
+    looker: Looker,
+) -> None:
+    """A webhook may answer so, whatever is written."""
+    looker.kit.server.faults.fail(409, times=EVERY_TIME, match=UNIT_STATUS)
+    for _ in range(4):
+        looker.work()
+    (told,) = looker.told
+    assert (told.key, told.reason) == (KEY, "StatusRefused")
+    assert LOST_TO_NOBODY in told.note
+    body = {"metadata": {"labels": {"a": "b"}}}
+    looker.kit.direct.patch("queueunits", "u", body, namespace="default")
+    for _ in range(4):
+        looker.work()
+    assert [each.reason for each in looker.told] == ["StatusRefused"] * 2
+    looker.kit.server.faults.clear()
+    looker.work()
+    assert looker.message() == "hi"
+
+
+def test_conflicts_because_the_watch_is_late_are_not_told(looker: Looker) -> None:
+    """The unit is read: the newer version is looked at before the watch brings it."""
+    exhaust(looker.looks.step)
+    body = {"metadata": {"labels": {"a": "b"}}}
+    looker.kit.direct.patch("queueunits", "u", body, namespace="default")
+    looker.kit.send()
+    looker.kit.clock.advance(1.0)
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    assert (looker.message(), looker.told) == ("hi", [])
+    assert looker.kit.writes() == 2
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_write_that_is_refused_is_told_once(looker: Looker, status: int) -> None:
+    looker.kit.server.faults.fail(status, times=EVERY_TIME, match=UNIT_STATUS)
+    for _ in range(4):
+        looker.work()
+    (told,) = looker.told
+    assert (told.key, told.reason) == (KEY, "StatusRefused")
+    assert str(status) in told.note
+
+
+def test_a_unit_that_can_not_be_read_after_a_conflict_is_read_again(looker: Looker) -> None:
+    looker.kit.server.faults.fail(409, match=UNIT_STATUS)
+    looker.kit.server.faults.fail(503, times=5, match=Match(verb="get", plural="queueunits"))
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    for _ in range(10):
+        looker.kit.clock.advance(1.0)
+        exhaust(looker.looks.step)
+        looker.kit.send()
+    assert looker.kit.server.faults.armed_count == 0
+    assert looker.message() == "hi"
+
+
+def test_a_unit_that_is_gone_after_a_conflict_is_forgotten(looker: Looker) -> None:
+    exhaust(looker.looks.step)
+    gone = looker.kit.learn("u")
+    looker.kit.server.faults.fail(409, match=UNIT_STATUS)
+    looker.kit.send()
+    looker.kit.direct.delete("queueunits", "u", "default")
+    for _ in range(3):
+        looker.kit.clock.advance(1.0)
+        exhaust(looker.looks.step)
+        looker.kit.send()
+    looker.kit.shared.tell(Engine.on_queue_unit_gone, gone)
+    looker.is_there = False
+    looker.kit.clock.advance(1.0)
+    exhaust(looker.looks.step)
+    assert looker.due.seconds_until_ready() is None
+    assert looker.told == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
+from queue_scheduler.decision import Notice
 from queue_scheduler.dequeue_cycle import WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.unit_looks import UnitAccess
@@ -30,7 +32,10 @@ class UnitShell(UnitListener, Protocol):
 
 
 def access_of(
-    kit: ShellKit, due: WorkQueue[str] | None = None, writes: WriteSink | None = None
+    kit: ShellKit,
+    due: WorkQueue[str] | None = None,
+    writes: WriteSink | None = None,
+    tell: Callable[[Notice], None] | None = None,
 ) -> UnitAccess:
     """Return what a shell reads and writes units by."""
     return UnitAccess(
@@ -39,6 +44,8 @@ def access_of(
         note_written=kit.note_written,
         may_write=kit.may_write,
         due=due or kit.work_queue(),
+        read_unit=lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
+        tell=tell or kit.told.append,
     )
 
 
