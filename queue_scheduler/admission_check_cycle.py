@@ -34,9 +34,12 @@ from queue_scheduler.decision import Notice
 from queue_scheduler.dequeue_cycle import note_awaited, waited_seconds
 from queue_scheduler.engine import Engine
 from queue_scheduler.eviction_writes import (
+    admission_of,
+    backoff_of,
     build_put_back,
     build_request,
     build_withdrawal,
+    eviction_of,
     granted_at,
 )
 from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
@@ -162,7 +165,7 @@ class AdmissionCheckCycle:
             case GoOn():
                 told = partial(self._on_admitted, facts.queue_name)
                 status = _build_admission(facts, verdict, now)
-                return SendStatus(unit, status, told)
+                return SendStatus(unit, status, told, known_by=admission_of)
             case AddEntries(checks=checks):
                 entries = entries_of(unit, checks, rfc3339(now))
                 return SendStatus(unit, {"admissionChecks": entries})
@@ -171,11 +174,11 @@ class AdmissionCheckCycle:
             case PutBack():
                 status = build_put_back(unit, verdict.message, now, self._rng)
                 told = partial(self._on_failed, verdict)
-                return SendStatus(unit, status, told, frees=True)
+                return SendStatus(unit, status, told, known_by=backoff_of, frees=True)
             case AskBack():
                 status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
                 told = partial(self._on_failed, verdict)
-                return SendStatus(unit, status, told)
+                return SendStatus(unit, status, told, known_by=eviction_of)
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))

@@ -8,8 +8,9 @@ from typing import Any
 
 from shared_api.evictions import BACKOFF, backoffs_of, least_wait_seconds
 from shared_api.objects.meta import Condition, find_condition
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus, RequeueState
 from shared_api.queue_unit_phases import (
+    ADMITTED,
     EVICTED,
     QUOTA_RESERVED,
     Phase,
@@ -84,3 +85,21 @@ def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, An
     return status_of_move(
         unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=rfc3339(now), message=message
     )
+
+
+# --- by what a write is found again whose answer was lost; others may have written since --------
+
+
+def admission_of(status: QueueUnitStatus) -> Condition | None:
+    """Return what an admission leaves in a unit until it loses its place."""
+    return find_condition(status.conditions, ADMITTED)
+
+
+def eviction_of(status: QueueUnitStatus) -> Condition | None:
+    """Return what a request for its place leaves in a unit until it has left."""
+    return find_condition(status.conditions, EVICTED)
+
+
+def backoff_of(status: QueueUnitStatus) -> RequeueState | None:
+    """Return what a put-back leaves in a unit until its pods run; the end of a pause is unique."""
+    return status.requeue_state

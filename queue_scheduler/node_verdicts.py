@@ -27,6 +27,7 @@ import msgspec
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine import Engine
 from queue_scheduler.eviction_writes import (
+    backoff_of,
     build_put_back,
     build_withdrawal,
     with_eviction,
@@ -111,7 +112,7 @@ class NodeVerdicts:
             self._count(verdict)
             self._tell(build_notice(written, why))
 
-        return SendStatus(unit, status, on_written, frees=True)
+        return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
 
     def _seconds_asked(self, unit: QueueUnit) -> float:
         """Return how long nodes have been asked for; the whole time where the unit does not say."""

@@ -10,7 +10,7 @@ from the newest object of one (`Look`); the rest is here::
                                  \> conflict, or no answer: looked at again, by what is known then;
                                                 of a unit that seems unchanged, by what is read
 
-A conflict with a unit that nobody
+What is found to be written is told as if its answer had come. A conflict with a unit that nobody
 has changed is a refusal, if it comes again: a webhook may answer so.
 
 A unit at which something raises, as somebody's plugin may, is looked at again like one whose write
@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import msgspec
 import structlog
+from msgspec import convert
 
 from queue_scheduler.decision import Notice
 from queue_scheduler.dequeue_cycle import LOST_TO_NOBODY, UnitReader, WriteSink
@@ -42,7 +43,7 @@ from shared_api.client.writes import (
     status_change,
 )
 from shared_api.objects.meta import ObjectMeta
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.work_queue import WorkQueue
 
 MAX_UNDER_WAY: Final = 50
@@ -70,6 +71,8 @@ class SendStatus(msgspec.Struct, frozen=True):
         unit: The object that it was decided on; its version is the guard.
         status: What is merged.
         on_written: Called with the server's answer, on a writer's thread.
+        known_by: What of a status shows that this was written; asked where the answer was lost, and
+            `on_written` is called then. None: nobody has to hear of it then.
         frees: It gives the unit's place back, which waits until no pod of it lives: the job of a
             unit that is not admitted has none, unless somebody resumed it by hand.
     """
@@ -77,6 +80,7 @@ class SendStatus(msgspec.Struct, frozen=True):
     unit: QueueUnit
     status: dict[str, Any]
     on_written: Callable[[QueueUnit], None] | None = None
+    known_by: Callable[[QueueUnitStatus], object] | None = None
     frees: bool = False
 
 
@@ -253,8 +257,11 @@ class UnitLooks:
         del self._open[key]
         if unit is None or unit.metadata.uid != meta.uid:
             return True  # the watch tells of it
-        if opened.is_conflict and unit.metadata.resource_version == meta.resource_version:
-            self._note_conflict(key, unit)
+        if unit.metadata.resource_version == meta.resource_version:
+            if opened.is_conflict:
+                self._note_conflict(key, unit)
+        elif send.on_written is not None and _has(unit, send):
+            send.on_written(unit)
         return True
 
     def _newest(self, key: str, known: ObjectMeta) -> QueueUnit:
@@ -330,6 +337,13 @@ class _Refused:
 def _is_answer(error: ApiError) -> bool:
     """Say whether an error is the server's judgement on the write, and not on its guard."""
     return not isinstance(error, Conflict) and not error.after_retry
+
+
+def _has(unit: QueueUnit, send: SendStatus) -> bool:
+    """Say whether a unit shows what was sent."""
+    if send.known_by is None:
+        return False
+    return send.known_by(unit.status) == send.known_by(convert(send.status, QueueUnitStatus))
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:

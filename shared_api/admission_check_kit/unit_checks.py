@@ -2,7 +2,8 @@
 
     key --> caches --> judge --> verdicts --> one guarded patch --> (409: read, look again)
 
-All verdicts of a look go out in one patch. Whatever the judge or the server fails at is tried again
+All verdicts of a look go out in one patch. One whose answer was lost is told when the next look
+finds it in the unit. Whatever the judge or the server fails at is tried again
 ever more slowly; the state of a check stays as it is meanwhile, and so does the unit.
 """
 
@@ -111,6 +112,8 @@ class UnitChecks:
         self._observer = observer
         # When the message of a check was last written alone; by whoever has the unit's key.
         self._worded_at: dict[Uid, dict[str, float]] = {}
+        # What was sent without an answer that it is written, and about which unit; by the same.
+        self._unconfirmed: dict[str, tuple[QueueUnit, Mapping[str, AdmissionCheckState]]] = {}
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Take in a change of a unit; those without checks are nobody's business here."""
@@ -162,7 +165,10 @@ class UnitChecks:
         unit = self._units.get(key)
         own: dict[str, AdmissionCheck] = {}
         rest: float | None = None
-        if unit is not None:
+        if unit is None:
+            self._unconfirmed.pop(key, None)
+        else:
+            self._tell_found(unit)
             for state in unit.status.admission_checks:
                 check = self._own_check(state.name)
                 if check is not None:
@@ -233,11 +239,26 @@ class UnitChecks:
             raise NotLeadingError
         meta = unit.metadata
         body = checks_patch(unit, changed)
+        self._unconfirmed[meta.key] = (unit, changed)
         written = self._client.patch(
             QUEUE_UNITS, meta.namespace, meta.name, body, subresource="status", lane=lane
         )
         self._units.note_written(written)
-        for name, state in changed.items():
-            before = find_state(unit, name)
-            if before is not None and before.state != state.state:
-                self._observer.on_verdict(written, state)
+        self._tell_found(written)
+
+    def _tell_found(self, unit: QueueUnit) -> None:
+        """Tell of the states that were sent last, as far as a newer version of the unit has them.
+
+        The controller of a check is the only one who writes its state.
+        """
+        meta = unit.metadata
+        before, sent = self._unconfirmed.get(meta.key, (unit, {}))
+        if before.metadata.resource_version == meta.resource_version:
+            return
+        del self._unconfirmed[meta.key]
+        if before.metadata.uid != meta.uid:
+            return
+        for name, state in sent.items():
+            old, new = find_state(before, name), find_state(unit, name)
+            if old is not None and new is not None and old.state != new.state == state.state:
+                self._observer.on_verdict(unit, new)

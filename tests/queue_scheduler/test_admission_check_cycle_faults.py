@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.admission_checks import Shortfall
 from queue_scheduler.decision import Notice, Preempt, Reason, Refusal, Victim
 from queue_scheduler.preemption_cycle import PreemptionCycle
 from queue_scheduler.queue_drains import QueueDrains
@@ -46,6 +47,63 @@ def test_what_is_not_written_is_tried_again(checked: Checked, status: int) -> No
     checked.pass_time(5.0)
     assert checked.kit.phase("u") == "Dequeued"
     assert checked.admitted == ["team"]
+
+
+@pytest.mark.parametrize("pause", [0.5, 30.0], ids=["at once", "when it is in line again"])
+def test_a_unit_that_is_put_back_by_a_write_whose_answer_is_lost_is_told_once(
+    checked: Checked, pause: float
+) -> None:
+    checked.reserve()
+    checked.say("b", "Rejected")
+    checked.news.hear(checked.cycle)
+    exhaust(checked.cycle.step)
+    checked.kit.server.faults.lose_answer(times=9, match=UNIT_STATUS)
+    checked.kit.send()
+    checked.kit.server.faults.clear()
+    checked.kit.clock.advance(pause)
+    if pause > 1.0:
+        checked.patch({"phase": "Enqueued", "conditions": [], "message": "in line"})
+    checked.pass_time(5.0)
+    assert [notice.reason for notice in checked.told] == ["AdmissionCheckRejected"]
+    assert checked.failed == [("b", Shortfall.REJECTED)]
+
+
+def test_an_admission_whose_answer_is_lost_counts_once(checked: Checked) -> None:
+    checked.reserve()
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+    checked.kit.server.faults.lose_answer(match=UNIT_STATUS)
+    checked.pass_time(5.0)
+    assert checked.kit.phase("u") == "Dequeued"
+    assert checked.admitted == ["team"]
+
+
+def test_an_admission_that_was_not_written_does_not_count(checked: Checked) -> None:
+    checked.reserve()
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+    checked.news.hear(checked.cycle)
+    exhaust(checked.cycle.step)
+    checked.kit.server.faults.fail(504, times=9, match=UNIT_STATUS)
+    checked.kit.send()
+    checked.kit.server.faults.clear()
+    checked.say("b", "Rejected")
+    checked.pass_time(5.0)
+    assert checked.kit.phase("u") == "TimeoutBackoff"
+    assert checked.admitted == []
+
+
+def test_a_place_asked_back_by_a_write_whose_answer_is_lost_is_told_once(checked: Checked) -> None:
+    checked.reserve()
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+    checked.pass_time()
+    checked.say("a", "Retry")
+    checked.kit.server.faults.lose_answer(match=UNIT_STATUS)
+    checked.pass_time(5.0)
+    assert condition_of(checked.kit.unit("u"), "Evicted")["status"] == "True"
+    assert [notice.reason for notice in checked.told] == ["AdmissionCheckRetry"]
+    assert checked.failed == [("a", Shortfall.RETRY)]
 
 
 def test_an_answer_that_changes_while_the_write_is_under_way_counts(checked: Checked) -> None:

@@ -18,6 +18,7 @@ from shared_api.well_known_labels import STOP_POLICY
 from tests.properties.engine_kit import build_pod
 from tests.queue_scheduler.shell_kit import (
     QUEUE_NAMESPACE,
+    UNIT_STATUS,
     HeldWrites,
     Json,
     ShellKit,
@@ -294,3 +295,12 @@ def test_a_conflict_is_decided_again_and_told_once(kit: ShellKit) -> None:
     assert agency.told == []
     agency.pass_time(3.0)
     assert len(writes.writes) == 2
+
+
+def test_a_put_back_whose_answer_is_lost_is_told_once(agency: Agency) -> None:
+    agency.refuse()
+    agency.kit.server.faults.lose_answer(match=UNIT_STATUS)
+    agency.pass_time(5.0)
+    assert agency.status["phase"] == "TimeoutBackoff"
+    assert [notice.reason for notice in agency.told] == ["SchedulingFailed"]
+    assert agency.counted == ["refused"]

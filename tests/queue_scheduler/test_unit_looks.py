@@ -204,6 +204,20 @@ def test_a_unit_that_can_not_be_read_after_a_conflict_is_read_again(looker: Look
     assert looker.message() == "hi"
 
 
+def test_what_is_found_written_is_told_once(looker: Looker) -> None:
+    written: list[QueueUnit] = []
+    looker.answer = lambda unit: SendStatus(
+        unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
+    )
+    looker.kit.server.faults.lose_answer(times=9, match=UNIT_STATUS)
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    looker.kit.server.faults.clear()
+    for _ in range(2):
+        looker.work()
+    assert [unit.status.message for unit in written] == ["hi"]
+
+
 def test_a_unit_that_is_gone_after_a_conflict_is_forgotten(looker: Looker) -> None:
     exhaust(looker.looks.step)
     gone = looker.kit.learn("u")
@@ -220,3 +234,20 @@ def test_a_unit_that_is_gone_after_a_conflict_is_forgotten(looker: Looker) -> No
     exhaust(looker.looks.step)
     assert looker.due.seconds_until_ready() is None
     assert looker.told == []
+
+
+def test_what_others_have_written_meanwhile_is_not_told(looker: Looker) -> None:
+    written: list[QueueUnit] = []
+    looker.answer = lambda unit: SendStatus(
+        unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
+    )
+    looker.kit.server.faults.fail(504, times=9, match=UNIT_STATUS)
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    looker.kit.server.faults.clear()
+    body = {"status": {"message": "ho"}}
+    looker.kit.direct.patch("queueunits", "u", body, namespace="default", subresource="status")
+    looker.kit.learn("u")
+    looker.answer = lambda _: None
+    looker.work()
+    assert written == []

@@ -36,6 +36,23 @@ def test_a_verdict_is_written_once(world: CheckWorld) -> None:
     assert world.writes().count("patch queueunits/status") == 1
 
 
+@pytest.mark.parametrize("times", [1, 9], ids=["repeated at once", "nobody answers"])
+def test_a_verdict_whose_answer_is_lost_is_told_once(world: CheckWorld, times: int) -> None:
+    judge = ScriptedJudge()
+    judge.verdict = Verdict(CheckState.REJECTED, "never")
+    world.start(judge)
+    world.server.faults.lose_answer(times=times, match=STATUS)
+    world.add_unit()
+    world.settle()
+    world.server.faults.clear()
+    world.settle(30.0)
+    assert world.state()["state"] == "Rejected"
+    counts = world.host.metrics.registry.get_sample_value
+    labels = {"check": "check", "state": "Rejected"}
+    assert counts("koord_queue_admission_check_verdicts_total", labels) == 1.0
+    assert ("unit", "AdmissionCheckRejected") in world.events()
+
+
 def test_all_verdicts_about_a_unit_go_out_together(world: CheckWorld) -> None:
     world.add_check("second")
     judge = ScriptedJudge()
