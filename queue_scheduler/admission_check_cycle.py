@@ -12,7 +12,7 @@ What a check has said of a unit stays to be read until the unit is reserved agai
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
@@ -49,10 +49,20 @@ from queue_scheduler.unit_record import Standing, UnitRecord
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
 from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.queue_unit_phases import (
+    ADMITTED,
+    CHECKS_AWAITED,
+    CHECKS_OPEN,
+    Phase,
+    Writer,
+    condition_body,
+    status_of_move,
+    with_condition,
+)
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ADMISSION_CHECK_TIMEOUT, STOP_POLICY, read_annotation
 
@@ -61,6 +71,10 @@ ALL_READY: Final = "all admission checks success"
 
 LONGEST_REST_SECONDS: Final = 60.0
 """The time is over by the wall clock, which somebody may set; rests are measured by the other."""
+
+ACTIVITY_SECONDS: Final = 30.0
+"""How long another set of checks must be inactive until units say so: one that flaps, with all the
+units that it holds, costs no writes."""
 
 EVENTS: Final[Mapping[Shortfall, str]] = {
     Shortfall.RETRY: "AdmissionCheckRetry",
@@ -120,6 +134,8 @@ class AdmissionCheckCycle:
         self._timeout = timeout_seconds
         self._tell = access.tell
         self._observer = observer
+        # Since when a unit says something else of its checks' activity than is so; by the step.
+        self._outdated_since: dict[str, float] = {}
         self._looks = UnitLooks(access, self._look_at, _find_with_checks)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
@@ -142,6 +158,7 @@ class AdmissionCheckCycle:
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
+        since = self._outdated_since.pop(key, self._clock.monotonic())
         facts = self._shared.ask(_read_facts, key)
         if facts is None:
             return None
@@ -159,9 +176,8 @@ class AdmissionCheckCycle:
         match verdict:
             case None:
                 return None
-            case WaitForChecks(seconds=seconds):
-                rest = LONGEST_REST_SECONDS if seconds is None else seconds
-                return LookAgain(min(rest, LONGEST_REST_SECONDS))
+            case WaitForChecks():
+                return self._wait(unit, verdict, since)
             case GoOn():
                 told = partial(self._on_admitted, facts.queue_name)
                 status = _build_admission(facts, verdict, now)
@@ -179,6 +195,18 @@ class AdmissionCheckCycle:
                 status = build_request(unit, ADMISSION_CHECK, verdict.message, now)
                 told = partial(self._on_failed, verdict)
                 return SendStatus(unit, status, told, known_by=eviction_of)
+
+    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, since: float) -> Look:
+        """Wait, and say which checks hold the unit when that has been so for a while."""
+        rest = LONGEST_REST_SECONDS if verdict.seconds is None else verdict.seconds
+        status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
+        if status is not None:
+            until_told = since + ACTIVITY_SECONDS - self._clock.monotonic()
+            if until_told <= 0:
+                return SendStatus(unit, status)
+            self._outdated_since[unit.metadata.key] = since
+            rest = min(rest, until_told)
+        return LookAgain(min(rest, LONGEST_REST_SECONDS))
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))
@@ -229,6 +257,23 @@ def _read_facts(engine: Engine, key: str) -> _Facts | None:
     line = engine.queues.line(queue)
     options = DEFAULT_OPTIONS if line is None else line.options
     return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, options)
+
+
+def build_inactivity(
+    unit: QueueUnit, inactive: Sequence[str], now: Timestamp
+) -> dict[str, Any] | None:
+    """Return the status of a reserved unit that names what holds it, None: it says so already.
+
+    Only the names: words may change often, and each change would be a write to every unit.
+    """
+    message = f"{CHECKS_OPEN}; not active: {', '.join(inactive)}" if inactive else CHECKS_OPEN
+    before = find_condition(unit.status.conditions, ADMITTED)
+    said = before.message if before is not None else ""
+    if said == message or not (inactive or said.startswith(CHECKS_OPEN)):
+        return None
+    waits = Condition(type=ADMITTED, status="False", reason=CHECKS_AWAITED, message=message)
+    conditions = with_condition(unit.status.conditions, waits, now=now)
+    return {"conditions": [condition_body(each) for each in conditions]}
 
 
 def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, Any]:

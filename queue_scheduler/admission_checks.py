@@ -9,6 +9,8 @@ its controller answers in::
              \-> not all Ready in time -------> put back, and the silent ones are named
               \> its queue is stopped --------> in line again
 
+One that waits names, in its condition Admitted, the checks that can not be carried out now.
+
 What is needed is judged by the queue and the unit as they are now: a check that was taken off the
 queue counts no more, one that was put on gets its entry. After the admission a check may still
 refuse: that asks the unit's place back, which whoever has the job's side carries out.
@@ -178,9 +180,14 @@ class Withdraw(msgspec.Struct, frozen=True):
 
 
 class WaitForChecks(msgspec.Struct, frozen=True):
-    """Nothing to do until a check answers, or `seconds` have passed; None: no time is set."""
+    """Nothing to do until a check answers, or `seconds` have passed; None: no time is set.
+
+    Attributes:
+        inactive: Checks that can not be carried out now, of those that are waited for.
+    """
 
     seconds: float | None
+    inactive: tuple[str, ...] = ()
 
 
 CheckVerdict = GoOn | AddEntries | PutBack | AskBack | Withdraw | WaitForChecks | None
@@ -230,7 +237,8 @@ def judge_checks(
         culprits = tuple(open_checks)
         message = _tell_silence(culprits, states, inactive, timeout_seconds)
         return PutBack(culprits, Shortfall.TIMEOUT, message)
-    return WaitForChecks(timeout_seconds - waited_seconds if timeout_seconds else None)
+    held_by = tuple(name for name in open_checks if name in inactive)
+    return WaitForChecks(timeout_seconds - waited_seconds if timeout_seconds else None, held_by)
 
 
 def _refuses(state: AdmissionCheckState) -> bool:

@@ -257,6 +257,10 @@ def story_of(unit: QueueUnit) -> str:
 
 # --- conditions --------------------------------------------------------------------------------
 
+CHECKS_AWAITED: Final = "WaitingForAdmissionChecks"
+CHECKS_OPEN: Final = "Admission checks are open"
+"""Reason and message of `ADMITTED` in a reserved unit; the scheduler adds what keeps them open."""
+
 _ALWAYS: Final = True
 _IF_PRESENT: Final = False
 
@@ -275,7 +279,7 @@ _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
     ),
     Phase.RESERVED: (
         (QUOTA_RESERVED, "True", "QuotaReserved", "Quota is reserved in the queue", _ALWAYS),
-        (ADMITTED, "False", "WaitingForAdmissionChecks", "Admission checks are open", _ALWAYS),
+        (ADMITTED, "False", CHECKS_AWAITED, CHECKS_OPEN, _ALWAYS),
     ),
     Phase.DEQUEUED: _ADMITTED_CONDITIONS,
     Phase.SCHED_READY: _ADMITTED_CONDITIONS,

@@ -409,29 +409,6 @@ def test_when_its_queue_is_stopped_it_is_in_line_again(checked: Checked, policy:
     assert checked.states() == {"a": "Pending", "b": "Pending"}
 
 
-# --- AdmissionChecks ----------------------------------------------------------------------------
-
-
-def test_a_check_that_is_not_active_holds_who_waits_and_who_is_reserved(checked: Checked) -> None:
-    kit = checked.kit
-    checked.reserve()
-    for name in ("a", "b"):
-        checked.say(name, "Ready")
-    checked.activate("b", "False", "its controller is gone")
-    kit.add_unit("next")
-    checked.pass_time(5.0)
-    assert kit.phase("u") == "Reserved"
-    refusal = kit.engine.refusal_of("default/next")
-    assert refusal is not None
-    assert (refusal.reason, refusal.other) == ("AdmissionCheckInactive", "b")
-    kit.woken.clear()
-    checked.activate("b", "True")
-    assert kit.woken == ["team"], "who waits is asked again"
-    checked.pass_time()
-    assert kit.phase("u") == "Dequeued"
-    assert kit.dequeue().unit == "default/next"
-
-
 # --- after the admission ------------------------------------------------------------------------
 
 

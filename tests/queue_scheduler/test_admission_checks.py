@@ -319,7 +319,7 @@ def test_a_unit_without_queue_does_not_hold_quota_for_ever() -> None:
 
 
 def test_a_check_that_is_not_active_keeps_a_reserved_unit_waiting() -> None:
-    assert judged(reserved(*READY_BOTH), TWO, {"b": "why"}) == WaitForChecks(50.0)
+    assert judged(reserved(*READY_BOTH), TWO, {"b": "why"}) == WaitForChecks(50.0, ("b",))
     assert judged(reserved(*READY_BOTH), TWO, {"c": "why"}) == GoOn(Phase.DEQUEUED, ("a", "b"))
 
 

@@ -1,0 +1,77 @@
+"""AdmissionChecks that can not be carried out hold units, and units say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.queue_scheduler.check_kit import Checked
+from tests.queue_scheduler.shell_kit import ShellKit, condition_of
+
+
+@pytest.fixture
+def checked(kit: ShellKit) -> Checked:
+    return Checked(kit)
+
+
+def test_a_check_that_is_not_active_holds_who_waits_and_who_is_reserved(checked: Checked) -> None:
+    kit = checked.kit
+    checked.reserve()
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+    checked.activate("b", "False", "its controller is gone")
+    kit.add_unit("next")
+    checked.pass_time(5.0)
+    assert kit.phase("u") == "Reserved"
+    refusal = kit.engine.refusal_of("default/next")
+    assert refusal is not None
+    assert (refusal.reason, refusal.other) == ("AdmissionCheckInactive", "b")
+    kit.woken.clear()
+    checked.activate("b", "True")
+    assert kit.woken == ["team"], "who waits is asked again"
+    checked.pass_time()
+    assert kit.phase("u") == "Dequeued"
+    assert kit.dequeue().unit == "default/next"
+
+
+def test_a_reserved_unit_names_the_checks_that_are_not_active(checked: Checked) -> None:
+    def told() -> str:
+        return str(condition_of(checked.kit.unit("u"), "Admitted")["message"])
+
+    checked.reserve()
+    checked.pass_time()
+    before = checked.kit.writes()
+    checked.activate("b", "False", "no backend")
+    checked.activate("other", "False")
+    checked.pass_time(40.0)
+    assert told() == "Admission checks are open; not active: b"
+    checked.activate("b", "False", "other words")
+    checked.pass_time(40.0)
+    assert checked.kit.writes() == before + 1
+    checked.activate("a", "False")
+    checked.pass_time(40.0)
+    assert told() == "Admission checks are open; not active: a, b"
+    for name in "ab":
+        checked.activate(name, "True")
+        checked.pass_time(40.0)
+    assert told() == "Admission checks are open"
+    assert checked.kit.writes() == before + 4
+    assert condition_of(checked.kit.unit("u"), "Admitted")["reason"] == "WaitingForAdmissionChecks"
+
+
+def test_a_check_whose_activity_flaps_costs_no_write(checked: Checked) -> None:
+    checked.reserve()
+    checked.pass_time()
+    before = checked.kit.writes()
+    for active in ("False", "True") * 5:
+        checked.activate("b", active)
+        checked.pass_time(20.0)
+    assert checked.kit.writes() == before
+
+
+def test_words_of_others_stay_while_all_checks_are_active(checked: Checked) -> None:
+    checked.reserve()
+    admitted = condition_of(checked.kit.unit("u"), "Admitted")
+    checked.patch({"conditions": [{**admitted, "message": "somebody's"}]})
+    before = checked.kit.writes()
+    checked.pass_time(5.0)
+    assert checked.kit.writes() == before
