@@ -34,7 +34,7 @@ from shared_api.queue_unit_phases import (
     RECLAIMED,
     is_being_evicted,
 )
-from shared_api.timestamps import read_time, rfc3339
+from shared_api.timestamps import MAX_CLOCK_SKEW, read_time, rfc3339
 
 HOPELESS: Final = frozenset(
     {Reason.EXCEEDS_QUOTA, Reason.UNKNOWN_QUOTA, Reason.BROKEN_CHAIN, Reason.ROOM_FOR_PREEMPTOR}
@@ -218,7 +218,7 @@ class _Look:
         self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
         left_alone = self._keeps_seconds(was_evicted=True)
         self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
-        self._now = rfc3339(wall)
+        self._latest = rfc3339(wall + MAX_CLOCK_SKEW)
         # The first admission of those that were passed over, by whether they were evicted before.
         self._first_kept: dict[bool, Timestamp] = {}
         self._is_settling = False
@@ -272,7 +272,7 @@ class _Look:
             self._is_settling = True
             return False
         granted = unit.status.last_allocate_time or ""
-        if not self._left_alone_from < granted <= self._now:
+        if not self._left_alone_from < granted <= self._latest:
             return True
         was_evicted = find_condition(unit.status.conditions, EVICTED) is not None
         if not (was_evicted or granted > self._protected_from):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,7 @@ from shared_api.queue_unit_phases import (
     status_of_move,
     with_condition,
 )
-from shared_api.timestamps import read_time
+from shared_api.timestamps import MAX_CLOCK_SKEW, read_time
 from shared_api.well_known_labels import (
     ACTIVE,
     DEACTIVATION_MARKS,
@@ -75,16 +75,12 @@ CUT_OFF_SECONDS: Final = 2.0
 """By so much two times in an object may lie apart further, whose fractions were cut off."""
 
 
-MAX_CLOCK_SKEW_SECONDS: Final = 60.0
-"""By how much another process's clock may be ahead."""
-
-
 def last_past(times: Iterable[datetime | None], moment: Moment) -> datetime | None:
     """Return the last of the times in objects that is past; one of the future is somebody's edit.
 
     Counted from that, nothing would be late, or return, until then.
     """
-    latest = moment.wall + timedelta(seconds=MAX_CLOCK_SKEW_SECONDS)
+    latest = moment.wall + MAX_CLOCK_SKEW
     return max((each for each in times if each is not None and each <= latest), default=None)
 
 
