@@ -28,12 +28,11 @@ from queue_controllers.jobframework.job_progress import follow_contested
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import Surroundings, quota_of_job
 from queue_controllers.jobframework.queue_unit_builder import (
-    annotations_of_unit,
     is_our_make,
-    labels_of_unit,
     outgrows,
     plan_restoration,
 )
+from queue_controllers.jobframework.unit_metadata import annotations_of_unit, labels_of_unit
 from queue_controllers.jobframework.unit_status import (
     DEACTIVATING,
     JOB_CHANGED,

@@ -9,7 +9,6 @@ the user's own until its admission checks have answered, priority and `active` u
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +26,15 @@ from queue_controllers.jobframework.managed import (
     quota_of_job,
     quota_of_template,
 )
-from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, template_body
+from queue_controllers.jobframework.pod_template import template_body
+from queue_controllers.jobframework.unit_metadata import (
+    Changes,
+    annotations_of_unit,
+    labels_of_unit,
+    note_of_labels,
+    sync_of_metadata,
+    sync_of_own_labels,
+)
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
@@ -35,20 +42,16 @@ from shared_api.queue_unit_phases import Phase, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
     ADOPTED,
+    COPIED_LABELS,
     DEACTIVATION_MARKS,
     JOB_CREATED_AT,
-    LEGACY_PREFIX,
     MANAGED_BY,
     PREFIX,
     QUOTA_NAME,
-    QUOTA_NAME_LEGACY,
-    QUOTA_PREFIX,
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
     STAMPED_QUOTA,
-    SUSPEND,
     read_annotation,
-    read_quota_name,
 )
 
 CONTROLLERS: Final = "koord-queue-controllers"
@@ -68,28 +71,6 @@ MAX_COUNT: Final = 2**31 - 1
 
 UID_CHARS: Final = 8
 """Of the uid in a name that had to be made unique."""
-
-# Labels and annotations that are ours on both sides: they follow the job, removals included.
-_OUR_PREFIXES: Final = (
-    PREFIX,
-    LEGACY_PREFIX,
-    QUOTA_PREFIX,
-    "scheduling.x-k8s.io/",
-    "quota.scheduling.alibabacloud.com/",
-    "alibabacloud.com/quota-name",
-)
-# What only the unit, only the job, or only a pod may carry. Nobody books a job as adopted by
-# annotating it.
-_NEVER_COPIED_MARKS: Final = frozenset(
-    (
-        *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
-        "touched-at",
-        *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
-        *("pod-set-updates", "released-parallelism"),
-        *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
-        *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
-    )
-)
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -219,34 +200,6 @@ def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | Non
     return source.class_name, read_priority(job, number)
 
 
-def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:
-    """Return the labels that the unit takes from the job: admission checks select by them."""
-    labels = {
-        key: value
-        for key, value in job.metadata.labels.items()
-        if not key.startswith(CONTROLLER_LABELS)
-    }
-    if not read_quota_name(labels) and _template_names_quota(job):
-        labels[QUOTA_NAME] = quota
-    return labels
-
-
-def annotations_of_unit(job: JobFacts) -> dict[str, str]:
-    """Return the annotations that the unit takes from the job: those that mean something to us."""
-    return {key: value for key, value in job.metadata.annotations.items() if _is_ours(key)}
-
-
-def _template_names_quota(job: JobFacts) -> bool:
-    return any(quota_of_template(each.template.metadata) for each in job.pod_sets)
-
-
-def _is_ours(key: str) -> bool:
-    """Say whether a key is one of ours that follows the job."""
-    if key == SUSPEND or key.rpartition("/")[2] in _NEVER_COPIED_MARKS:
-        return False
-    return key.startswith(_OUR_PREFIXES) or key in QUOTA_NAME_LEGACY
-
-
 # --- the unit, and what has changed since -------------------------------------------------------
 
 
@@ -255,18 +208,21 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
     meta, kind = job.metadata, job.kind
     quota = quota_of_job(job, around)
     bodies = pod_set_bodies(job.pod_sets)
+    labels = labels_of_unit(job, quota)
     annotations = {
         **annotations_of_unit(job),
         MANAGED_BY: CONTROLLERS,
         JOB_CREATED_AT: meta.creation_timestamp,
         POD_SETS_HASH: hash_of_pod_sets(bodies),
     }
+    if note := note_of_labels(labels):
+        annotations[COPIED_LABELS] = note
     if adopted:
         annotations[ADOPTED] = "true"
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": meta.namespace,
-        "labels": labels_of_unit(job, quota),
+        "labels": labels,
         "annotations": annotations,
     }
     if kind.has_object:
@@ -329,20 +285,20 @@ def build_sync(
     Of one that is reserved the labels of its user's own do: checks select by them.
     """
     spec = _sync_of_intent(job, unit, around)
-    annotations: dict[str, str | None] = {}
-    labels: dict[str, str | None] = {}
+    annotations: Changes = {}
+    labels: Changes = {}
     if not read_annotation(unit.metadata.annotations, MANAGED_BY):
         annotations[MANAGED_BY] = CONTROLLERS
     if waiting:
         quota = quota_of_job(job, around)
-        labels = _differences(unit.metadata.labels, labels_of_unit(job, quota))
-        annotations |= _differences(unit.metadata.annotations, annotations_of_unit(job))
+        labels, followed = sync_of_metadata(job, unit, quota)
+        annotations |= followed
         if unit.spec.queue != (queue := queue_of_job(job, quota)):
             spec["queue"] = queue or None
         spec |= _sync_of_pod_sets(job, unit, annotations)
     elif phase_of(unit) is Phase.RESERVED:
-        users = {k: v for k, v in labels_of_unit(job, "").items() if not _is_ours(k)}
-        labels = {k: v for k, v in users.items() if unit.metadata.labels.get(k) != v}
+        labels, note = sync_of_own_labels(job, unit)
+        annotations |= note
     patch: dict[str, Any] = {}
     if labels or annotations:
         metadata = {"labels": labels, "annotations": annotations}
@@ -374,9 +330,7 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
     return spec
 
 
-def _sync_of_pod_sets(
-    job: JobFacts, unit: QueueUnit, annotations: dict[str, str | None]
-) -> dict[str, Any]:
+def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> dict[str, Any]:
     """Return the pod sets when they differ, and note their hash among the annotations."""
     bodies = pod_set_bodies(job.pod_sets)
     digest = hash_of_pod_sets(bodies)
@@ -463,16 +417,6 @@ def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
     if all(count == said.get(name, 0) for name, count in after.items()):
         return []
     return [{"name": name, "count": count} for name, count in after.items() if count > 0]
-
-
-def _differences(have: Mapping[str, str], want: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what must be set, and what must go because the job no longer says it."""
-    changed: dict[str, str | None] = {
-        key: value for key, value in want.items() if have.get(key) != value
-    }
-    gone = (k for k in have if k not in want and _is_ours(k))
-    changed.update(dict.fromkeys(gone))
-    return changed
 
 
 def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodStamp]:

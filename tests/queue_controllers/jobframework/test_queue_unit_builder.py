@@ -106,6 +106,7 @@ def test_a_unit_says_all_that_the_queue_needs() -> None:
     assert annotations == {
         "koord-queue/managed-by": "koord-queue-controllers",
         "koord-queue/job-created-at": "2026-11-01T10:00:00Z",
+        "koord-queue/copied-labels": "team",
         PRIORITY: "5",
     }
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
@@ -279,21 +280,10 @@ def test_an_unchanged_job_needs_no_patch() -> None:
             {"spec": {"priorityClassName": "high", "priority": 1000}},
             id="a priority class",
         ),
-        pytest.param(
-            job(labels={QUOTA: "gold", "color": "red"}),
-            {"metadata": {"labels": {"color": "red"}}},
-            id="a label that checks may select by",
-        ),
     ],
 )
 def test_a_waiting_unit_follows(now: JobFacts, want: dict[str, Any]) -> None:
     assert sync(now, made(job())) == want
-
-
-def test_labels_of_others_on_a_unit_stay() -> None:
-    unit = made(job())
-    meta = msgspec.structs.replace(unit.metadata, labels={**unit.metadata.labels, "theirs": "x"})
-    assert sync(job(), msgspec.structs.replace(unit, metadata=meta)) == {}
 
 
 @pytest.mark.parametrize(
@@ -440,17 +430,3 @@ def test_a_least_that_somebody_wrote_into_a_waiting_unit_is_mended() -> None:
     unit = msgspec.structs.replace(unit, spec=msgspec.structs.replace(unit.spec, pod_set=edited))
     (mended,) = sync(job(pod_set(4)), unit)["spec"]["podSet"]
     assert "minCount" not in mended
-
-
-def test_labels_of_its_users_own_follow_the_job_while_checks_are_asked() -> None:
-    """Those that say where it belongs, and how it is judged, were decided by."""
-    before = job()
-    ours = {"quota.scheduling.koordinator.sh/preemptible": "false", "koord-queue/queue-name": "x"}
-    meta = msgspec.structs.replace(
-        before.metadata, labels={**before.metadata.labels, **ours, "size": "large"}
-    )
-    edited = msgspec.structs.replace(before, metadata=meta)
-    reserved, admitted = made(before, phase="Reserved"), made(before, phase="Dequeued")
-    assert sync(edited, reserved, waiting=False) == {"metadata": {"labels": {"size": "large"}}}
-    assert sync(edited, admitted, waiting=False) == {}
-    assert sync(before, reserved, waiting=False) == {}
