@@ -102,8 +102,9 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     (_READY, _BACKOFF): _EITHER,
     (_SUCCESS, _BACKOFF): _CONTROLLERS,
     (_FAILURE, _BACKOFF): _EITHER,
-    # The wait is over: always the scheduler, so that there is one alarm clock.
-    (_BACKOFF, _E): _SCHEDULER,
+    # The wait is over: always the scheduler, so that there is one alarm clock. The controllers only
+    # for what is adopted, as `check_move` asks: its job runs, by somebody else's doing.
+    (_BACKOFF, _E): _EITHER,
     # The job ended, wherever its unit stood: a deadline may end a job that never ran.
     **{
         (phase, final): _CONTROLLERS
@@ -170,12 +171,23 @@ def is_adopted(unit: QueueUnit) -> bool:
     """Say whether the job ran before it had a unit, and has not been evicted since.
 
     The annotation stays; the eviction that frees an adopted unit leaves `Evicted=False` behind,
-    and from then on it waits like any other.
+    and from then on it waits like any other. Should its pods be let go by somebody once more, that
+    condition goes.
     """
     if read_annotation(unit.metadata.annotations, ADOPTED) != "true":
         return False
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted is None or (evicted.status == "True" and phase_of(unit) is not _BACKOFF)
+
+
+def bears_mark(unit: QueueUnit) -> bool:
+    """Say whether the unit was marked as adopted, be it evicted since."""
+    return read_annotation(unit.metadata.annotations, ADOPTED) == "true"
+
+
+def was_evicted(unit: QueueUnit) -> bool:
+    """Say whether an eviction was asked for, be it carried out or not."""
+    return find_condition(unit.status.conditions, EVICTED) is not None
 
 
 def is_booked(unit: QueueUnit) -> bool:
@@ -239,6 +251,9 @@ def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
         raise IllegalMoveError(f"{writer.value} may not move to {to}: {story_of(unit)}")
     if to is Phase.RUNNING and not is_booked(unit):
         raise IllegalMoveError(f"{to} without a booking: {story_of(unit)}")
+    returns = phase is _BACKOFF and to is Phase.ENQUEUED
+    if returns and writer is Writer.CONTROLLERS and not bears_mark(unit):
+        raise IllegalMoveError(f"{to} before its time: {story_of(unit)}")
 
 
 def story_of(unit: QueueUnit) -> str:

@@ -72,6 +72,7 @@ from queue_controllers.jobframework.standing import (
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
+    forget_eviction,
     move_return,
     move_unit,
     set_condition,
@@ -87,12 +88,14 @@ from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
     Phase,
+    bears_mark,
     is_adopted,
     is_being_evicted,
     is_booked,
     is_final,
     is_managed_by_controllers,
     phase_of,
+    was_evicted,
 )
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
@@ -378,11 +381,22 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
 
 
 def _note_opened(view: JobView, unit: QueueUnit) -> Decision:
-    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever."""
+    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever.
+
+    One that was evicted has to be seen as adopted again, and what was reserved is booked.
+    """
+    was_freed = phase_of(unit) in _WAITING_PHASES and was_evicted(unit)
+    write: Action
+    if not bears_mark(unit):
+        write = PatchUnit(unit=unit, body={"metadata": {"annotations": {ADOPTED: "true"}}})
+        tells = not was_freed
+    elif was_freed:
+        write, tells = forget_eviction(unit, view.moment), True
+    else:
+        return Decision(memory=view.memory)
     message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
     event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
-    body = {"metadata": {"annotations": {ADOPTED: "true"}}}
-    return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
+    return Decision(actions=(write, event) if tells else (write,), memory=view.memory)
 
 
 # --- admitted -----------------------------------------------------------------------------------

@@ -164,6 +164,18 @@ def free_unit(
     return move_unit(unit, to, moment, message=message, settled=settled, noted=noted, extra=extra)
 
 
+def forget_eviction(unit: QueueUnit, moment: Moment) -> PatchUnitStatus:
+    """Return the write after which a unit that is marked as adopted counts as never evicted.
+
+    Its job runs, by somebody else's doing.
+    """
+    kept = tuple(each for each in unit.status.conditions if each.type != EVICTED)
+    never_evicted = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(unit.status, conditions=kept)
+    )
+    return move_unit(never_evicted, Phase.ENQUEUED, moment, message="Adopted: its pods go on")
+
+
 def _why_inactive(unit: QueueUnit) -> tuple[Condition, ...]:
     """Return the condition of a unit that is freed and that the controllers have deactivated."""
     reason = _eviction_of(unit).reason

@@ -174,6 +174,9 @@ def test_an_adopted_unit_that_runs_is_adopted_until_it_is_evicted() -> None:
             unit("Enqueued", adopted=True), Phase.RUNNING, CONTROLLERS, id="adopted, and it runs"
         ),
         pytest.param(
+            unit("TimeoutBackoff", adopted=True), Phase.ENQUEUED, CONTROLLERS, id="let go by others"
+        ),
+        pytest.param(
             unit("Dequeued", managed=False), Phase.RUNNING, SCHEDULER, id="the scheduler does both"
         ),
     ],
