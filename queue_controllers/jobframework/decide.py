@@ -409,7 +409,7 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         case State.RELEASED | State.STOPPING:
             return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:
-            if job.kind.held_by_gates and room_of(unit, view.pods):
+            if job.kind.held_by_gates and (view.pods.opened or room_of(unit, view.pods)):
                 return release_job(view, job, unit)
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:

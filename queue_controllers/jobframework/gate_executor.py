@@ -1,8 +1,9 @@
 """Carry out what `decide` said about jobs that are pods: each pod is written by itself.
 
-To release one is to take its gate off, in the same patch that says whose it is; to suspend one is
-to delete it. Each of these writes may be done twice, and what fails half way goes on at the next
-look, so none is guarded by more than the pod's uid.
+To release one is to take its gate off, in the same patch that says whose it is; one whose gate
+somebody else took off is marked with the latter alone. To suspend one is to delete it. Each of
+these writes may be done twice, and what fails half way goes on at the next look, so none is guarded
+by more than the pod's uid.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from queue_controllers.jobframework.generic_job import (
     updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import merge_patches
-from queue_controllers.jobframework.pod_group import PodGroup, is_held
+from queue_controllers.jobframework.pod_group import PodGroup, is_held, is_opened
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.client.errors import NotFound
@@ -135,12 +136,13 @@ class GateExecutor(Executor[PodGroup]):
         stamps = updates_of_stamps(action.stamps)
         assert isinstance(self._adapter, SortsPods), "kinds that gather pods sort them"
         metadata = {**self._opened_metadata, "annotations": {RELEASED_AT: action.released_at}}
+        self._mark_opened(action, job)
         for pod in job.pods:
             name = pod_set_of_pod(self._adapter, pod, tuple(room))
             if not is_held(pod) or pod.is_terminating or room.get(name, 0) <= 0:
                 continue
             self._check_lead()
-            self._open(
+            self._patch_pod(
                 pod,
                 update_body(stamps.get(name, _NO_UPDATE)),
                 update_body(action.updates.get(name, _NO_UPDATE)),
@@ -148,7 +150,16 @@ class GateExecutor(Executor[PodGroup]):
             )
             room[name] -= 1
 
-    def _open(self, pod: ScheduledPod, *patches: dict[str, Any]) -> None:
+    def _mark_opened(self, action: ReleaseJob, job: PodGroup) -> None:
+        """Mark the pods that somebody else let go: without it they would be charged twice."""
+        stamps = updates_of_stamps(action.stamps)
+        marks = {"metadata": {"annotations": {RELEASED_AT: action.released_at}}}
+        for pod in filter(is_opened, job.pods):
+            self._check_lead()
+            name = pod_set_of_pod(self._adapter, pod, tuple(stamps))
+            self._patch_pod(pod, update_body(stamps.get(name, _NO_UPDATE)), marks)
+
+    def _patch_pod(self, pod: ScheduledPod, *patches: dict[str, Any]) -> None:
         meta = pod.metadata
         body = functools.reduce(merge_patches, (*patches, {"metadata": {"uid": meta.uid}}))
         written = self._client.patch(

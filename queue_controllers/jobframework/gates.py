@@ -14,7 +14,7 @@ import msgspec
 
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import PodFacts, count_pods
-from queue_controllers.jobframework.pod_group import is_held
+from queue_controllers.jobframework.pod_group import is_held, is_opened
 from queue_controllers.jobframework.queue_unit_builder import granted_counts
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
@@ -32,8 +32,12 @@ def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFac
             living[name] = living.get(name, 0) + pod.is_living
         elif not pod.is_terminating:
             held[name] = held.get(name, 0) + 1
-    counted = count_pods(others, pod_set_of)
-    return msgspec.structs.replace(counted, held_of_sets=held, living_of_sets=living)
+    return msgspec.structs.replace(
+        count_pods(others, pod_set_of),
+        held_of_sets=held,
+        living_of_sets=living,
+        opened=sum(map(is_opened, others)),
+    )
 
 
 def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:

@@ -82,6 +82,9 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
     living_of_sets: dict[str, int] = {}
     """Living ones by pod set; counted by `gates`."""
+    opened: int = 0
+    """Living, and neither held nor ever released: somebody else took their gate off; counted by
+    `gates`."""
     children: tuple[Uid, ...] = ()
     """Controllers, other than the job, of living pods that bear no mark of its unit; sorted."""
 

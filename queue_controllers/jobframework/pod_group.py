@@ -86,6 +86,12 @@ def is_held(pod: Pod) -> bool:
     return pod.has_gate(ADMISSION_GATE)
 
 
+def is_opened(pod: Pod) -> bool:
+    """Say whether a pod is on its way that the queue has not let go."""
+    is_on_its_way = pod.is_living and not pod.is_terminating and not is_held(pod)
+    return is_on_its_way and RELEASED_AT not in pod.metadata.annotations
+
+
 def is_candidate(pod: Pod) -> bool:
     """Say whether a pod takes part in the queue at all: held, released, or by its queue's name.
 
@@ -152,8 +158,7 @@ class GatedPods:
     def why_not_hold(self, job: PodGroup) -> str:
         """Name a pod that came without its gate; those whose gate was taken off are ours."""
         for pod in job.pods:
-            was_held = is_held(pod) or RELEASED_AT in pod.metadata.annotations
-            if pod.is_living and not pod.is_terminating and not was_held:
+            if is_opened(pod):
                 return f"pod {pod.metadata.name} came without the scheduling gate {ADMISSION_GATE}"
         return ""
 

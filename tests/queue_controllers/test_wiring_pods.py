@@ -197,28 +197,6 @@ def test_the_steps_of_a_workflow_are_queued_one_by_one(world: World) -> None:
     assert GATE not in gates(world, "w-step")
 
 
-def test_a_gate_that_somebody_else_opens_is_booked(world: World) -> None:
-    make_pod(world)
-    world.settle()
-    world.direct.patch("pods", "solo", {"spec": {"schedulingGates": None}}, namespace="team")
-    world.settle()
-    unit = world.get_unit("solo-pod-qu")
-    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
-    assert "GateOpened" in reasons(world)
-    assert "deletionTimestamp" not in pod(world)["metadata"]
-
-
-def test_so_is_that_of_a_unit_that_was_put_back(world: World) -> None:
-    make_pod(world)
-    world.settle()
-    evict(world, "solo-pod-qu")
-    world.patch_unit_status({"phase": "TimeoutBackoff"}, "solo-pod-qu")
-    world.direct.patch("pods", "solo", {"spec": {"schedulingGates": None}}, namespace="team")
-    run(world, "solo")
-    world.settle(5.0)
-    assert (world.phase("solo-pod-qu"), reasons(world).count("GateOpened")) == ("Running", 1)
-
-
 def test_a_released_pod_whose_unit_vanishes_is_adopted(world: World) -> None:
     run_a_pod(world)
     world.direct.delete("queueunits", "solo-pod-qu", "team")

@@ -91,3 +91,9 @@ def test_a_set_with_too_few_that_started_and_one_with_too_many() -> None:
     pods = counted(first, second, *others, build_pod("b-5"))
     assert room_of(unit_of(a=2, b=1), pods) == {"a": 1}
     assert not judge_gates(FACTS, pods, admitted=True).suspended
+
+
+def test_what_others_let_go_is_counted_until_it_is_marked() -> None:
+    marked = build_pod("a-marked", gated=False, annotations={"koord-queue/released-at": "x"})
+    assert counted(HELD, HELD_GOING, GOING, ENDED, marked).opened == 0
+    assert counted(HELD, RUNS, WAITS).opened == 2

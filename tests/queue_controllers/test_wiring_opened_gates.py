@@ -1,0 +1,100 @@
+"""Pods whose gate somebody else takes off: booked, told, and marked as their unit's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared_api.testing.faults import Match
+from tests.queue_controllers.conftest import World
+from tests.queue_controllers.test_wiring_pods import (
+    KINDS,
+    RING,
+    evict,
+    make_pod,
+    make_ring,
+    pod,
+    reasons,
+    run,
+)
+
+UNIT = "koord-queue/related-queueunit"
+QUOTA = "quota.scheduling.koordinator.sh/name"
+
+
+@pytest.fixture
+def world() -> World:
+    """A cluster with controllers for these kinds."""
+    world = World()
+    world.start(KINDS)
+    return world
+
+
+def open_gates(world: World, *names: str) -> None:
+    for name in names:
+        world.direct.patch("pods", name, {"spec": {"schedulingGates": None}}, namespace="team")
+
+
+def units_of(world: World, *names: str) -> list[str]:
+    """Return of which unit each of the pods says that it is."""
+    annotations = (pod(world, name)["metadata"].get("annotations", {}) for name in names)
+    return [each.get(UNIT, "") for each in annotations]
+
+
+def test_it_is_booked_and_told(world: World) -> None:
+    make_pod(world)
+    world.settle()
+    open_gates(world, "solo")
+    world.settle()
+    unit = world.get_unit("solo-pod-qu")
+    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert "GateOpened" in reasons(world)
+    assert "deletionTimestamp" not in pod(world)["metadata"]
+
+
+def test_so_is_that_of_a_unit_that_was_put_back(world: World) -> None:
+    make_pod(world)
+    world.settle()
+    evict(world, "solo-pod-qu")
+    world.patch_unit_status({"phase": "TimeoutBackoff"}, "solo-pod-qu")
+    open_gates(world, "solo")
+    run(world, "solo")
+    world.settle(5.0)
+    assert world.phase("solo-pod-qu") == "Running"
+    assert reasons(world).count("GateOpened") == 1
+
+
+def test_a_pod_says_whose_it_is_so_that_it_is_charged_once(world: World) -> None:
+    meta = {"name": "web", "namespace": "team"}
+    replicas = world.direct.create(
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta}
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    make_pod(world, "web-1", ownerReferences=[{**owner, "uid": replicas["metadata"]["uid"]}])
+    make_pod(world, labels={QUOTA: "gold"})
+    world.settle()
+    open_gates(world, "solo", "web-1")
+    world.settle()
+    assert units_of(world, "solo", "web-1") == ["team/solo-pod-qu", "team/web-1-pod-qu"]
+    written = world.server.resource_version
+    world.settle(10.0)
+    assert world.server.resource_version == written, "once"
+
+
+def test_so_do_those_of_a_group(world: World) -> None:
+    make_ring(world)
+    (unit,) = world.units()
+    open_gates(world, *RING[:2])
+    world.settle(3.0)
+    assert units_of(world, *RING) == [f"team/{unit}"] * 3, "and what was held of it starts with it"
+
+
+def test_a_server_that_refuses_the_mark_is_not_asked_for_ever(world: World) -> None:
+    make_pod(world)
+    world.settle()
+    open_gates(world, "solo")
+    world.server.faults.fail(422, match=Match(verb="patch", plural="pods"))
+    world.settle(60.0)
+    assert units_of(world, "solo") == [""]
+    written = world.server.resource_version
+    world.settle(60.0)
+    assert world.server.resource_version == written
