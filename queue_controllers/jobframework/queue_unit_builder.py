@@ -38,7 +38,7 @@ from queue_controllers.jobframework.unit_metadata import (
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
-from shared_api.queue_unit_phases import Phase, phase_of
+from shared_api.queue_unit_phases import Phase, is_booked, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
     ADOPTED,
@@ -312,9 +312,13 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
     """Return what the user may change until the end: priority, active, the time it may run."""
     spec: dict[str, Any] = {}
     class_name, number = priority_of_job(job, around)
+    before = unit.spec.priority_class_name
     if job.unknown_demand:  # its templates may say it
-        class_name, number = unit.spec.priority_class_name, unit.spec.priority
-    if unit.spec.priority_class_name != class_name:
+        class_name, number = before, unit.spec.priority
+    elif class_name and class_name == before and class_name not in around.priority_classes:
+        # To change a class's value is to delete it first: nobody is to be evicted meanwhile.
+        number = read_priority(job, unit.spec.priority) if is_booked(unit) else number
+    if before != class_name:
         spec["priorityClassName"] = class_name or None
     if unit.spec.priority != number:
         spec["priority"] = number

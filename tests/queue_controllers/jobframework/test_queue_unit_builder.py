@@ -249,6 +249,27 @@ def test_priority_follows(
     assert build_sync(changed, unit, around, waiting=False).get("spec", {}) == want
 
 
+def test_without_its_class_what_is_booked_keeps_its_number() -> None:
+    """A class's value can not be changed: whoever changes it deletes it first."""
+    of = job(priority=PrioritySource("high", 5))
+    gone, again = Surroundings(), Surroundings(priority_classes={"high": 7})
+
+    def priority(phase: str, around: Surroundings, now: JobFacts = of) -> Any:
+        patch = build_sync(now, made(of, phase=phase), around, waiting=phase == "Enqueued")
+        return patch.get("spec", {}).get("priority", "kept")
+
+    for phase in ("Reserved", "Dequeued", "Running"):
+        assert priority(phase, gone) == "kept"
+        assert priority(phase, again) == 7
+        assert priority(phase, gone, job(priority=PrioritySource("other", 5))) == 5
+        assert priority(phase, gone, job(annotations={PRIORITY: "3"}, priority=of.priority)) == 3
+    for phase in ("Enqueued", "TimeoutBackoff"):
+        assert priority(phase, gone) == 5
+    assert build_sync(job(priority=PrioritySource("high")), made(of), gone, waiting=True) == {
+        "spec": {"priority": None}
+    }
+
+
 # --- following ----------------------------------------------------------------------------------
 
 
