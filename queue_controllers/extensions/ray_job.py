@@ -148,8 +148,14 @@ class RayJobAdapter(RayAdapter[RayJob]):
         sets = cluster_pod_sets(cluster, beside_head=beside_head)
         if mode != K8S_JOB_MODE:
             return sets
-        template = spec.submitter_pod_template or _default_submitter(cluster)
-        return (*sets, JobPodSet(name=SUBMITTER, count=1, template=template))
+        own = spec.submitter_pod_template
+        submitter = JobPodSet(
+            name=SUBMITTER,
+            count=1,
+            template=own or _default_submitter(cluster),
+            has_template=own is not None,
+        )
+        return (*sets, submitter)
 
     def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change the templates; a submitter without one is known by its labels."""

@@ -91,6 +91,8 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     template: ScheduledPodTemplate
     """As the user wants it: without what releases have added for admission checks."""
+    has_template: bool = True
+    """The template stands in the job, so that a release can change it; else the operator has it."""
     added: AddedParts = NOTHING_ADDED
     """What that is, as far as it is there; `read_facts` takes it off."""
     min_count: int | None = None

@@ -38,6 +38,8 @@ class UpdatePlan(msgspec.Struct, frozen=True, kw_only=True):
     updates: dict[str, TemplateUpdate] = {}
     note: str | None = None
     """"" removes it, None leaves it alone."""
+    left_out: str = ""
+    """What can not be changed although a check wants it, in words."""
 
 
 class UpdateConflict(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ def plan_updates(
             return UpdateConflict(_said(check, f"changes pod set {update.name}: it has none"))
     added: dict[str, AddedParts] = {}
     updates: dict[str, TemplateUpdate] = {}
-    for pod_set in job.pod_sets:
+    for pod_set in filter(_has_template, job.pod_sets):
         merger = _Merger(pod_set, stamps.get(pod_set.name, _NO_STAMP))
         for check, update in wanted:
             if update.name == pod_set.name:
@@ -77,7 +79,21 @@ def plan_updates(
     if len(note) > MAX_NOTE_CHARS:
         return UpdateConflict(f"Admission checks change more than {MAX_NOTE_CHARS} bytes of it")
     changed = {name: each for name, each in updates.items() if each != TemplateUpdate()}
-    return UpdatePlan(updates=changed, note=note)
+    return UpdatePlan(updates=changed, note=note, left_out=_left_out(job, wanted))
+
+
+def _has_template(pod_set: JobPodSet) -> bool:
+    return pod_set.has_template
+
+
+def _left_out(job: JobFacts, wanted: list[tuple[str, PodSetUpdate]]) -> str:
+    """Say which changes have no template to be made in, "" where all have."""
+    others = {each.name for each in job.pod_sets if not each.has_template}
+    for check, update in wanted:
+        if update.name in others and update != PodSetUpdate(name=update.name):
+            what = f"changes pod set {update.name}, whose template the job does not state"
+            return _said(check, f"{what}: its pods start without that")
+    return ""
 
 
 def _wanted(unit: QueueUnit) -> list[tuple[str, PodSetUpdate]]:

@@ -129,6 +129,9 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         )
         event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
         actions = (*actions, event)
+    if plan.left_out:
+        event = TellJob(reason="UpdatesNotTaken", message=plan.left_out, type=EventType.WARNING)
+        actions = (*actions, event)
     # With a time to run in, a look at what is released says when that is over.
     settled = not running_timeout(unit, view.settings)
     memory = msgspec.structs.replace(

@@ -185,6 +185,9 @@ def test_updates_reach_the_templates() -> None:
     head = {"headGroupSpec": {"template": {"metadata": {"labels": {"a": None}}}}}
     assert adapter.update_patch(job(), {"head": update}) == {"spec": {"rayClusterSpec": head}}
     assert adapter.update_patch(job(), {"submitter": update}) == {}
+    assert [each.has_template for each in adapter.pod_sets(job())] == [True, True, False]
+    own = job(submitterPodTemplate=SUBMITS)
+    assert [each.has_template for each in adapter.pod_sets(own)] == [True, True, True]
 
 
 RAY_POD = {"ray.io/cluster": "train-x2k4z", "ray.io/group": "gpu", "ray.io/node-type": "worker"}

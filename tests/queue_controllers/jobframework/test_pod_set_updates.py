@@ -131,6 +131,25 @@ def test_each_set_gets_its_own() -> None:
     }
 
 
+def without_template(of: JobFacts) -> JobFacts:
+    """Return a job with a further set, whose pod its operator makes as it likes."""
+    (main,) = of.pod_sets
+    implied = msgspec.structs.replace(main, name="submitter", count=0, has_template=False)
+    return msgspec.structs.replace(of, pod_sets=(main, implied))
+
+
+def test_a_set_without_a_template_is_left_out_and_told() -> None:
+    of = without_template(job())
+    wanted = checked({"labels": {"a": "b"}}, {"name": "submitter", "labels": {"a": "c"}})
+    plan = plan_updates(of, wanted, STAMP)
+    assert isinstance(plan, UpdatePlan)
+    assert plan.updates == {"main": TemplateUpdate(labels={"a": "b"})}
+    assert read_added({POD_SET_UPDATES: plan.note or ""}).keys() == {"main"}
+    assert told(look(of, wanted).actions) == ["release", "tell UpdatesNotTaken"]
+    for nothing in ({}, {"name": "submitter"}):
+        assert told(look(of, checked(nothing)).actions) == ["release"]
+
+
 def test_nothing_is_changed_where_nobody_wants_anything() -> None:
     assert plan_updates(job(), checked(), STAMP) == NO_UPDATES
     assert plan_updates(job(), checked({}), STAMP) == UpdatePlan(note="")
