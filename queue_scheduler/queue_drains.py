@@ -144,8 +144,11 @@ class QueueDrains:
             case Written(object=unit):
                 self._note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
-            case Rejected(error=error) if not isinstance(error, Conflict | NotFound):
-                log.error("a unit of a drained queue can not be asked", unit=key, error=str(error))
+            case Rejected(error=error) if not isinstance(error, NotFound):
+                # A conflict may be news that the watch brings; a second in a row is none.
+                if not isinstance(error, Conflict) or record.uid in self._failed:
+                    why = str(error)
+                    log.error("a unit of a drained queue can not be asked", unit=key, error=why)
                 self._pause(record.uid)
             case Dropped(retry_after_seconds=seconds):
                 self._pause(record.uid, seconds)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -108,3 +109,17 @@ class TellUnit(Action, frozen=True):
     reason: str
     message: str
     type: EventType = EventType.NORMAL
+
+
+RELEASE_REFUSED: Final = "ReleaseRefused"
+"""Reason of the event that the API server does not let a job be resumed."""
+
+REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
+    SuspendJob: ("SuspendRefused", "It can not be suspended"),
+    ReleaseJob: (RELEASE_REFUSED, "It is admitted, and can not be resumed"),
+    ResizeJob: ("ResizeRefused", "How many of its pods may run can not be changed"),
+    CreateUnit: ("UnitRefused", "Its queue unit is refused"),
+    PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),
+    PatchUnitStatus: ("UnitRefused", "The status of its queue unit can not be changed"),
+}
+"""Reason and words of the events about writes that the server refuses."""

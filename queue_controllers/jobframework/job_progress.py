@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from queue_controllers.jobframework.actions import (
+    RELEASE_REFUSED,
     EventType,
     PatchUnit,
     PatchUnitStatus,
@@ -58,9 +59,6 @@ to run is not told of: in most lives that is over by then."""
 
 STAYS_SECONDS: Final = 1.0
 """How long counts must differ before they are corrected: where a job ends, its end says so."""
-
-RELEASE_REFUSED: Final = "ReleaseRefused"
-"""Reason of the event that the API server does not let a job be resumed."""
 
 PARTLY_LATE: Final = "Backoff due to partial running timeout"
 

@@ -11,19 +11,17 @@ writer at a time.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, Protocol, cast
 
 import msgspec
 import structlog
 
 from queue_controllers.jobframework.actions import (
+    REFUSALS,
     Action,
-    CreateUnit,
     DeleteUnit,
     EventType,
-    PatchUnit,
-    PatchUnitStatus,
     ReleaseJob,
     ResizeJob,
     SuspendJob,
@@ -51,7 +49,6 @@ from queue_controllers.jobframework.job_lookup import (
     is_name_taken,
 )
 from queue_controllers.jobframework.job_machine import count_pods
-from queue_controllers.jobframework.job_progress import RELEASE_REFUSED
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import (
     NOTHING_KNOWN,
@@ -95,15 +92,8 @@ is left then comes back with the watch."""
 MAX_TOLD_CHARS: Final = 500
 """Of a server's refusal that is told in an event."""
 
-_REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
-    SuspendJob: ("SuspendRefused", "It can not be suspended"),
-    ReleaseJob: (RELEASE_REFUSED, "It is admitted, and can not be resumed"),
-    ResizeJob: ("ResizeRefused", "How many of its pods may run can not be changed"),
-    CreateUnit: ("UnitRefused", "Its queue unit is refused"),
-    PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),
-    PatchUnitStatus: ("UnitRefused", "The status of its queue unit can not be changed"),
-}
-"""Reason and words of the events about writes that the server refuses."""
+MOST_CONFLICTS: Final = 3
+"""In a row, at one key: more are no news, but somebody's refusal, such as a webhook's."""
 
 log = structlog.get_logger("job_reconciler")
 
@@ -116,7 +106,7 @@ class ReconcilerObserver(Protocol):
         ...
 
     def on_error(self, extension: str) -> None:
-        """See a look at a job fail, for another reason than a conflict."""
+        """See a look at a job fail, for another reason than a passing conflict."""
         ...
 
 
@@ -272,12 +262,11 @@ class JobReconciler(Generic[JobT]):
         except NotLeadingError:
             self._queue.add_after(key, NOT_LEADING_SECONDS)
         except (Conflict, AlreadyExists) as news:
-            log.debug("an object has changed", key=key, error=str(news))
+            if self._queue.retries(key) >= MOST_CONFLICTS:
+                self._note_failure(key, news)
             self._read_again(key)
         except ApiFailure as failure:
-            log.warning("could not act on a job", key=key, error=str(failure))
-            if self._observer is not None:
-                self._observer.on_error(self._adapter.kind.key)
+            self._note_failure(key, failure)
             if failure.retry_after_seconds:
                 # The server is busy: a read now would be refused as well.
                 self._queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
@@ -285,6 +274,11 @@ class JobReconciler(Generic[JobT]):
                 self._read_again(key)
             else:
                 self._queue.add_rate_limited(key)
+
+    def _note_failure(self, key: str, failure: ApiFailure) -> None:
+        log.warning("could not act on a job", key=key, error=str(failure))
+        if self._observer is not None:
+            self._observer.on_error(self._adapter.kind.key)
 
     def _read_again(self, key: str) -> None:
         """Bring the caches up to date for one key, then look again, ever more slowly."""
@@ -461,7 +455,7 @@ class JobReconciler(Generic[JobT]):
             if without:
                 self._remember(job.metadata, memory)
                 return
-        reason, words = _REFUSALS.get(type(action), ("", ""))
+        reason, words = REFUSALS.get(type(action), ("", ""))
         if reason and reason not in memory.told:
             memory = msgspec.structs.replace(memory, told=memory.told | {reason})
             message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]

@@ -47,6 +47,23 @@ def test_a_job_that_may_not_be_resumed_gives_its_place_back_when_its_time_is_ove
     assert world.phase() == "TimeoutBackoff"
 
 
+@pytest.mark.parametrize(("conflicts", "fails"), [(2, False), (9, True)])
+def test_conflicts_without_end_count_as_errors(
+    world: World, conflicts: int, *, fails: bool
+) -> None:
+    """A webhook may answer so; one is mostly news."""
+    world.start()
+    world.job()
+    world.settle()
+    world.server.faults.fail(409, times=conflicts, match=JOBS, message="no")
+    world.admit()
+    world.settle(120.0)
+    assert not world.is_suspended()
+    metric = "controller_runtime_reconcile_errors_total"
+    count = world.host.metrics.registry.get_sample_value(metric, {"controller": "job"})
+    assert bool(count) is fails
+
+
 def test_a_start_that_is_late_because_nobody_was_there_is_no_refusal(world: World) -> None:
     configuration = read_configuration({"job": {"runningTimeout": "30s"}}, {"job"})
     world.start(configuration=configuration)
