@@ -59,6 +59,8 @@ class World:
         self.rounds: list[Preempt] = []
         self.begun: Counter[Uid] = Counter()
         self.excused: Counter[Uid] = Counter()
+        # Whom a round could not ask: they are asked again, or others in their place.
+        self.failed: dict[str, list[Uid]] = {}
         self.engine = self._new_engine()
 
     def _random_queue(self, name: str) -> Queue:
@@ -197,6 +199,7 @@ class World:
             )
             self.put(changed(unit, self.next_version(), conditions=(evicted,)))
         self.excused[decision.uid] += bool(failed)
+        self.failed[decision.unit] = [victim.uid for victim in failed]
         self.engine.on_preempted(decision, tuple(failed))
 
     def pick(self, *, evicted: bool) -> QueueUnit | None:
@@ -273,11 +276,18 @@ class World:
             self.check_mins(decision)
 
     def check_mins(self, decision: Preempt) -> None:
-        """Nobody is brought below his min by who is evicted for an owner."""
+        """Nobody is brought below his min by who is evicted for an owner.
+
+        Whose pods the owner's queue waits for goes besides, by his priority.
+        """
         plugin = self.engine.plugins.plugins[0]
         assert isinstance(plugin, ElasticQuotaPlugin)
         lost: Counter[str] = Counter()
+        line = self.engine.queues.line(decision.queue)
+        assert line is not None
         for victim in decision.victims:
+            if victim.uid in line.in_flight:
+                continue
             record = self.engine.record(victim.unit)
             assert record is not None
             assert record.info is not None
@@ -302,6 +312,7 @@ class World:
             )
             leaving = [unit.metadata.uid for unit in self.units.values() if makes_room(unit)]
             leaving += [victim.uid for each in self.rounds for victim in each.victims]
+            leaving += self.failed.get(key, [])
             refusal = engine.plugins.check_without(record.info, leaving)
             # Behind whoever starts, an owner may come first, whose room nobody may borrow.
             fits = refusal is None or refusal.reason is Reason.GUARANTEE_OF_OTHERS
