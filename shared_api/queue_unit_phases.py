@@ -174,7 +174,7 @@ def is_adopted(unit: QueueUnit) -> bool:
     and from then on it waits like any other. Should its pods be let go by somebody once more, that
     condition goes.
     """
-    if read_annotation(unit.metadata.annotations, ADOPTED) != "true":
+    if not bears_mark(unit):
         return False
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted is None or (evicted.status == "True" and phase_of(unit) is not _BACKOFF)

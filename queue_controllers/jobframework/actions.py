@@ -49,6 +49,13 @@ class ReleaseJob(Action, frozen=True):
     to leave them alone."""
 
 
+class MarkPods(Action, frozen=True):
+    """Write whose they are on pods that somebody else let go: without it they are charged twice."""
+
+    released_at: Timestamp
+    stamps: dict[str, PodStamp] = {}
+
+
 class ResizeJob(Action, frozen=True):
     """Let another number of pods run at a time; guarded by the job's resourceVersion."""
 
@@ -114,9 +121,13 @@ class TellUnit(Action, frozen=True):
 RELEASE_REFUSED: Final = "ReleaseRefused"
 """Reason of the event that the API server does not let a job be resumed."""
 
+MARK_REFUSED: Final = "MarkRefused"
+"""Reason of the event that pods do not take the marks of their unit; they go on without."""
+
 REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It can not be suspended"),
     ReleaseJob: (RELEASE_REFUSED, "It is admitted, and can not be resumed"),
+    MarkPods: (MARK_REFUSED, "Its pods, let go by somebody else, can not be marked as its own"),
     ResizeJob: ("ResizeRefused", "How many of its pods may run can not be changed"),
     CreateUnit: ("UnitRefused", "Its queue unit is refused"),
     PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),

@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from queue_controllers.jobframework.actions import (
+    MARK_REFUSED,
     Action,
     CreateUnit,
     DeleteUnit,
@@ -63,7 +64,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     choose_unit_name,
     is_our_make,
 )
-from queue_controllers.jobframework.release import release_job, release_whole
+from queue_controllers.jobframework.release import mark_opened, release_job, release_whole
 from queue_controllers.jobframework.standing import (
     is_admitted,
     is_booked_by_mark,
@@ -409,8 +410,10 @@ def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> 
         case State.RELEASED | State.STOPPING:
             return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:
-            if job.kind.held_by_gates and (view.pods.opened or room_of(unit, view.pods)):
+            if job.kind.held_by_gates and room_of(unit, view.pods):
                 return release_job(view, job, unit)
+            if view.pods.opened and MARK_REFUSED not in view.memory.told:
+                return mark_opened(view, job, unit)
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
             raise AssertionError(f"admitted, and yet {state.state}")

@@ -18,6 +18,7 @@ from queue_controllers.jobframework.actions import (
     Action,
     CreateUnit,
     DeleteUnit,
+    MarkPods,
     PatchUnit,
     PatchUnitStatus,
     ReleaseJob,
@@ -150,6 +151,9 @@ class Executor(Generic[JobT]):
                 return self._suspend(action, job)
             case ReleaseJob():
                 return self._release(action, job)
+            case MarkPods():
+                self._mark(action, job)
+                return None
             case ResizeJob():
                 return self._resize(action, job)
             case TouchJob():
@@ -177,6 +181,9 @@ class Executor(Generic[JobT]):
         if annotations:
             metadata["annotations"] = annotations
         return self._patch_job(job, {**body, "metadata": metadata})
+
+    def _mark(self, action: MarkPods, job: JobT) -> None:
+        raise AssertionError(f"{job.metadata.key} is held by its own switch, not by its pods")
 
     def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta | None:
         meta = job.metadata

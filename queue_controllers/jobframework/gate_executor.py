@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
-from queue_controllers.jobframework.actions import ReleaseJob, SuspendJob
+from queue_controllers.jobframework.actions import MarkPods, ReleaseJob, SuspendJob
 from queue_controllers.jobframework.execute import (
     EventSink,
     Executor,
@@ -136,7 +136,6 @@ class GateExecutor(Executor[PodGroup]):
         stamps = updates_of_stamps(action.stamps)
         assert isinstance(self._adapter, SortsPods), "kinds that gather pods sort them"
         metadata = {**self._opened_metadata, "annotations": {RELEASED_AT: action.released_at}}
-        self._mark_opened(action, job)
         for pod in job.pods:
             name = pod_set_of_pod(self._adapter, pod, tuple(room))
             if not is_held(pod) or pod.is_terminating or room.get(name, 0) <= 0:
@@ -150,8 +149,7 @@ class GateExecutor(Executor[PodGroup]):
             )
             room[name] -= 1
 
-    def _mark_opened(self, action: ReleaseJob, job: PodGroup) -> None:
-        """Mark the pods that somebody else let go: without it they would be charged twice."""
+    def _mark(self, action: MarkPods, job: PodGroup) -> None:
         stamps = updates_of_stamps(action.stamps)
         marks = {"metadata": {"annotations": {RELEASED_AT: action.released_at}}}
         for pod in filter(is_opened, job.pods):

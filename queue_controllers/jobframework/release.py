@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import Action, EventType, ReleaseJob, TellJob
+from queue_controllers.jobframework.actions import Action, EventType, MarkPods, ReleaseJob, TellJob
 from queue_controllers.jobframework.gates import room_of
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_progress import announce_eviction, first_release
@@ -103,6 +103,13 @@ def _release_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | 
     )
     event = TellJob(reason="Resumed", message=message, type=EventType.WARNING)
     return msgspec.structs.replace(decision, actions=(*decision.actions, event))
+
+
+def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Say on the pods that somebody else let go whose they are."""
+    stamps = build_stamps(job, unit, quota_of_job(job, view.around))
+    mark = MarkPods(released_at=view.moment.exact_stamp, stamps=stamps)
+    return Decision(actions=(mark,), memory=view.memory)
 
 
 def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:

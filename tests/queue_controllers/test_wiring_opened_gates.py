@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_api.testing.faults import Match
+from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import World
 from tests.queue_controllers.test_wiring_pods import (
     KINDS,
@@ -88,13 +88,16 @@ def test_so_do_those_of_a_group(world: World) -> None:
     assert units_of(world, *RING) == [f"team/{unit}"] * 3, "and what was held of it starts with it"
 
 
-def test_a_server_that_refuses_the_mark_is_not_asked_for_ever(world: World) -> None:
+@pytest.mark.parametrize("status", [403, 422])
+def test_pods_that_may_not_be_marked_go_on(world: World, status: int) -> None:
     make_pod(world)
     world.settle()
     open_gates(world, "solo")
-    world.server.faults.fail(422, match=Match(verb="patch", plural="pods"))
+    patches = Match(verb="patch", plural="pods")
+    world.server.faults.fail(status, times=EVERY_TIME, match=patches, message="policy says no")
+    world.settle()
+    run(world, "solo")
     world.settle(60.0)
     assert units_of(world, "solo") == [""]
-    written = world.server.resource_version
-    world.settle(60.0)
-    assert world.server.resource_version == written
+    assert world.phase("solo-pod-qu") == "Running"
+    assert reasons(world).count("MarkRefused") == 1, "and it is not asked for ever"
