@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from queue_scheduler.admission_check_controller.check_settings import (
     CONFIG_KIND,
@@ -39,7 +40,7 @@ from queue_scheduler.admission_check_controller.request_plan import (
 )
 from shared_api.admission_check_kit.judging import ACTIVE, Activity, Surroundings
 from shared_api.admission_check_kit.verdicts import CheckState, Verdict, find_state
-from shared_api.client.errors import BadRequest, Forbidden, Invalid
+from shared_api.client.errors import BadRequest, Conflict, Forbidden, Invalid
 from shared_api.client.resource_types import (
     POD_TEMPLATES,
     PROVISIONING_REQUEST_CONFIG_VERSIONS,
@@ -65,6 +66,9 @@ OLDER_VERSION: Final = "v1beta1"
 
 CACHE_SECONDS: Final = 1.0
 """When a unit is looked at again that waits for a cache which is being filled."""
+
+DELETE_AGAIN_SECONDS: Final = 10.0
+"""When it is tried again to delete what met a conflict; the verdict does not wait for that."""
 
 FORBIDDEN_SECONDS: Final = 60.0
 """When it is tried again to make a request that is forbidden: somebody has to grant a right."""
@@ -141,13 +145,9 @@ class ProvisioningJudge:
         except QuantityError as error:
             return Verdict(CheckState.REJECTED, f"The demand can not be read: {error}")
         if not pods:
-            self._writes.carry_out(
-                clear_unneeded(
-                    unit, frozenset(), [(check.metadata.name, self._granted(unit, check))]
-                ),
-                unit,
-            )
-            return without_nodes(unit, settings)
+            made = [(check.metadata.name, self._granted(unit, check))]
+            refusal = self._writes.carry_out(clear_unneeded(unit, frozenset(), made), unit)
+            return _soon_again(without_nodes(unit, settings), refusal)
         return self._provision(unit, check, state, settings, pods)
 
     def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
@@ -173,8 +173,9 @@ class ProvisioningJudge:
             granted = self._granted_to(key, name, None if unit is None else unit.metadata.uid)
             made[name] = granted
         actions = clear_unneeded(unit, frozenset(checks), made.items())
-        if actions:
-            self._writes.carry_out(actions, None)
+        refusal = self._writes.carry_out(actions, None)
+        if refusal is not None:
+            raise refusal
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -204,7 +205,7 @@ class ProvisioningJudge:
             older_spelling=version is not None and version.version == OLDER_VERSION,
         )
         try:
-            self._writes.carry_out(decision.actions, unit)
+            refused = self._writes.carry_out(decision.actions, unit)
         except (Invalid, BadRequest) as refusal:
             log.warning(
                 "a request for nodes is refused", unit=unit.metadata.key, error=str(refusal)
@@ -217,7 +218,7 @@ class ProvisioningJudge:
             )
             words = f"The request for nodes needs a right: {refusal.message}"
             return Verdict(CheckState.PENDING, words, look_again_seconds=FORBIDDEN_SECONDS)
-        return decision.verdict
+        return _soon_again(decision.verdict, refused)
 
     def _settings_of(self, check: AdmissionCheck) -> CheckSettings | Obstacle:
         name = config_name(check)
@@ -297,3 +298,11 @@ def _owner_uid(meta: ObjectMeta) -> Uid | None:
 def _is_for(meta: ObjectMeta, uid: Uid | None) -> bool:
     """Say whether an object belongs to a unit by its uid; None: whether to any, or to nobody."""
     return uid is None or _owner_uid(meta) == uid
+
+
+def _soon_again(verdict: Verdict, refusal: Conflict | None) -> Verdict:
+    """Return a verdict beside which something could not be deleted yet."""
+    if refusal is None:
+        return verdict
+    seconds = min(verdict.look_again_seconds or DELETE_AGAIN_SECONDS, DELETE_AGAIN_SECONDS)
+    return replace(verdict, look_again_seconds=seconds)

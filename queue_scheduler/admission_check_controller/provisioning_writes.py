@@ -90,8 +90,11 @@ class ProvisioningWrites:
             raise Conflict(409, "Conflict", f"{meta.key} has changed")
         return read_demand(body)
 
-    def carry_out(self, actions: Sequence[Action], unit: QueueUnit | None) -> None:
+    def carry_out(self, actions: Sequence[Action], unit: QueueUnit | None) -> Conflict | None:
         """Do what was decided, in order; the first failure ends it.
+
+        Return the last conflict that a delete met: it keeps nothing else from being done, and what
+        was to go may be there still.
 
         Args:
             actions: what to do.
@@ -99,9 +102,10 @@ class ProvisioningWrites:
 
         Raises:
             NotLeadingError: Not all was sent.
-            Conflict: What was decided on is not what there is.
+            Conflict: What was to be made or written is not what there is.
             ApiFailure: The server refused, or did not answer.
         """
+        refusal: Conflict | None = None
         for action in actions:
             match action:
                 case MakeRequest(plan=plan):
@@ -110,9 +114,10 @@ class ProvisioningWrites:
                 case HandOver(template=template, request=request):
                     self._hand_over(template, request)
                 case DeleteRequest(request=request):
-                    self._delete(self._served(), request)
+                    refusal = self._delete(self._served(), request) or refusal
                 case DeleteTemplate(template=template):
-                    self._delete(POD_TEMPLATES, template)
+                    refusal = self._delete(POD_TEMPLATES, template) or refusal
+        return refusal
 
     def _make(self, plan: RequestPlan, unit: QueueUnit) -> None:
         demand = self.read_demand_of(unit)
@@ -158,7 +163,7 @@ class ProvisioningWrites:
             return
         self._templates.note_written(written)
 
-    def _delete(self, resource_type: ResourceType[Any], meta: ObjectMeta) -> None:
+    def _delete(self, resource_type: ResourceType[Any], meta: ObjectMeta) -> Conflict | None:
         self._check_lead()
         try:
             self._client.delete(
@@ -166,12 +171,13 @@ class ProvisioningWrites:
             )
         except NotFound:
             log.debug("it is gone already", kind=resource_type.kind, name=meta.key)
-            return
+            return None
         except Conflict as refusal:
             # Another, which the cache shows soon; or a webhook says so, and it is still there.
             log.warning("not deleted", kind=resource_type.kind, name=meta.key, error=str(refusal))
-            raise
+            return refusal
         log.info("deleted", kind=resource_type.kind, name=meta.key)
+        return None
 
     def _served(self) -> ResourceType[ProvisioningRequest]:
         version = self._version()

@@ -181,6 +181,21 @@ def test_a_delete_that_meets_a_conflict_is_repeated() -> None:
     assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
 
 
+def test_a_delete_that_meets_conflicts_keeps_no_check_from_being_answered() -> None:
+    world = ready_world(managedResources=["nvidia.com/gpu"])
+    world.add_gpu_unit()
+    world.settle()
+    refused = Match(plural="provisioningrequests", verb="delete")
+    world.server.faults.fail(409, times=EVERY_TIME, match=refused)
+    world.edit_config(managedResources=["example.com/none"])
+    world.settle(30.0)
+    assert world.state()["state"] == "Ready"
+    assert world.made()["provisioningrequests"] == 1
+    world.server.faults.clear()
+    world.settle(30.0)
+    assert world.made() == {"provisioningrequests": 0, "podtemplates": 0}
+
+
 def test_a_process_that_ends_between_two_writes_leaves_nothing_behind() -> None:
     world = ready_world()
     world.server.faults.fail(
