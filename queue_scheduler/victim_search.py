@@ -122,8 +122,9 @@ class VictimSearch:
             if not must or self._plugins.check_without(info, leaving) is None:
                 return under_way
         found: Found | None = None
+        passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(line, info):
-            look = _Look(self._units, wall, self.protect_seconds, frozenset(leaving))
+            look = _Look(self._units, wall, self.protect_seconds, passed_over)
             candidates = (one for bucket, keys in batches for one in look.candidates(bucket, keys))
             enough = partial(self._is_enough, info, leaving)
             everybody = partial(self._would_all_do, info, leaving, batches)

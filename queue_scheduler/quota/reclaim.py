@@ -43,7 +43,7 @@ def is_owed(trees: BuiltTrees, quota: str, demand: Demand) -> bool:
     books = trees.books.get(quota)
     if books is None or books.is_special:
         return False
-    wanted = books.counted(demand.amounts)
+    wanted = limited_items(books, demand.amounts)
     return bool(wanted) and keeps_within(books, wanted)
 
 
@@ -128,7 +128,8 @@ class Lent:
             return 0
         taken, limited = self.taken, list(self._limited(items, levels))
         for place, amount in limited:
-            count = min(count, (self._excess(place) - taken.get(place, 0)) // amount)
+            rest = self._excess(place) - taken.get(place, 0)
+            count = min(count, max(0, rest // amount))
         for place, amount in limited:
             taken[place] = taken.get(place, 0) + count * amount
         return count
@@ -148,7 +149,8 @@ class Lent:
         """Iterate over what of a booking is held where too much is used; the rest may fall."""
         for each in levels:
             for key, amount in items:
-                if self._excess((each, key)) > 0:
+                # Also where what goes anyway is all of that.
+                if _excess(each, key) > 0:
                     yield (each, key), amount
 
     def _excess(self, place: Place) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.extension_points import Supposed
+from queue_scheduler.framework.queue_unit_info import UnitDemand
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.testing.object_builders import tree_node
@@ -21,6 +23,7 @@ from tests.queue_scheduler.quota_source_kit import (
     TREE_LABEL,
     SourceEngine,
     cpus,
+    info,
     tree,
     tree_plugin,
     tree_world,
@@ -159,6 +162,14 @@ def test_who_would_be_owed_the_room_again_is_no_victim(
         room.write(name)
     room.add("high", "b", cpu=2, priority=5, **named)
     assert whom_it_would_evict(room, "high", "q") == victims
+
+
+def test_what_no_node_limits_does_not_make_an_owner_a_borrower() -> None:
+    plugin = tree_plugin(checks_hungry=True)
+    plugin.on_quota_source(tree(tree_node("a", **cpus(4, minimum=2)), **cpus(4)))
+    for amounts in ({"cpu": 2000}, {"cpu": 2000, "memory": 1}):
+        owner = replace(info("root/a", 0), demand=UnitDemand((), amounts))
+        assert plugin.lent_to(owner, (), outranks=True) is None
 
 
 def test_the_label_of_trees_says_nothing_in_other_quotas() -> None:
