@@ -339,14 +339,14 @@ class Backfill:
 
     # --- questions ----------------------------------------------------------------------------
 
+    def holds_up(self, key: str) -> bool:
+        """Say whether somebody waits behind a unit."""
+        return any(key in heads for heads in self._shown.values())
+
     def promise_of_unit(self, key: str, wall: int) -> Promise | None:
         """Return what a unit is promised; None: nothing, or nobody waits behind it."""
         record = self._units.records.get(key)
-        if (
-            record is None
-            or record.info is None
-            or key not in self._shown.get(record.info.queue, ())
-        ):
+        if record is None or record.info is None or not self.holds_up(key):
             return None
         promise = self._find_promise(at_least(record.info), wall)
         return promise if isinstance(promise, Promise) else None

@@ -446,8 +446,12 @@ class Engine:
         """The running units that have grown; for reading."""
         return self._growths
 
+    def holds_up(self, key: str) -> bool:
+        """Say whether others wait behind a unit so as not to delay it."""
+        return self._backfill.holds_up(key)
+
     def promise_of(self, key: str, wall: int) -> Promise | None:
-        """Return when a unit behind which others wait can start, as of a time since the epoch."""
+        """Return when a unit that holds up others can start, as of a time since the epoch."""
         return self._backfill.promise_of_unit(key, wall)
 
     def waiting(self, queue_name: str) -> Iterator[UnitRecord]:

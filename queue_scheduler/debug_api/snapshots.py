@@ -41,13 +41,14 @@ BATCH: Final = 50
 class UnitFacts(msgspec.Struct, frozen=True):
     """One unit; `position` counts from 1 and is 0 where it is not in line.
 
-    `promise` is of a unit behind which others wait so as not to delay it.
+    `promise` is of a unit that `holds_up` others, who wait so as not to delay it.
     """
 
     record: UnitRecord
     position: int
     refusal: Refusal | None
     charge: Charge | None
+    holds_up: bool = False
     promise: Promise | None = None
 
 
@@ -127,7 +128,7 @@ class Snapshots:
 
     def queues(self, names: Iterable[str]) -> list[QueueFacts]:
         """Return the queues of these names, in their order; without those that are gone."""
-        read = (self._shared.ask(_read_queue, name, self._now()) for name in names)
+        read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
         known = frozenset(self._shared.ask(self._quotas.names))
         booked: Mapping[str, set[str]] = {}
@@ -138,6 +139,7 @@ class Snapshots:
                 facts,
                 quotas=find_quotas(facts.queue, facts.quotas, booked, known),
                 refusal=facts.refusal or self._refusal_of_held(facts),
+                head=None if facts.head is None else self._with_promise(facts.head),
             )
             for facts in found
         ]
@@ -166,7 +168,8 @@ class Snapshots:
 
     def unit(self, key: str) -> UnitFacts | None:
         """Return a unit with its position, or None where it is unknown."""
-        return self._shared.ask(_read_unit_in_line, key, self._now())
+        unit = self._shared.ask(_read_unit_in_line, key)
+        return None if unit is None else self._with_promise(unit)
 
     def would_preempt(self, key: str) -> WouldPreempt | None:
         """Return whom a unit would have evicted now, also where its queue does not preempt.
@@ -179,7 +182,14 @@ class Snapshots:
         """Read units, given by key and position, lazily in batches; without those that are gone."""
         rest = iter(places)
         while batch := tuple(islice(rest, BATCH)):
-            yield from self._shared.ask(_read_units, batch, self._now())
+            yield from map(self._with_promise, self._shared.ask(_read_units, batch))
+
+    def _with_promise(self, unit: UnitFacts) -> UnitFacts:
+        """Add what a unit is promised: by itself, for that takes the engine's lock for a while."""
+        if not unit.holds_up:
+            return unit
+        wall = int(self._now().timestamp())
+        return replace(unit, promise=self._shared.ask(Engine.promise_of, unit.record.key, wall))
 
 
 def find_quotas(
@@ -243,14 +253,14 @@ def _copy_line(engine: Engine, name: str) -> SchedulingQueue | None:
     return line.copy() if line is not None else None
 
 
-def _read_queue(engine: Engine, name: str, now: datetime) -> QueueFacts | None:
+def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     line = engine.queues.line(name)
     if line is None:
         return None
     quotas = list(line.quotas())
     # By quota: merging the line's classes costs more the more of them there are.
     firsts = [first for quota in quotas if (first := line.first_of(quota)) is not None]
-    head = _read_unit(engine, unit_key(min(firsts)), 1, now) if firsts else None
+    head = _read_unit(engine, unit_key(min(firsts)), 1) if firsts else None
     refusal = None
     if line.options.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
@@ -269,29 +279,26 @@ def _read_queue(engine: Engine, name: str, now: datetime) -> QueueFacts | None:
     )
 
 
-def _read_units(
-    engine: Engine, places: Sequence[tuple[str, int]], now: datetime
-) -> list[UnitFacts]:
-    found = (_read_unit(engine, key, position, now) for key, position in places)
+def _read_units(engine: Engine, places: Sequence[tuple[str, int]]) -> list[UnitFacts]:
+    found = (_read_unit(engine, key, position) for key, position in places)
     return [unit for unit in found if unit is not None]
 
 
-def _read_unit(engine: Engine, key: str, position: int, now: datetime) -> UnitFacts | None:
+def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
     record = engine.record(key)
     if record is None:
         return None
     refusal, charge = engine.refusal_of(key), engine.charge_of(record.uid)
-    promise = engine.promise_of(key, int(now.timestamp()))
-    return UnitFacts(record, position, refusal, charge, promise)
+    return UnitFacts(record, position, refusal, charge, holds_up=engine.holds_up(key))
 
 
-def _read_unit_in_line(engine: Engine, key: str, now: datetime) -> UnitFacts | None:
+def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
     if record is not None and record.standing is Standing.WAITING and record.info is not None:
         line = engine.queues.line(record.info.queue)
         position = line.count_before(record.info.order_key) + 1 if line is not None else 0
-    unit = _read_unit(engine, key, position, now)
+    unit = _read_unit(engine, key, position)
     if unit is None or unit.refusal is not None:
         return unit
     return replace(unit, refusal=engine.growths.refusal_of(key))

@@ -44,7 +44,6 @@ MAX_SHOWN: Final = 64
 
 _DURATION: Final = "a duration such as 30s, 5m or 1h30m"
 
-
 _SWITCH: Final = {"true": True, "false": False, "": False}
 
 
