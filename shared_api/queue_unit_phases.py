@@ -174,7 +174,8 @@ def is_adopted(unit: QueueUnit) -> bool:
     and from then on it waits like any other. Should its pods be let go by somebody once more, that
     condition goes.
     """
-    if not bears_mark(unit):
+    # Not by `bears_mark`: it is asked twice in the life of every unit, and mostly the answer.
+    if read_annotation(unit.metadata.annotations, ADOPTED) != "true":
         return False
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted is None or (evicted.status == "True" and phase_of(unit) is not _BACKOFF)
