@@ -174,7 +174,7 @@ def is_adopted(unit: QueueUnit) -> bool:
     and from then on it waits like any other. Should its pods be let go by somebody once more, that
     condition goes.
     """
-    # Not by `bears_mark`: it is asked twice in the life of every unit, and mostly the answer.
+    # Written out, not `bears_mark`: every unit is asked twice in its life.
     if read_annotation(unit.metadata.annotations, ADOPTED) != "true":
         return False
     evicted = find_condition(unit.status.conditions, EVICTED)
