@@ -20,6 +20,19 @@ def checked(kit: ShellKit) -> Checked:
     return Checked(kit)
 
 
+def all_are_ready(checked: Checked) -> None:
+    checked.reserve()
+    for name in ("a", "b"):
+        checked.say(name, "Ready")
+
+
+def decide_admission(checked: Checked) -> None:
+    """Have the admission decided; its write is still to be sent."""
+    all_are_ready(checked)
+    checked.news.hear(checked.cycle)
+    exhaust(checked.cycle.step)
+
+
 def test_a_restart_goes_on_where_it_was(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready")
@@ -40,9 +53,7 @@ def test_a_restart_does_not_begin_the_time_anew(checked: Checked) -> None:
 
 @pytest.mark.parametrize("status", [403, 409, 422, 500])
 def test_what_is_not_written_is_tried_again(checked: Checked, status: int) -> None:
-    checked.reserve()
-    for name in ("a", "b"):
-        checked.say(name, "Ready")
+    all_are_ready(checked)
     checked.kit.server.faults.fail(status, times=1, match=UNIT_STATUS)
     checked.pass_time(5.0)
     assert checked.kit.phase("u") == "Dequeued"
@@ -69,9 +80,7 @@ def test_a_unit_that_is_put_back_by_a_write_whose_answer_is_lost_is_told_once(
 
 
 def test_an_admission_whose_answer_is_lost_counts_once(checked: Checked) -> None:
-    checked.reserve()
-    for name in ("a", "b"):
-        checked.say(name, "Ready")
+    all_are_ready(checked)
     checked.kit.server.faults.lose_answer(match=UNIT_STATUS)
     checked.pass_time(5.0)
     assert checked.kit.phase("u") == "Dequeued"
@@ -79,11 +88,7 @@ def test_an_admission_whose_answer_is_lost_counts_once(checked: Checked) -> None
 
 
 def test_an_admission_that_was_not_written_does_not_count(checked: Checked) -> None:
-    checked.reserve()
-    for name in ("a", "b"):
-        checked.say(name, "Ready")
-    checked.news.hear(checked.cycle)
-    exhaust(checked.cycle.step)
+    decide_admission(checked)
     checked.kit.server.faults.fail(504, times=9, match=UNIT_STATUS)
     checked.kit.send()
     checked.kit.server.faults.clear()
@@ -94,9 +99,7 @@ def test_an_admission_that_was_not_written_does_not_count(checked: Checked) -> N
 
 
 def test_a_place_asked_back_by_a_write_whose_answer_is_lost_is_told_once(checked: Checked) -> None:
-    checked.reserve()
-    for name in ("a", "b"):
-        checked.say(name, "Ready")
+    all_are_ready(checked)
     checked.pass_time()
     checked.say("a", "Retry")
     checked.kit.server.faults.lose_answer(match=UNIT_STATUS)
@@ -107,11 +110,7 @@ def test_a_place_asked_back_by_a_write_whose_answer_is_lost_is_told_once(checked
 
 
 def test_an_answer_that_changes_while_the_write_is_under_way_counts(checked: Checked) -> None:
-    checked.reserve()
-    for name in ("a", "b"):
-        checked.say(name, "Ready")
-    checked.news.hear(checked.cycle)
-    exhaust(checked.cycle.step)
+    decide_admission(checked)
     checked.say("b", "Rejected")
     checked.kit.send()
     assert checked.kit.phase("u") == "Reserved", "the version that was judged is not there any more"

@@ -29,6 +29,16 @@ def new_books() -> QuotaBooks:
     return books
 
 
+def books_with_memory() -> QuotaBooks:
+    """Return the same; of `two` a memory of 1 is its own, and two units have one each."""
+    books = new_books()
+    books.on_quota(elastic_quota("two", max={"cpu": 20, "memory": 20}, parent="both",
+                                 min={"cpu": 1, "memory": 1}))  # fmt: skip
+    for owner in ("two/m", "two/n"):
+        books.book(owner, "two", Demand({"cpu": 1000, "memory": 1}))
+    return books
+
+
 def lent_of(books: QuotaBooks, *leaving: str) -> Lent:
     return Lent(books.trees, books.ledger, "owner", OWNED, leaving)
 
@@ -52,23 +62,14 @@ def test_what_leaves_anyway_is_borrowed_no_more() -> None:
 
 
 def test_what_leaves_anyway_may_be_all_that_is_borrowed_of_a_resource() -> None:
-    """Of `two` a memory of 1 is its own and 1 borrowed, which leaves; its cpu is still borrowed."""
-    books = new_books()
-    books.on_quota(elastic_quota("two", max={"cpu": 20, "memory": 20}, parent="both",
-                                 min={"cpu": 1, "memory": 1}))  # fmt: skip
-    for owner in ("two/m", "two/n"):
-        books.book(owner, "two", Demand({"cpu": 1000, "memory": 1}))
+    """The memory that is borrowed leaves; cpu is borrowed still."""
+    books = books_with_memory()
     assert lent_of(books, "two/m").take("two/n", 1) == 0
     assert lent_of(books, "two/m").take("two/1", 1) == 1
 
 
 def test_a_resource_is_not_taken_below_its_own_once_it_was_above() -> None:
-    books = new_books()
-    books.on_quota(elastic_quota("two", max={"cpu": 20, "memory": 20}, parent="both",
-                                 min={"cpu": 1, "memory": 1}))  # fmt: skip
-    for owner in ("two/m", "two/n"):
-        books.book(owner, "two", Demand({"cpu": 1000, "memory": 1}))
-    lent = lent_of(books)
+    lent = lent_of(books_with_memory())
     assert lent.take("two/m", 9) == 1
     assert lent.take("two/n", 1) == 0
 
