@@ -109,8 +109,6 @@ class Backfill:
         self._promises: dict[str, Promise | Refusal] = {}
         self._checked: dict[str, Refusal | None] = {}
         self._answered_at: tuple[int | None, int, int] = (None, 0, 0)
-        # queue -> heads behind which somebody waits.
-        self._shown: dict[str, dict[str, None]] = {}
 
     # --- judging ------------------------------------------------------------------------------
 
@@ -210,7 +208,6 @@ class Backfill:
         heads = self.waiting.setdefault(line.name, {})
         behind = heads.setdefault((head.number, head.info.order_key), {})
         behind[line.class_number(info)] = None
-        self._shown.setdefault(line.name, {})[head.info.key] = None
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
         beside = [Supposed.started(info)]
@@ -321,7 +318,6 @@ class Backfill:
             heads = self.waiting[name]
             if has_changed or name in self._moved or not self._are_in_place(name, heads):
                 del self.waiting[name]
-                self._shown.pop(name, None)
                 numbers = {number for behind in heads.values() for number in behind}
                 woken.extend((name, number) for number in sorted(numbers))
         self._seen_changes = self._count_changes()
@@ -341,14 +337,19 @@ class Backfill:
 
     def holds_up(self, key: str) -> bool:
         """Say whether somebody waits behind a unit."""
-        return any(key in heads for heads in self._shown.values())
+        record = self._units.records.get(key)
+        if record is None or record.info is None:
+            return False
+        heads = self.waiting.get(record.info.queue, {})
+        return any(place == record.info.order_key for _, place in heads)
 
     def promise_of_unit(self, key: str, wall: int) -> Promise | None:
         """Return what a unit is promised; None: nothing, or nobody waits behind it."""
-        record = self._units.records.get(key)
-        if record is None or record.info is None or not self.holds_up(key):
+        if not self.holds_up(key):
             return None
-        promise = self._find_promise(at_least(record.info), wall)
+        info = self._units.records[key].info
+        assert info is not None, f"{key} is in line without a demand"
+        promise = self._find_promise(at_least(info), wall)
         return promise if isinstance(promise, Promise) else None
 
     def fork(self, units: UnitRegistry, plugins: PluginRunner) -> Backfill:
@@ -359,7 +360,6 @@ class Backfill:
             for name, heads in self.waiting.items()
         }
         twin._moved = dict(self._moved)
-        twin._shown = {name: dict(shown) for name, shown in self._shown.items()}
         twin._told = dict(self._told)
         twin.facts = self.facts
         twin._seen_changes = self._seen_changes

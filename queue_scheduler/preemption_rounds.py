@@ -144,7 +144,7 @@ class PreemptionRounds:
         if own is None and self.waiters.has_searched(waiter, who, moment.now, releases):
             return None
         found = self.search.find(line, info, gone, moment.wall)
-        if found is None or (not found.victims and found.again_seconds is None):
+        if not found.victims and found.again_seconds is None:
             # What others release may be too little for it, and enough with whom it may evict.
             self.is_idle = False
             self.waiters.search_again(waiter, moment.now, releases, who)
@@ -263,11 +263,11 @@ class PreemptionRounds:
         line: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
-        found: Found | None,
+        found: Found,
         now: float,
     ) -> Preempt | None:
-        if found is None or not found.victims:
-            if found is not None and found.again_seconds is not None:
+        if not found.victims:
+            if found.again_seconds is not None:
                 self._ask_again(line, info, now + found.again_seconds)
             return None
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS

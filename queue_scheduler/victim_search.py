@@ -28,11 +28,11 @@ from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
-    EVICTED,
     PODS_READY,
     PREEMPTED,
     RECLAIMED,
     is_being_evicted,
+    was_evicted,
 )
 from shared_api.timestamps import MAX_CLOCK_SKEW, read_time, rfc3339
 
@@ -104,8 +104,8 @@ class VictimSearch:
 
     def find(
         self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
-    ) -> Found | None:
-        """Return whom to evict so that a refused unit may start; None: it may evict nobody.
+    ) -> Found:
+        """Return whom to evict so that a refused unit may start.
 
         Args:
             line: Its queue.
@@ -121,7 +121,7 @@ class VictimSearch:
             leaving = (*leaving, *self._whose_room_is_free(info, leaving, must))
             if not must or self._plugins.check_without(info, leaving) is None:
                 return under_way
-        found: Found | None = None
+        found = Found(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(line, info):
             look = _Look(self._units, wall, self.protect_seconds, passed_over)
@@ -133,7 +133,7 @@ class VictimSearch:
             victims = tuple(look.victim(one) for one in chosen)
             if victims:
                 return Found(reason, (*must, *victims))
-            again = [look.again_seconds(), None if found is None else found.again_seconds]
+            again = (look.again_seconds(), found.again_seconds)
             found = Found(reason, (), min((at for at in again if at is not None), default=None))
         return found
 
@@ -217,7 +217,7 @@ class _Look:
         self._wall = wall
         self._protect_seconds = protect_seconds
         self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
-        left_alone = self._keeps_seconds(was_evicted=True)
+        left_alone = self._keeps_seconds(is_back=True)
         self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
         self._latest = rfc3339(wall + MAX_CLOCK_SKEW)
         # The first admission of those that were passed over, by whether they were evicted before.
@@ -255,8 +255,8 @@ class _Look:
         if self._is_settling:
             return SETTLING_SECONDS
         rests = (
-            self._keeps_seconds(was_evicted=was_evicted) - _seconds_since(granted, self._wall)
-            for was_evicted, granted in self._first_kept.items()
+            self._keeps_seconds(is_back=is_back) - _seconds_since(granted, self._wall)
+            for is_back, granted in self._first_kept.items()
         )
         return max(SETTLING_SECONDS, min(rests)) if self._first_kept else None
 
@@ -275,17 +275,17 @@ class _Look:
         granted = unit.status.last_allocate_time or ""
         if not self._left_alone_from < granted <= self._latest:
             return True
-        was_evicted = find_condition(unit.status.conditions, EVICTED) is not None
-        if not (was_evicted or granted > self._protected_from):
+        is_back = was_evicted(unit)
+        if not (is_back or granted > self._protected_from):
             return True
-        first = self._first_kept.get(was_evicted)
+        first = self._first_kept.get(is_back)
         if first is None or granted < first:
-            self._first_kept[was_evicted] = Timestamp(granted)
+            self._first_kept[is_back] = Timestamp(granted)
         return False
 
-    def _keeps_seconds(self, *, was_evicted: bool) -> float:
+    def _keeps_seconds(self, *, is_back: bool) -> float:
         """Return for how long after its admission a unit is not evicted."""
-        least = LEFT_ALONE_SECONDS if was_evicted else 0.0
+        least = LEFT_ALONE_SECONDS if is_back else 0.0
         return max(self._protect_seconds, least)
 
     def _candidate(self, record: UnitRecord, bucket: Bucket, since: str) -> Candidate:

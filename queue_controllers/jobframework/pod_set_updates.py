@@ -66,7 +66,7 @@ def plan_updates(
             return UpdateConflict(_said(check, f"changes pod set {update.name}: it has none"))
     added: dict[str, AddedParts] = {}
     updates: dict[str, TemplateUpdate] = {}
-    for pod_set in filter(_has_template, job.pod_sets):
+    for pod_set in (each for each in job.pod_sets if each.has_template):
         merger = _Merger(pod_set, stamps.get(pod_set.name, _NO_STAMP))
         for check, update in wanted:
             if update.name == pod_set.name:
@@ -80,10 +80,6 @@ def plan_updates(
         return UpdateConflict(f"Admission checks change more than {MAX_NOTE_CHARS} bytes of it")
     changed = {name: each for name, each in updates.items() if each != TemplateUpdate()}
     return UpdatePlan(updates=changed, note=note, left_out=_left_out(job, wanted))
-
-
-def _has_template(pod_set: JobPodSet) -> bool:
-    return pod_set.has_template
 
 
 def _left_out(job: JobFacts, wanted: list[tuple[str, PodSetUpdate]]) -> str:

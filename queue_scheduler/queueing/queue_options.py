@@ -44,8 +44,6 @@ MAX_SHOWN: Final = 64
 
 _DURATION: Final = "a duration such as 30s, 5m or 1h30m"
 
-_SWITCH: Final = {"true": True, "false": False, "": False}
-
 
 class StopPolicy(StrEnum):
     """Whether a queue is stopped; the words are Kueue's."""
@@ -143,11 +141,10 @@ class _AnnotationReader:
 
     def is_on(self, key: str) -> bool:
         """Say whether a switch is on: whatever is not the word `true` turns it off, as upstream."""
-        text = read_annotation(self._annotations, key) or ""
-        if text in _SWITCH:
-            return _SWITCH[text]
-        self._note(key, text, "true or false", "it counts as false")
-        return False
+        text = read_annotation(self._annotations, key) or "false"
+        if text not in ("true", "false"):
+            self._note(key, text, "true or false", "it counts as false")
+        return text == "true"
 
     def depth(self, before: int | None) -> int | None:
         """Return `koord-queue/max-depth`; absent or negative: None."""

@@ -53,7 +53,7 @@ def run(*, quick: bool = False) -> list[Figure]:
             began = time.process_time()
             found = engine.rounds.search.find(line, record.info, (), NOW)
             spent.append(1000 * (time.process_time() - began))
-            victims = 0 if found is None else len(found.victims)
+            victims = len(found.victims)
         note = f"{count} units run in {QUOTAS} quotas; {victims} victims; median of {TIMES}"
         figures.append(Figure(name=name, value=median(spent), unit="ms", note=note))
         engine.on_queue_unit_gone(unit)
