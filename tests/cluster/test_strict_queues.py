@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,22 +15,19 @@ import pytest
 
 from shared_api.timestamps import rfc3339
 from tests.charts.render import Program, as_manifest, rights
-from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    MERGE,
-    QueueWorld,
-    condition,
-    until,
+from tests.cluster.played_nodes import (
+    RESERVATION_CRD,
+    answer,
+    count_reservations,
+    reservations,
 )
-from tests.controlplane.api_client import ApiError
-from tests.tidy.source_tree import ROOT
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import QueueWorld, condition, until
 
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
 
-RESERVATION_CRD = ROOT / "tests" / "data" / "crds" / "reservations.yaml"
-RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 STRICT = {"strictDequeue": {"enabled": True}}
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 
@@ -78,34 +74,6 @@ def blacklist() -> Json:
         "metadata": {"namespace": "kube-system", "name": "kubedl-blacklist-data"},
         "data": {"global_anomalousNodesGlobal_xingyun-aiph": json.dumps(entries)},
     }
-
-
-def reservations(world: StrictWorld) -> list[Json]:
-    """Return all of them."""
-    found: list[Json] = world.api.request("GET", RESERVATIONS)["items"]
-    return found
-
-
-def count_reservations(world: StrictWorld, job: str) -> int:
-    """Return how many there are for the pods of one Job."""
-    labels = [each["metadata"]["labels"] for each in reservations(world)]
-    return sum(each["reserved-job-name"] == job for each in labels)
-
-
-def answer(world: StrictWorld, status: str, reason: str, phase: str) -> None:
-    """Say this of all reservations, as koord-scheduler does.
-
-    The others may be gone when it has been said of one.
-    """
-    said = {"type": "Scheduled", "status": status, "reason": reason, "message": "0/4 nodes"}
-    body = {"status": {"phase": phase, "conditions": [said]}}
-    for each in reservations(world):
-        path = f"{RESERVATIONS}/{each['metadata']['name']}/status"
-        try:
-            world.api.request("PATCH", path, body, content_type=MERGE)
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
 
 
 def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: StrictWorld) -> None:
