@@ -251,7 +251,7 @@ def test_the_table_has_every_kind() -> None:
 
 @pytest.mark.parametrize("key", BY_KEY)
 def test_whole_life(lives: Lives, key: str) -> None:
-    """[ctl-49, ctl-57] Among others: each names a priority class, whose value its unit has."""
+    """Each names a priority class, whose value its unit has."""
     lives.tell("whole", key)
 
 
@@ -270,7 +270,7 @@ def test_one_that_is_edited_in_line(lives: Lives, key: str) -> None:
     lives.tell("line", key)
 
 
-def test_one_that_grows_without_its_own_spec(lives: Lives) -> None:
+def test_ctl_55_one_that_grows_without_its_own_spec(lives: Lives) -> None:
     """[ctl-55] Upstream raises the unit's counts; here the new pods are charged as they come."""
     lives.tell("autoscaled", AUTOSCALED.key)
 

@@ -169,7 +169,7 @@ def test_a_deployment_has_as_many_pods_as_fit_and_an_evicted_one_waits_anew(
     until(lambda: len(phases(world, "web")) == 3)
 
 
-def test_as_many_gates_are_open_as_fit(cluster: QueueWorld) -> None:
+def test_ctl_62_as_many_gates_are_open_as_fit(cluster: QueueWorld) -> None:
     """[ctl-62] There a unit by hand says how many of five; here each of them is a unit.
 
     Nobody shuts a gate again: who has to stop is deleted, and made anew behind its gate.

@@ -211,7 +211,7 @@ def test_a_job_waits_that_is_larger_than_the_node_of_its_namespace_and_one_start
     assert world.job("pending", namespace)["spec"]["suspend"] is True
 
 
-def test_so_does_a_pytorch_job(world: PluginWorld) -> None:
+def test_ctl_65_ctl_66_so_does_a_pytorch_job(world: PluginWorld) -> None:
     """[ctl-65, ctl-66] With a master and a worker; what is Dequeued is resumed."""
     namespace = "koord-queue-e2e-test"
     world.create_small_tree(namespace)
@@ -226,7 +226,7 @@ def test_so_does_a_pytorch_job(world: PluginWorld) -> None:
     assert unit()["status"]["phase"] == "Enqueued"
 
 
-def test_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: PluginWorld) -> None:
+def test_ctl_67_nodes_with_dots_get_queues_and_a_unit_by_hand_starts(world: PluginWorld) -> None:
     """[ctl-67] Each leaf has its queue of such a name; a unit whose job does not exist starts."""
     b1 = tree_node("root.b.1", max={"cpu": 140}, min={"cpu": 6})
     b2 = tree_node(
@@ -275,7 +275,7 @@ def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> 
     until(lambda: {world.phase(name, namespace) for name in names} == {"Succeed"})
 
 
-def test_two_tf_jobs_run_one_after_the_other(world: PluginWorld) -> None:
+def test_ctl_68_two_tf_jobs_run_one_after_the_other(world: PluginWorld) -> None:
     """[ctl-68] A parameter server and two workers each; their operator is played."""
     namespace, kind, names = "default", "TFJob", {"job1", "job2"}
     quota = world.create_shared_quota(namespace)

@@ -77,7 +77,7 @@ def blacklist() -> Json:
 
 
 def test_a_job_is_refused_nodes_asks_again_and_runs_on_them(world: StrictWorld) -> None:
-    """[ctl-63] There the first attempt is put back by hand, and the job is a PyTorchJob."""
+    """[ctl-63] With a Job; upstream puts the first attempt back by hand."""
     world.create_job("train", "team", parallelism=2, completions=2, suspend=True, run_seconds="600")
     until(lambda: world.phase_of_job("train") == "SchedReady")
     until(lambda: len(reservations(world)) == 2)
