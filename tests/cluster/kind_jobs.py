@@ -29,13 +29,22 @@ class Kinds:
         self.observer = observer
         self._uids: dict[str, str] = {}
 
-    def create(self, key: str, name: str, spec: Json, quota: str = "", **annotations: str) -> None:
-        """Create a job, which its CRD has to take as it is."""
+    def create(
+        self,
+        key: str,
+        name: str,
+        spec: Json,
+        quota: str = "",
+        *,
+        status: Json | None = None,
+        **annotations: str,
+    ) -> None:
+        """Create a job, which its CRD has to take as it is; a status only where it has no path."""
         body = sample(key)
         labels = {QUOTA_LABEL: quota} if quota else {}
         given = {NAMES[each]: text for each, text in annotations.items()}
         body["metadata"] = {"name": name, "labels": labels, "annotations": given}
-        body["spec"] = spec
+        body |= {"spec": spec, **({"status": status} if status else {})}
         path = f"{path_of(ADAPTERS[key].kind, 'default')}?fieldValidation=Strict"
         made = self.world.api.request("POST", path, body)
         self._uids[name] = made["metadata"]["uid"]

@@ -404,20 +404,23 @@ def test_ctl_59_a_workflow_that_does_not_say_what_it_needs_is_left_alone(kinds: 
 
 def test_ctl_59_a_workflow_is_suspended_by_its_spec_alone(kinds: Kinds) -> None:
     """A step that waits holds it upstream; here that is its user's, and no release ends it."""
-    key, name = "workflow", "flow-waits"
-    kinds.create(key, name, workflow(step=UPSTREAMS_STEP, suspend=False), FULL, needs=NEEDS)
+    key, name, spec = "workflow", "flow-waits", workflow(step=UPSTREAMS_STEP, suspend=False)
+    waits = {"id": "w", "name": "w", "type": "Suspend", "phase": "Running"}
+    status = {"phase": "Running", "nodes": {"w": waits}}
+    kinds.create(key, "flow-began", spec, FULL, needs=NEEDS, status=status)
+    until(lambda: kinds.is_suspended(key, "flow-began"))
+    kinds.create(key, name, spec, FULL, needs=NEEDS)
     until(lambda: kinds.is_suspended(key, name))
     kinds.await_phase(name, "Enqueued")
     kinds.merge(key, name, labels={QUOTA_LABEL: AMPLE})
     kinds.await_released(key, name)
-    waits = {"id": "w", "name": "w", "type": "Suspend", "phase": "Running"}
-    kinds.say(key, name, {"phase": "Running", "nodes": {"w": waits}})
+    kinds.say(key, name, status)
     kinds.create(key, "flow-later", workflow(), AMPLE, needs=NEEDS)
     kinds.await_released(key, "flow-later")
     assert kinds.phase(name) == "Dequeued"
     assert not kinds.is_suspended(key, name)
     assert kinds.body(key, name)["status"]["nodes"]["w"] == waits
-    for each in (name, "flow-later"):
+    for each in (name, "flow-later", "flow-began"):
         kinds.delete(key, each)
 
 
