@@ -5,7 +5,6 @@ Two witnesses: what the programs count themselves, and what the API server count
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
+from tests.cluster.program_metrics import samples
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
@@ -36,7 +36,6 @@ ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-accou
 SCRAPER: Final = "scraper"
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
-_SAMPLE: Final = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
 
 
 class Cluster(NamedTuple):
@@ -76,16 +75,6 @@ def binding_of(role: str, user: str) -> dict[str, object]:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     }
-
-
-def samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
-    """Return labels and value of every series of a metric."""
-    found = [_SAMPLE.match(line) for line in text.splitlines() if line.startswith(f"{name}{{")]
-    return [
-        (dict(re.findall(r'(\w+)="([^"]*)"', match[2])), float(match[3]))
-        for match in found
-        if match is not None
-    ]
 
 
 def scrape(process: ProgramProcess, token: str) -> httpx.Response:
