@@ -24,6 +24,7 @@ LONGEST: Final = (
     "test_chart.py",
     "test_admission_policy.py",
     "test_kind_rights.py",
+    "test_admission_check_life.py",
     "test_admission_checks.py",
     "test_control_plane.py",
     "test_conformance_units.py",

@@ -1,0 +1,331 @@
+"""Jobs that wait for nodes: all three programs and the Job controller; the autoscaler is played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests.cluster.played_autoscaler import (
+    ATOMIC_SCALE_UP,
+    CHECK_CAPACITY,
+    NODE_POOL,
+    QUEUED,
+    PlayedAutoscaler,
+)
+from tests.cluster.program_metrics import counted
+from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.queue_world import (
+    MERGE,
+    QUEUES,
+    UNITS,
+    QueueWorld,
+    condition,
+    let_the_second_of_the_release_pass,
+    until,
+)
+from tests.controlplane.api_client import ApiError
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+
+MODULE: Final = "queue_scheduler.admission_check_controller"
+KINDS: Final = ("admissionchecks", "provisioningrequestconfigs", "provisioningrequests")
+KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
+CONSUME: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+CLASS_NAME: Final = "autoscaling.x-k8s.io/provisioning-class-name"
+POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
+POOL: Final = "flex-pool"
+TIMEOUT: Final = "koord-queue/admission-check-timeout"
+FAILURES: Final = "koord_queue_admission_check_failures_total"
+PODS: Final = 2
+STILL_SECONDS: Final = 1.0
+"""How long something that must not happen is watched for."""
+
+CONFIGS: Final[dict[str, Json]] = {
+    "capacity": {
+        "provisioningClassName": CHECK_CAPACITY,
+        "parameters": {"noRetry": "true"},
+        "managedResources": ["cpu"],
+    },
+    "atomic": {
+        "provisioningClassName": ATOMIC_SCALE_UP,
+        "parameters": {"ValidUntilSeconds": "3600"},
+    },
+    "queued": {
+        "provisioningClassName": QUEUED,
+        "parameters": {"maxRunDurationSeconds": "604800"},
+        "podSetUpdates": {
+            "nodeSelector": [{"key": POOL_LABEL, "valueFromProvisioningClassDetail": NODE_POOL}]
+        },
+    },
+    # Of a class, and the same for the rest: its first failure is its last.
+    "once": {
+        "provisioningClassName": ATOMIC_SCALE_UP,
+        "retryStrategy": {"backoffLimitCount": 0},
+    },
+}
+"""Configs of provisioning checks; a check has the name of its config."""
+
+RETRY: Final = {"backoffLimitCount": 3, "backoffBaseSeconds": 1, "backoffMaxSeconds": 5}
+
+
+class Town(NamedTuple):
+    """What there is."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+    autoscaler: PlayedAutoscaler
+
+    def request_of(self, job: str, *, after: Json | None = None) -> Json:
+        """Return the only request for a Job, as soon as it is there, and another than before."""
+        gone = after["metadata"]["uid"] if after else ""
+
+        def look() -> list[Json]:
+            found = self.autoscaler.requests_of(self.world.unit_of(job))
+            return [] if any(each["metadata"]["uid"] == gone for each in found) else found
+
+        (request,) = until(look)
+        return request
+
+    def check(self, job: str, name: str) -> Json:
+        """Return what a check says about a Job's unit, {} while it is not asked."""
+        entries = self.world.unit_of(job).get("status", {}).get("admissionChecks", [])
+        return next((each for each in entries if each["name"] == name), {})
+
+    def says(self, job: str, name: str) -> str:
+        """Return the state of a check of a Job's unit."""
+        return str(self.check(job, name).get("state", ""))
+
+    def answer(self, job: str, name: str, state: str) -> None:
+        """Answer for a check that has no program, as its controller would."""
+        while True:
+            unit = self.world.unit_of(job)
+            checks = [
+                {**each, "state": state} if each["name"] == name else each
+                for each in unit["status"]["admissionChecks"]
+            ]
+            version = {"resourceVersion": unit["metadata"]["resourceVersion"]}
+            path = f"{UNITS.format('default')}/{unit['metadata']['name']}/status"
+            body = {"metadata": version, "status": {"admissionChecks": checks}}
+            try:
+                self.world.api.request("PATCH", path, body, content_type=MERGE)
+            except ApiError as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+            else:
+                return
+
+    def failures(self, check: str, result: str) -> float:
+        """Return how often a unit has lost its place by a check."""
+        return counted(self.scheduler, FAILURES, check=check, result=result)
+
+    def wait_for(self, job: str, phase: str) -> None:
+        """Wait until a Job's unit is in a phase."""
+        until(lambda: self.world.phase_of_job(job) == phase)
+
+    def wait_until_ready(self, job: str, check: str) -> None:
+        """Wait until a check of a Job's unit is Ready."""
+        until(lambda: self.says(job, check) == "Ready")
+
+    def event_note(self, job: str, reason: str) -> str:
+        """Return what the event of this reason on a Job's unit says, as soon as it is there."""
+        unit = self.world.unit_of(job)["metadata"]["name"]
+        return until(lambda: self.world.event_notes(unit).get(reason, ""))
+
+
+@pytest.fixture(scope="module")
+def town(controlplane_binaries: Path) -> Iterator[Town]:
+    """Three programs; a check per config, and a check that no program carries out."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        for kind in KINDS:
+            world.plane.apply(ROOT / "tests" / "data" / "crds" / f"{kind}.yaml")
+        world.plane.await_kinds("admissionchecks", "provisioningrequestconfigs", "provreqs")
+        for name, spec in CONFIGS.items():
+            create(world, "ProvisioningRequestConfig", name, {"retryStrategy": RETRY, **spec})
+            reference = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig"}
+            check = {
+                "controllerName": "koord-queue.sh/provisioning-request",
+                "parameters": {**reference, "name": name},
+            }
+            create(world, "AdmissionCheck", name, check)
+        create(world, "AdmissionCheck", "approval", {"controllerName": "example.com/approval"})
+        world.api.request(
+            "PATCH",
+            "/api/v1/nodes/node-0",
+            {"metadata": {"labels": {POOL_LABEL: POOL}}},
+            content_type=MERGE,
+        )
+        world.start(MODULE, "--leader-elect=false")
+        scheduler = world.start_scheduler("--leader-elect=false")
+        world.start_controllers("--leader-elect=false")
+        yield Town(world, scheduler, PlayedAutoscaler(world.api))
+
+
+def create(world: QueueWorld, kind: str, name: str, spec: Json) -> None:
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+    world.api.request("POST", f"{KUEUE}/{kind.lower()}s", {**body, "spec": spec})
+
+
+def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str = "") -> None:
+    """Create a queue with checks and a quota for some Jobs, and the first of these."""
+    world = town.world
+    annotations = {TIMEOUT: timeout} if timeout else {}
+    asked = [{"name": check} for check in checks]
+    world.create_queue(name, "Priority", annotations, admissionChecks=asked)
+    world.create_quota(name, cpu_max=PODS * room_for)
+    until(lambda: condition(world.api.request("GET", f"{QUEUES}/{name}"), "Ready"))
+    submit_to(town, name, name)
+
+
+def submit_to(town: Town, quota: str, name: str) -> None:
+    town.world.create_job(
+        name, quota, suspend=True, parallelism=PODS, completions=PODS, run_seconds=600
+    )
+
+
+def put_back(town: Town, job: str) -> Json:
+    """Return a Job's unit as soon as it has given its place back; its pause is ten seconds."""
+
+    def look() -> Json:
+        unit = town.world.unit_of(job)
+        return unit if unit["status"]["phase"] == "TimeoutBackoff" else {}
+
+    return until(look)
+
+
+def start(town: Town, job: str) -> Json:
+    """Have nodes for a Job and let it run; return its request."""
+    request = town.request_of(job)
+    town.autoscaler.take_up(request, **{NODE_POOL: POOL})
+    town.autoscaler.provision(request)
+    until(lambda: len(town.world.running_pods(job)) == PODS)
+    town.wait_for(job, "Running")
+    return request
+
+
+@pytest.mark.parametrize("check", ["capacity", "atomic", "queued"])
+def test_a_job_starts_on_the_nodes_of_its_class(town: Town, check: str) -> None:
+    job, world = f"starts-{check}", town.world
+    class_name = CONFIGS[check]["provisioningClassName"]
+    submit(town, job, check)
+    request = town.request_of(job)
+    assert (world.phase_of_job(job), world.is_suspended(job), world.pods(job)) == (
+        "Reserved",
+        True,
+        [],
+    )
+    assert request["spec"]["provisioningClassName"] == class_name
+    assert request["spec"]["parameters"] == CONFIGS[check]["parameters"]
+    assert [each["count"] for each in request["spec"]["podSets"]] == [PODS]
+    (template,) = town.autoscaler.templates_of(request)
+    (container,) = template["template"]["spec"]["containers"]
+    assert (container["image"], container["resources"]["requests"]) == ("none", {"cpu": "1"})
+
+    town.autoscaler.take_up(request, **{NODE_POOL: POOL})
+    if check == "atomic":
+        town.autoscaler.find_nothing_yet(request)
+        time.sleep(STILL_SECONDS)
+    assert town.says(job, check) == "Pending"
+    assert world.is_suspended(job)
+
+    town.autoscaler.provision(request)
+    until(lambda: len(world.running_pods(job)) == PODS)
+    town.wait_for(job, "Running")
+    assert not world.is_suspended(job)
+    for pod in world.running_pods(job):
+        annotations = pod["metadata"]["annotations"]
+        assert annotations[CONSUME] == request["metadata"]["name"]
+        assert annotations[CLASS_NAME] == class_name
+        if check == "queued":
+            assert pod["spec"]["nodeSelector"] == {POOL_LABEL: POOL}
+            assert pod["spec"]["nodeName"] == "node-0"
+
+
+def test_of_what_runs_a_booking_may_expire_but_not_its_capacity_go(town: Town) -> None:
+    """The nodes of three running Jobs: two bookings expire, then the third's nodes are taken."""
+    world = town.world
+    stays, goes = ("runs-on-capacity", "runs-on-atomic"), "runs-on-queued"
+    for job in (*stays, goes):
+        submit(town, job, job.removeprefix("runs-on-"))
+    requests = {job: start(town, job) for job in (*stays, goes)}
+    submit_to(town, goes, "next")
+    before = {job: sorted(pod["metadata"]["uid"] for pod in world.pods(job)) for job in stays}
+    revoked = town.failures("queued", "retry")
+    let_the_second_of_the_release_pass()
+    for job in stays:
+        town.autoscaler.expire(requests[job])
+    town.autoscaler.revoke(requests[goes])
+    unit = put_back(town, goes)
+    evicted = condition(unit, "Evicted")
+    assert evicted["reason"] == "AdmissionCheck"
+    assert "CapacityRevoked" in evicted["message"]
+    assert world.is_suspended(goes)
+    assert not world.living_pods(goes)
+    assert town.failures("queued", "retry") == revoked + 1
+    # Its quota is free, and its request goes.
+    town.wait_for("next", "Reserved")
+    until(lambda: not town.autoscaler.requests_of(unit))
+    for job in stays:
+        assert (world.phase_of_job(job), world.is_suspended(job)) == ("Running", False)
+        assert sorted(pod["metadata"]["uid"] for pod in world.running_pods(job)) == before[job]
+        assert town.says(job, job.removeprefix("runs-on-")) == "Ready"
+
+
+def test_nodes_that_are_lost_before_the_start_are_asked_for_again(town: Town) -> None:
+    """Each waits for somebody's approval as well; while it waits it loses its nodes."""
+    world, autoscaler = town.world, town.autoscaler
+    lost = {"lost-capacity": "Retry", "lost-queued": "Retry", "lost-once": "Rejected"}
+    for job in lost:
+        submit(town, job, job.removeprefix("lost-"), "approval")
+    first = {job: town.request_of(job) for job in lost}
+    submit_to(town, "lost-capacity", "next-in-line")
+    for job, request in first.items():
+        autoscaler.take_up(request, **{NODE_POOL: POOL})
+        autoscaler.provision(request)
+        town.wait_until_ready(job, job.removeprefix("lost-"))
+        assert (world.phase_of_job(job), world.is_suspended(job)) == ("Reserved", True)
+    autoscaler.expire(first["lost-capacity"])
+    autoscaler.revoke(first["lost-queued"])
+    autoscaler.expire(first["lost-once"])
+    for job, state in lost.items():
+        unit, check = put_back(town, job), job.removeprefix("lost-")
+        assert town.says(job, check) == state
+        evicted = condition(unit, "Evicted")["message"]
+        assert evicted.startswith(f"admission check failed: {check} says {state}")
+        assert ("CapacityRevoked" if job == "lost-queued" else "BookingExpired") in evicted
+        assert unit["status"]["requeueState"]["count"] == 1
+    assert town.failures("once", "rejected") == 1
+    # Its quota is free meanwhile.
+    town.wait_for("next-in-line", "Reserved")
+    world.delete_job("next-in-line")
+    # The pause is over: in line, reserved, and asked for again.
+    again = {job: town.request_of(job, after=before) for job, before in first.items()}
+    for job in lost:
+        assert (world.phase_of_job(job), world.is_suspended(job)) == ("Reserved", True)
+    request = again["lost-capacity"]
+    autoscaler.take_up(request)
+    autoscaler.provision(request)
+    town.wait_until_ready("lost-capacity", "capacity")
+    town.answer("lost-capacity", "approval", "Ready")
+    pods = until(lambda: world.running_pods("lost-capacity"))
+    assert pods[0]["metadata"]["annotations"][CONSUME] == request["metadata"]["name"]
+
+
+def test_a_request_that_fails_puts_the_unit_back(town: Town) -> None:
+    for job in ("fails-capacity", "fails-atomic"):
+        submit(town, job, job.removeprefix("fails-"))
+        request = town.request_of(job)
+        town.autoscaler.take_up(request)
+        town.autoscaler.give_up(request)
+    for job, words in (
+        ("fails-capacity", "could not find requested capacity"),
+        ("fails-atomic", "is expired"),
+    ):
+        assert words in condition(put_back(town, job), "Evicted")["message"]
+        assert town.world.is_suspended(job)
