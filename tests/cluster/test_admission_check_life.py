@@ -329,3 +329,28 @@ def test_a_request_that_fails_puts_the_unit_back(town: Town) -> None:
     ):
         assert words in condition(put_back(town, job), "Evicted")["message"]
         assert town.world.is_suspended(job)
+
+
+def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -> None:
+    """One unit has a second for one check; another for two, of which one has answered before."""
+    world = town.world
+    submit(town, "silent", "approval", timeout="1s")
+    submit(town, "half-silent", "capacity", "approval")
+    request = town.request_of("half-silent")
+    town.autoscaler.take_up(request)
+    town.autoscaler.provision(request)
+    town.wait_until_ready("half-silent", "capacity")
+    time.sleep(STILL_SECONDS)  # which is a second
+    assert world.phase_of_job("half-silent") == "Reserved", "the setting is a day"
+    shorter = {"metadata": {"annotations": {TIMEOUT: "1s"}}}
+    world.api.request("PATCH", f"{QUEUES}/half-silent", shorter, content_type=MERGE)
+    told = "admission checks not Ready within 1 s of the reservation: approval"
+    for job in ("silent", "half-silent"):
+        unit = put_back(town, job)
+        evicted = condition(unit, "Evicted")
+        assert (evicted["status"], evicted["message"]) == ("True", told)
+        assert unit["status"].get("admissions", []) == []
+        assert world.is_suspended(job)
+        assert town.event_note(job, "AdmissionCheckTimeout") == told
+    assert town.failures("approval", "timeout") == 2
+    assert town.failures("capacity", "timeout") == 0
