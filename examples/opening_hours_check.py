@@ -1,56 +1,30 @@
-"""An admission check of one's own: jobs start only at certain hours (UTC).
+"""An admission check of one's own: jobs start only between certain hours of the day (UTC).
 
-The AdmissionCheck names the hours; a Queue whose `spec.admissionChecks` lists it waits for them:
-
-    metadata: {name: nights, annotations: {example.com/open-hours: 22-6}}
-    spec: {controllerName: example.com/opening-hours}
-
-It runs as `python examples/opening_hours_check.py --leader-elect=false`.
+metadata: {name: nights, annotations: {example.com/open-hours: 22-6}}
+spec: {controllerName: example.com/opening-hours}
 """
 
-from __future__ import annotations
+from shared_api.admission_check_kit import authoring as kit
 
-import re
-import sys
-from typing import Final
-
-from shared_api.admission_check_kit.judging import ACTIVE, Activity
-from shared_api.admission_check_kit.serving import serve
-from shared_api.admission_check_kit.verdicts import CheckState, Verdict
-from shared_api.objects.admission_check import AdmissionCheck
-from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock, SystemClock
-
-OPEN_HOURS: Final = "example.com/open-hours"
-LOOK_SECONDS: Final = 60.0
+CLOCK: kit.Clock = kit.SystemClock()
 
 
-class OpeningHours:
-    """Lets units start from one hour of the day until another."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Say so where the hours make no sense."""
-        if self._hours_of(check) is None:
-            return Activity(is_active=False, reason="BadHours", message=f"{OPEN_HOURS}: not 22-6")
-        return ACTIVE
-
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
-        """Judge by the clock alone, and again every minute while it is closed."""
-        hours = self._hours_of(check)
-        if hours is None:
-            return Verdict(CheckState.PENDING, f"{OPEN_HOURS} of the check makes no sense")
-        opens, closes = hours
-        if (self._clock.now().hour - opens) % 24 < (closes - opens) % 24:
-            return Verdict(CheckState.READY, f"open from {opens} to {closes} h")
-        return Verdict(CheckState.PENDING, f"opens at {opens} h", look_again_seconds=LOOK_SECONDS)
-
-    def _hours_of(self, check: AdmissionCheck) -> tuple[int, int] | None:
-        found = re.fullmatch(r"(\d\d?)-(\d\d?)", check.metadata.annotations.get(OPEN_HOURS, ""))
-        return None if found is None else (int(found[1]), int(found[2]))
+def read_hours(check: kit.AdmissionCheck) -> tuple[int, int]:
+    """Return from when until when it is open."""
+    opens, _, closes = check.metadata.annotations.get("example.com/open-hours", "").partition("-")
+    if not {opens, closes} <= {str(hour) for hour in range(25)}:
+        wrong = "example.com/open-hours must be two hours from 0 to 24, such as 22-6"
+        raise kit.BadParameters("BadHours", wrong)
+    return int(opens), int(closes)
 
 
-if __name__ == "__main__":
-    sys.exit(serve("example.com/opening-hours", OpeningHours(SystemClock())))
+def judge(_unit: kit.QueueUnit, hours: tuple[int, int]) -> kit.Verdict:
+    """Judge by the clock alone, and again every minute while it is closed."""
+    opens, closes = hours
+    if (CLOCK.now().hour - opens) % 24 <= (closes - 1 - opens) % 24:
+        return kit.Verdict(kit.CheckState.READY, f"open from {opens} to {closes} h")
+    return kit.Verdict(kit.CheckState.PENDING, f"opens at {opens} h", look_again_seconds=60.0)
+
+
+if __name__ == "__main__":  # python examples/opening_hours_check.py --leader-elect=false
+    raise SystemExit(kit.serve("example.com/opening-hours", judge, read_hours))

@@ -3,7 +3,7 @@
     def judge(unit: QueueUnit, check: AdmissionCheck) -> Verdict: ...
 
     if __name__ == "__main__":
-        sys.exit(serve("example.com/my-check", judge))
+        raise SystemExit(serve("example.com/my-check", judge))
 
 The program has the flags of Koord-Queue's own (`shared_api.program_flags`). Its account needs:
 `queueunits` get, list, watch, and patch of `queueunits/status` (scheduling.x-k8s.io);
@@ -16,16 +16,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final, overload
 
 import msgspec
 
 from shared_api.admission_check_kit.check_controller import CheckController
 from shared_api.admission_check_kit.judging import Judge
-from shared_api.admission_check_kit.verdicts import Verdict
+from shared_api.admission_check_kit.rules import P, Reader, Rule, RuleJudge, read_all
 from shared_api.objects.admission_check import AdmissionCheck
-from shared_api.objects.queue_unit import QueueUnit
 from shared_api.program import Program, run_program
 from shared_api.program_flags import (
     FlagError,
@@ -34,8 +33,6 @@ from shared_api.program_flags import (
     read_program_flags,
     with_two_dashes,
 )
-
-Rule = Callable[[QueueUnit, AdmissionCheck], Verdict]
 
 LEASE_NAMESPACE: Final = "koord-queue"
 
@@ -55,24 +52,39 @@ class CheckFlags(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
 
 
-class RuleJudge:
-    """A judge made of a function."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-
-    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
-        """Ask the function."""
-        return self._rule(unit, check)
+@overload
+def serve(
+    controller_name: str,
+    judge: Judge | Rule[AdmissionCheck],
+    *,
+    arguments: Sequence[str] | None = None,
+) -> int: ...
 
 
-def serve(controller_name: str, judge: Judge | Rule, arguments: Sequence[str] | None = None) -> int:
+@overload
+def serve(
+    controller_name: str,
+    judge: Rule[P],
+    read: Reader[P],
+    *,
+    arguments: Sequence[str] | None = None,
+) -> int: ...
+
+
+def serve(
+    controller_name: str,
+    judge: Judge | Rule[Any],
+    read: Reader[Any] = read_all,
+    *,
+    arguments: Sequence[str] | None = None,
+) -> int:
     """Run a check controller until a signal; return the process's exit code.
 
     Args:
         controller_name: of the AdmissionChecks that it carries out, such as
             `example.com/opening-hours`. Its last part names program and Lease.
         judge: the rule, a function or a `judging.Judge`.
+        read: what a function gets beside the unit, read from the check; the check itself.
         arguments: the command line; None: this process's own.
     """
     program_name = controller_name.rpartition("/")[2]
@@ -80,7 +92,7 @@ def serve(controller_name: str, judge: Judge | Rule, arguments: Sequence[str] | 
     def run(given: Sequence[str]) -> int:
         flags = parse_check_flags(given, program_name, controller_name)
         program = Program(program_name, flags.program)
-        rule = judge if isinstance(judge, Judge) else RuleJudge(judge)
+        rule = judge if isinstance(judge, Judge) else RuleJudge(judge, read)
         work = CheckController(program, flags.controller_name, rule, workers=flags.workers)
         return program.run(work)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared_api.admission_check_kit.serving import RuleJudge, parse_check_flags, serve
+from shared_api.admission_check_kit.serving import parse_check_flags, serve
 from shared_api.admission_check_kit.verdicts import CheckState, Verdict
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
@@ -54,11 +54,6 @@ def named_ready(unit: QueueUnit, _check: AdmissionCheck) -> Verdict:
     return Verdict(CheckState.READY, unit.metadata.name)
 
 
-def test_a_function_is_a_rule() -> None:
-    got = RuleJudge(named_ready).judge(QueueUnit(), AdmissionCheck())
-    assert got.state is CheckState.READY
-
-
 @pytest.fixture
 def _signals_as_before() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
@@ -69,5 +64,5 @@ def _signals_as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_signals_as_before")
 def test_a_program_that_can_not_start_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve(NAME, named_ready, ["--workers=0"]) == 2
+    assert serve(NAME, named_ready, arguments=["--workers=0"]) == 2
     assert "--workers 0" in capsys.readouterr().err

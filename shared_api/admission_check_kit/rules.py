@@ -1,0 +1,63 @@
+"""A judge made of functions: a rule, and what reads the rule's parameters from the check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from shared_api.admission_check_kit.judging import ACTIVE, Activity
+from shared_api.admission_check_kit.verdicts import CheckState, Verdict
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue_unit import QueueUnit
+
+P = TypeVar("P")
+
+Rule = Callable[[QueueUnit, P], Verdict]
+"""Says whether a unit may start, by the parameters of its check; see `judging.Judge.judge`."""
+
+Reader = Callable[[AdmissionCheck], P]
+"""Returns the parameters of a check; raises BadParameters. Only reads, as `JudgesChecks` does."""
+
+
+class BadParameters(Exception):
+    """A check can not be carried out with the parameters that it has.
+
+    Args:
+        reason: One CamelCase word for programs.
+        message: What is wrong, for people; stands in the check's condition Active, and in the
+            units that wait for it.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class RuleJudge(Generic[P]):
+    """Judges by a rule; units whose check has bad parameters wait, and the check is not active."""
+
+    def __init__(self, rule: Rule[P], read: Reader[P]) -> None:
+        self._rule = rule
+        self._read = read
+
+    def judge_check(self, check: AdmissionCheck) -> Activity:
+        """Say what is wrong with the parameters."""
+        try:
+            self._read(check)
+        except BadParameters as bad:
+            return Activity(is_active=False, reason=bad.reason, message=bad.message)
+        return ACTIVE
+
+    def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
+        """Ask the rule."""
+        try:
+            parameters = self._read(check)
+        except BadParameters as bad:
+            return Verdict(CheckState.PENDING, bad.message)
+        return self._rule(unit, parameters)
+
+
+def read_all(check: AdmissionCheck) -> AdmissionCheck:
+    """Return the check itself: the `Reader` of a rule that takes it whole."""
+    return check
