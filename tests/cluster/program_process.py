@@ -30,7 +30,8 @@ class ProgramProcess:
     """One program, listening on free loopback ports.
 
     Args:
-        module: `SCHEDULER` or `CONTROLLERS`.
+        module: `SCHEDULER`, `CONTROLLERS`, another that runs with -m, or the path of a script
+            from the root.
         kubeconfig: What it connects with.
         log: Its output; appended to, so that a restart keeps the story.
         arguments: Further flags.
@@ -48,6 +49,7 @@ class ProgramProcess:
             *(["--debug-address=127.0.0.1:0"] if module == SCHEDULER else []),
             *arguments,
         )
+        self._code = [module] if module.endswith(".py") else ["-m", module]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -56,11 +58,12 @@ class ProgramProcess:
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module, *self._arguments],
+                [sys.executable, *self._code, *self._arguments],
                 cwd=ROOT,
                 stdout=out,
                 stderr=out,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+                # A script finds this checkout's packages, whichever is installed.
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONPATH": str(ROOT)},
             )
 
     def wait_until_ready(self) -> None:

@@ -83,7 +83,8 @@ class QueueWorld:
     def start(self, module: str, *arguments: str, user: str = "admin") -> ProgramProcess:
         """Start a program and wait until it is ready; it ends with the world."""
         kubeconfig = self.plane.kubeconfig_for(user) if user != "admin" else self.plane.kubeconfig
-        process = ProgramProcess(module, kubeconfig, self.folder / f"{module}.log", arguments)
+        log = self.folder / f"{module.replace('/', '.')}.log"
+        process = ProgramProcess(module, kubeconfig, log, arguments)
         self._stack.callback(process.stop)
         process.start()
         process.wait_until_ready()

@@ -1,9 +1,13 @@
-"""Jobs that wait for nodes: all three programs and the Job controller; the autoscaler is played."""
+"""Jobs that wait for checks: all three programs, the example's, and the Job controller.
+
+The test plays the autoscaler, and whoever has to approve of something.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,6 +37,31 @@ from tests.controlplane.api_client import ApiError
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
+
+EXAMPLE: Final = "examples/opening_hours_check.py"
+EXAMPLE_ACCOUNT: Final = "hours-account"
+EXAMPLE_RULES: Final[list[Json]] = [
+    {
+        "apiGroups": ["scheduling.x-k8s.io"],
+        "resources": ["queueunits"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {
+        "apiGroups": ["scheduling.x-k8s.io"],
+        "resources": ["queueunits/status"],
+        "verbs": ["patch"],
+    },
+    {
+        "apiGroups": ["kueue.x-k8s.io"],
+        "resources": ["admissionchecks"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {"apiGroups": ["kueue.x-k8s.io"], "resources": ["admissionchecks/status"], "verbs": ["patch"]},
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+]
+"""The rights that `serving` says a check of one's own needs; without its Lease."""
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+HOURS: Final = "example.com/open-hours"
 
 MODULE: Final = "queue_scheduler.admission_check_controller"
 KINDS: Final = ("admissionchecks", "provisioningrequestconfigs", "provisioningrequests")
@@ -142,7 +171,7 @@ class Town(NamedTuple):
 @pytest.fixture(scope="module")
 def town(controlplane_binaries: Path) -> Iterator[Town]:
     """Three programs; a check per config, and a check that no program carries out."""
-    with QueueWorld(controlplane_binaries, jobs=True) as world:
+    with QueueWorld(controlplane_binaries, jobs=True, users={EXAMPLE_ACCOUNT: ()}) as world:
         for kind in KINDS:
             world.plane.apply(ROOT / "tests" / "data" / "crds" / f"{kind}.yaml")
         world.plane.await_kinds("admissionchecks", "provisioningrequestconfigs", "provreqs")
@@ -167,9 +196,26 @@ def town(controlplane_binaries: Path) -> Iterator[Town]:
         yield Town(world, scheduler, PlayedAutoscaler(world.api))
 
 
-def create(world: QueueWorld, kind: str, name: str, spec: Json) -> None:
-    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+def create(world: QueueWorld, kind: str, name: str, spec: Json, **annotations: str) -> None:
+    metadata = {"name": name, "annotations": annotations}
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata}
     world.api.request("POST", f"{KUEUE}/{kind.lower()}s", {**body, "spec": spec})
+
+
+def create_hours(world: QueueWorld, name: str, hours: str) -> None:
+    spec = {"controllerName": "example.com/opening-hours"}
+    create(world, "AdmissionCheck", name, spec, **{HOURS: hours})
+
+
+def set_hours(world: QueueWorld, name: str, hours: str) -> None:
+    body = {"metadata": {"annotations": {HOURS: hours}}}
+    world.api.request("PATCH", f"{KUEUE}/admissionchecks/{name}", body, content_type=MERGE)
+
+
+def activity(world: QueueWorld, check: str) -> Json:
+    """Return the condition Active of a check, as soon as somebody has said it."""
+    path = f"{KUEUE}/admissionchecks/{check}"
+    return until(lambda: condition(world.api.request("GET", path), "Active"))
 
 
 def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str = "") -> None:
@@ -354,3 +400,71 @@ def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -
         assert town.event_note(job, "AdmissionCheckTimeout") == told
     assert town.failures("approval", "timeout") == 2
     assert town.failures("capacity", "timeout") == 0
+
+
+def event_of(world: QueueWorld, check: str, reason: str) -> str:
+    """Return what the example's event of this reason on a check says, "" while there is none."""
+    events = world.api.request("GET", "/apis/events.k8s.io/v1/events")["items"]
+    return next(
+        (
+            str(each["note"])
+            for each in events
+            if (each["regarding"]["name"], each["reason"]) == (check, reason)
+            and each["reportingController"] == "example.com/opening-hours"
+        ),
+        "",
+    )
+
+
+@pytest.fixture
+def example(town: Town) -> Iterator[ProgramProcess]:
+    """The example as a program, with the rights that it is said to need, and no others."""
+    world, name = town.world, {"name": EXAMPLE_ACCOUNT}
+    role = {"metadata": name, "rules": EXAMPLE_RULES}
+    world.api.request("POST", f"{RBAC}/clusterroles", role)
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", **name}]
+    binding = {"metadata": name, "roleRef": reference, "subjects": subjects}
+    world.api.request("POST", f"{RBAC}/clusterrolebindings", binding)
+    program = world.start(EXAMPLE, "--leader-elect=false", user=EXAMPLE_ACCOUNT)
+    yield program
+    assert counted(program, "rest_client_requests_total", code="200") > 0
+    assert counted(program, "rest_client_requests_total", code="403") == 0
+    assert program.stop() == 0
+
+
+@pytest.mark.usefixtures("example")
+def test_the_example_of_a_check_is_a_program_that_works(town: Town) -> None:
+    """One check is open all day, another opens in two hours, a third has no hours."""
+    world = town.world
+    later = (datetime.now(UTC).hour + 2) % 24
+    create_hours(world, "all-day", "0-24")
+    create_hours(world, "later", f"{later}-{(later + 1) % 24}")
+    create_hours(world, "never", "always")
+    for check in ("all-day", "later"):
+        assert activity(world, check)["status"] == "True"
+    never = activity(world, "never")
+    assert (never["status"], never["reason"]) == ("False", "BadHours")
+    assert never["message"].startswith("example.com/open-hours must be two hours")
+    until(lambda: event_of(world, "never", "BadHours") == never["message"])
+
+    for check in ("all-day", "later", "never"):
+        submit(town, f"at-{check}", check)
+    town.wait_for("at-all-day", "Running")
+    assert town.says("at-all-day", "all-day") == "Ready"
+
+    until(lambda: town.check("at-later", "later").get("message"))
+    assert town.says("at-later", "later") == "Pending"
+    assert town.check("at-later", "later")["message"] == f"opens at {later} h"
+    assert (world.phase_of_job("at-later"), world.is_suspended("at-later")) == ("Reserved", True)
+
+    held = until(lambda: condition(world.unit_of("at-never"), "QuotaReserved"))
+    assert (held["status"], held["reason"]) == ("False", "AdmissionCheckInactive")
+    assert never["message"] in held["message"]
+    assert world.is_suspended("at-never")
+
+    for check in ("later", "never"):
+        set_hours(world, check, "0-24")
+    for job in ("at-later", "at-never"):
+        town.wait_for(job, "Running")
+    assert activity(world, "never")["status"] == "True"
