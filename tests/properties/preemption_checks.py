@@ -82,6 +82,8 @@ def _quotas_domains(engine: Engine, record: UnitRecord) -> frozenset[str]:
 def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> None:
     """Whoever starts leaves the room to those for whom others leave, as the objects say.
 
+    But to nobody whose queue is stopped.
+
     Args:
         engine: It has decided.
         decision: Who starts.
@@ -102,6 +104,8 @@ def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> N
         if preemptor is None or preemptor.info is None or not is_waiting or key in given_up:
             continue
         info = at_least(preemptor.info)
+        if not engine.queues.may_start(info.queue):
+            continue
         if own.info.queue == info.queue and own.info.order_key < info.order_key:
             continue
         domains = engine.plugins.domains(info.quota)
