@@ -14,7 +14,7 @@ from tests.cluster.judgement import Seen, cpu_of, granted_to, is_booked, is_livi
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
-from tests.cluster.queue_world import PATIENCE_SECONDS, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
 
 Json = dict[str, Any]
 
@@ -209,7 +209,7 @@ class Traffic:
         cache = Cache(self.place.observer.seen, key)
         while open_ones := [each for each in jobs if each.step is not Step.OVER]:
             stands_for = time.monotonic() - self._moved_at
-            assert stands_for < PATIENCE_SECONDS, [(each.name, each.step) for each in open_ones]
+            assert stands_for < OWN_TIMES_SECONDS, [(each.name, each.step) for each in open_ones]
             cache.read()
             for each in open_ones:
                 before = each.step

@@ -27,6 +27,7 @@ from tests.cluster.played_pods import OF
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
+    OWN_TIMES_SECONDS,
     QUOTA_LABEL,
     QUOTAS,
     UNITS,
@@ -207,7 +208,8 @@ class JobLife:
     def await_phase(self, *phases: str) -> Json:
         """Wait until its unit has come so far, and return it."""
         found = until(
-            lambda: (unit := self.unit()).get("status", {}).get("phase") in phases and unit
+            lambda: (unit := self.unit()).get("status", {}).get("phase") in phases and unit,
+            OWN_TIMES_SECONDS,
         )
         assert found
         return found

@@ -13,7 +13,14 @@ import pytest
 
 from tests.charts.render import as_manifest, rights
 from tests.cluster.program_process import ROOT, ProgramProcess
-from tests.cluster.queue_world import MERGE, UNITS, QueueWorld, condition, until
+from tests.cluster.queue_world import (
+    MERGE,
+    OWN_TIMES_SECONDS,
+    UNITS,
+    QueueWorld,
+    condition,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -156,8 +163,8 @@ def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(world: QueueWorld) -> N
         "autoscaling.x-k8s.io/provisioning-class-name": CLASS,
     }
     patch_status(world, f"{UNITS.format('default')}/gets", phase="Succeed")
-    until(lambda: not requests_for(world, "gets"))
-    until(lambda: not templates(world, "gets"))
+    until(lambda: not requests_for(world, "gets"), OWN_TIMES_SECONDS)
+    until(lambda: not templates(world, "gets"), OWN_TIMES_SECONDS)
 
 
 def test_a_failure_puts_the_unit_back(world: QueueWorld) -> None:

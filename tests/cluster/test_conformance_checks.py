@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
@@ -33,7 +32,6 @@ pytestmark = pytest.mark.cluster
 
 CHECKS = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks"
 OLDER_CHECKS = "/apis/kueue.x-k8s.io/v1beta1/admissionchecks"
-STEP_SECONDS = 0.05
 INACTIVE = "AdmissionCheckInactive"
 
 
@@ -74,12 +72,10 @@ class RealCluster:
         return any(queue["metadata"]["name"] == name for queue in queues)
 
     def wait(self, what: Callable[[], bool], seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if what():
-                return True
-            time.sleep(STEP_SECONDS)
-        return what()
+        try:
+            return until(what, seconds)
+        except AssertionError:
+            return what()
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from shared_api.well_known_labels import PRIORITY
 from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
 from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
 from tests.cluster.played_pods import pods_of_ray_child
-from tests.cluster.queue_world import QUOTA_LABEL, refusal_of, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL, refusal_of, until
 from tests.sample_jobs import crd
 
 # A test waits for the lives that were begun before its own.
@@ -172,7 +172,7 @@ def await_running(place: KindWorld, job: JobLife, quota: str) -> None:
         admitted = job.unit()["status"]["admissions"]
         return {each["name"]: each["running"] for each in admitted} == want
 
-    until(counted)
+    until(counted, OWN_TIMES_SECONDS)
 
 
 Life = Callable[[KindWorld, KindRow], None]
