@@ -1,0 +1,459 @@
+"""Upstream's tests of what the job side reports and takes back, on a real API server.
+
+Ids stand for tests of upstream's (upstream/README.md). The scheduler of queue units is played.
+Upstream's job side lowers `admissions[].replicas` and chooses which pods go. Here replicas are the
+scheduler's to write (DECISIONS.md 37), the job side says in `reclaimablePods` what is not needed
+any more, and a job that gives its place back is stopped whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from shared_api.timestamps import rfc3339
+from tests.cluster.job_side_world import (
+    LONG,
+    PARTLY,
+    POD_SET,
+    PODS,
+    ROLE,
+    JobSideWorld,
+    Json,
+    TfJob,
+    job_side_world,
+    stays,
+    stays_since,
+    template,
+    widget,
+)
+from tests.cluster.queue_world import (
+    PATIENCE_SECONDS,
+    condition,
+    let_the_second_of_the_release_pass,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+ACTIVE = "scheduling.x-k8s.io/active"
+MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
+LATE = {PARTLY: "2"}
+NEVER_LATE = {PARTLY: "600"}
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
+    with job_side_world(controlplane_binaries) as world:
+        yield world
+
+
+GOING_ON: Mapping[str, Json] = {"nothing": {}, "zero": {"replicas": 0}, "one": {"replicas": 1}}
+"""Jobs of which a unit's `reclaimState` says this, and that nobody asks for their place."""
+GIVING_BACK: Mapping[str, tuple[int, int]] = {"two-of-three": (3, 2), "three-of-four": (4, 3)}
+"""Jobs of so many pods, one of which runs, and how many of them `reclaimState` asks back."""
+PARTS: Mapping[str, tuple[int, int]] = {
+    "first-look": (4, 2),
+    "not-yet": (4, 2),
+    "whole": (3, 2),
+    "one-of-four": (4, 1),
+}
+"""Jobs of so many pods, of which so many run."""
+BANKING = ("banks-never", "banks-no-more", "banks-ten", "banks-more")
+"""Jobs of one pod."""
+
+
+@pytest.fixture(scope="module")
+def begun(world: JobSideWorld) -> float:
+    """Jobs that run, for tests that look whether they go on; return since when they do."""
+    for name, state in GOING_ON.items():
+        world.create_job(name, "any", suspend=True, run_seconds=LONG, parallelism=2, completions=2)
+        world.admit(name, {name: 2}, **({"reclaimState": {name: state}} if state else {}))
+    for name, (pods, asked) in GIVING_BACK.items():
+        world.create_partial_job(name, pods, 1)
+        world.admit(name, {name: pods}, reclaimState={name: {"replicas": asked}})
+    for name, (pods, running) in PARTS.items():
+        world.create_partial_job(name, pods, running, annotations=NEVER_LATE)
+        world.admit(name, {name: pods})
+    for name in BANKING:
+        world.create_job(name, "any", suspend=True, run_seconds=LONG)
+        world.admit(name, {name: 1})
+    sizes = {**dict.fromkeys(BANKING, (1, 1)), **dict.fromkeys(GOING_ON, (2, 2)), **PARTS}
+    sizes |= {name: (pods, 1) for name, (pods, _) in GIVING_BACK.items()}
+    for name, (pods, running) in sizes.items():
+        until(partial(is_counted, world, name, pods, running))
+    let_the_second_of_the_release_pass()
+    return time.monotonic()
+
+
+def is_counted(world: JobSideWorld, name: str, pods: int, running: int) -> bool:
+    """Say whether the unit of a Job has all of its pods right."""
+    said = world.admissions(name).get(name, {})
+    counts = (said.get("replicas", 0), said["running"], said.get("pending", 0))
+    return counts == (pods, running, pods - running) and world.phase(name) == "Running"
+
+
+def goes_on(world: JobSideWorld, name: str) -> bool:
+    """Say whether a Job runs, and nobody asks for its place."""
+    return (
+        world.phase(name) == "Running"
+        and not world.is_asked_back(name)
+        and not world.is_suspended(name)
+    )
+
+
+# --- more was admitted than is needed -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "admitted", "demand", "running", "pending", "given_back"),
+    [
+        pytest.param("same", 2, 2, 1, 0, 0, id="ctl-5 as many are needed as were admitted"),
+        pytest.param("live", 3, 1, 3, 0, 2, id="ctl-6 pods that live stay charged"),
+        pytest.param("spare", 4, 2, 1, 1, 2, id="ctl-7 two of four are not needed"),
+    ],
+)
+def test_a_demand_below_the_admission(
+    world: JobSideWorld,
+    name: str,
+    admitted: int,
+    demand: int,
+    running: int,
+    pending: int,
+    given_back: int,
+) -> None:
+    job = TfJob(world, name)
+    job.submit({"Worker": admitted})
+    job.admit({"worker": admitted})
+    job.run({"worker": running}, {"worker": pending})
+    job.scale(Worker=demand)
+    told = [{"name": "worker", "count": given_back}] if given_back else []
+
+    def is_so() -> bool:
+        status = world.unit(job.unit)["status"]
+        return bool(status.get("reclaimablePods", []) == told)
+
+    until(is_so)
+    stays(is_so)
+    said = world.admissions(job.unit)["worker"]
+    assert (said["replicas"], said["running"], said.get("pending", 0)) == (
+        admitted,
+        running,
+        pending,
+    )
+    assert world.phase(job.unit) == "Running"
+
+
+def test_ctl_8_what_is_asked_back_goes_with_the_admission(world: JobSideWorld) -> None:
+    """A demand that shrinks leaves `reclaimState` to the scheduler, whose field it is."""
+    world.create_job("asked", "any", suspend=True, run_seconds=LONG, parallelism=4, completions=8)
+    asked = {"replicas": 2}
+    world.admit("asked", {"asked": 4}, reclaimState={"asked": asked})
+    until(lambda: len(world.running_pods("asked")) == 4)
+    until(lambda: world.phase("asked") == "Running")
+    world.patch_job("asked", {"spec": {"parallelism": 2}})
+    told = [{"name": "asked", "count": 2}]
+    until(lambda: world.unit("asked")["status"].get("reclaimablePods") == told)
+    said = world.admissions("asked")["asked"]
+    assert (said["replicas"], said["reclaimState"]) == (4, asked)
+    let_the_second_of_the_release_pass()
+    world.ask_back("asked")
+    until(lambda: world.phase("asked") == "Enqueued")
+    assert world.admissions("asked") == {}
+    assert world.living_pods("asked") == []
+
+
+# --- what is asked back -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("nothing", id="ctl-9 nothing is asked back"),
+        pytest.param("zero", id="ctl-33 none of them are asked back"),
+        pytest.param("one", id="ctl-33 one of them is, and the condition counts"),
+    ],
+)
+def test_a_job_goes_on_until_the_condition_says_so(
+    world: JobSideWorld, begun: float, name: str
+) -> None:
+    """Upstream goes by `reclaimState`; here the condition Evicted asks, whatever that says."""
+    stays_since(begun, lambda: goes_on(world, name) and len(world.running_pods(name)) == 2)
+    asked = world.admissions(name)[name].get("reclaimState", {}).get("replicas", 0)
+    assert asked == GOING_ON[name].get("replicas", 0)
+    world.ask_back(name)
+    until(lambda: world.phase(name) == "Enqueued")
+    assert world.is_suspended(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("two-of-three", id="ctl-10 two of three"),
+        pytest.param("three-of-four", id="ctl-11 three of four"),
+    ],
+)
+def test_who_gives_pods_back_is_stopped_whole(world: JobSideWorld, begun: float, name: str) -> None:
+    """Upstream chooses the pods that have no node, and the one that has goes on."""
+    pods, _ = GIVING_BACK[name]
+    on_nodes = [pod for pod in world.pods(name) if pod["spec"].get("nodeName")]
+    assert len(on_nodes) == 1
+    stays_since(begun, lambda: goes_on(world, name) and len(world.living_pods(name)) == pods)
+    world.ask_back(name)
+    until(lambda: world.phase(name) == "Enqueued")
+    assert world.pods(name) == []
+    assert world.admissions(name) == {}
+    assert world.is_suspended(name)
+
+
+# --- counts -------------------------------------------------------------------------------------
+
+PS = {"cpu": "1"}
+WORKER = {"memory": "5Gi", "nvidia.com/gpu": "1"}
+REQUEST = {"cpu": "1", **WORKER}
+EIGHT = {"memory": "5Gi", "nvidia.com/gpu": "8"}
+
+
+def two_sets(world: JobSideWorld, name: str) -> TfJob:
+    """Return a TFJob of one of each, both admitted."""
+    job = TfJob(world, name)
+    job.submit({"PS": 1, "Worker": 1}, {"PS": PS, "Worker": WORKER})
+    job.admit({"ps": 1, "worker": 1}, resources={"ps": PS, "worker": WORKER})
+    return job
+
+
+def test_ctl_12_pods_are_counted_by_set_and_what_was_granted_stays(world: JobSideWorld) -> None:
+    """Upstream writes what pods use into `spec.resource` and the admissions; here nobody does."""
+    job = two_sets(world, "counted")
+    job.start(requests=PS, annotations={POD_SET: "ps"})
+    job.start(requests=EIGHT, annotations={POD_SET: "worker"})
+    job.say("Running")
+    one = {"replicas": 1, "running": 1}
+    want = {"ps": {**one, "resources": PS}, "worker": {**one, "resources": WORKER}}
+    until(lambda: world.admissions(job.unit) == want)
+    job.patch({"metadata": {"labels": {"look": "again"}}})
+    stays(lambda: world.admissions(job.unit) == want)
+    unit = world.unit(job.unit)
+    assert unit["spec"]["request"] == REQUEST
+    assert "resource" not in unit["spec"]
+    assert unit["status"]["phase"] == "Running"
+
+
+def test_ctl_13_a_pod_on_a_node_that_does_not_run_yet_is_pending(world: JobSideWorld) -> None:
+    """Upstream takes it for running."""
+    job = TfJob(world, "on-node")
+    job.submit({"PS": 1, "Worker": 2}, {"PS": PS, "Worker": WORKER})
+    job.admit({"ps": 1, "worker": 2})
+    [pod] = job.start(requests=PS, labels={ROLE: "ps"}, on_node=False, is_held=True)
+    job.bind_without_running(pod)
+    job.scale(Worker=1)  # counts alone are written after half a minute, with what is given back now
+    until(lambda: world.unit(job.unit)["status"].get("reclaimablePods"))
+    assert world.admissions(job.unit) == {
+        "ps": {"replicas": 1, "running": 0, "pending": 1},
+        "worker": {"replicas": 2, "running": 0},
+    }
+    stays(lambda: world.phase(job.unit) == "Dequeued")
+    assert world.api.request("GET", f"{PODS}/{pod}")["spec"]["nodeName"]
+    assert "resource" not in world.unit(job.unit)["spec"]
+
+
+def test_ctl_14_pods_that_do_not_say_of_which_set_they_are(world: JobSideWorld) -> None:
+    """They run, and are counted for the job, but for no set."""
+    job = two_sets(world, "unsaid")
+    job.start(requests=PS)
+    job.start(requests=EIGHT)
+    job.say("Running")
+    until(lambda: world.phase(job.unit) == "Running")
+    none = {"replicas": 1, "running": 0}
+    want = {"ps": {**none, "resources": PS}, "worker": {**none, "resources": WORKER}}
+    stays(lambda: world.admissions(job.unit) == want)
+    unit = world.unit(job.unit)
+    assert unit["spec"]["request"] == REQUEST
+    assert "resource" not in unit["spec"]
+
+
+# --- jobs of which a part runs ------------------------------------------------------------------
+
+
+def late(world: JobSideWorld, name: str) -> None:
+    """Wait until a Job is evicted because only a part of it runs."""
+    until(lambda: world.phase(name) == "TimeoutBackoff")
+    unit = world.unit(name)
+    assert condition(unit, "Evicted")["reason"] == "BackoffTimeout"
+    assert unit["status"]["message"] == "Backoff due to partial running timeout"
+    assert unit["status"]["requeueState"]["count"] == 1
+    assert world.admissions(name) == {}
+    assert world.pods(name) == []
+    assert world.is_suspended(name)
+
+
+def test_ctl_15_a_part_that_runs_is_not_late_at_once(world: JobSideWorld, begun: float) -> None:
+    stays_since(begun, lambda: goes_on(world, "first-look"))
+    said = world.admissions("first-look")["first-look"]
+    assert said == {"replicas": 4, "running": 2, "pending": 2}
+
+
+def test_ctl_16_a_part_that_runs_for_long_is_evicted_whole(world: JobSideWorld) -> None:
+    """DECISIONS.md 37: upstream lowers the replicas to two."""
+    world.create_partial_job("for-long", 4, 2, annotations=LATE)
+    world.admit("for-long", {"for-long": 4})
+    until(lambda: len(world.running_pods("for-long")) == 2)
+    late(world, "for-long")
+
+
+def test_ctl_17_not_late_yet_and_late_by_a_shorter_time(world: JobSideWorld, begun: float) -> None:
+    """Since when pods are missing is known: another time counts from there."""
+    stays_since(begun, lambda: goes_on(world, "not-yet"), seconds=2.5)
+    world.patch_job("not-yet", {"metadata": {"annotations": LATE}})
+    late(world, "not-yet")
+
+
+def test_ctl_18_once_all_of_them_run_nothing_is_remembered(
+    world: JobSideWorld, begun: float
+) -> None:
+    """One of them was missing for longer than the time that is set then."""
+    stays_since(begun, lambda: goes_on(world, "whole"))
+    [missing] = [pod for pod in world.pods("whole") if pod["status"]["phase"] == "Pending"]
+    world.bind(missing["metadata"]["name"])
+    until(lambda: len(world.running_pods("whole")) == 3)
+    # Controllers hear of pods in order: of the last one of these before that of a later job.
+    world.create_job("later", "any", suspend=True, run_seconds=LONG)
+    world.admit("later", {"later": 1})
+    until(lambda: world.phase("later") == "Running")
+    world.patch_job("whole", {"metadata": {"annotations": {PARTLY: "1"}}})
+    until(lambda: world.admissions("whole")["whole"] == {"replicas": 3, "running": 3})
+    stays(lambda: goes_on(world, "whole"))
+
+
+def test_ctl_19_who_is_in_line_may_not_run_at_all(world: JobSideWorld) -> None:
+    """Counts of a unit that is not admitted say nothing; a job that runs so is suspended again."""
+    world.create_partial_job("in-line", 4, 2, annotations={PARTLY: "1"})
+    until(lambda: world.has_unit("in-line"))
+    said = {"name": "in-line", "replicas": 4, "running": 2, "pending": 2}
+    world.patch_unit("in-line", {"status": {"phase": "Enqueued", "admissions": [said]}})
+    world.patch_job("in-line", {"spec": {"suspend": False}})
+    until(lambda: "SuspendedAgain" in world.event_notes("in-line"))
+    until(lambda: world.is_suspended("in-line") and not world.pods("in-line"))
+    stays(lambda: world.phase("in-line") == "Enqueued", seconds=2)
+    assert not world.is_asked_back("in-line")
+
+
+def test_ctl_20_with_the_first_pod_it_runs_and_is_late_as_such(
+    world: JobSideWorld, begun: float
+) -> None:
+    """Upstream finds it Dequeued with one of four; here half a second after the first pod it runs.
+
+    DECISIONS.md 37: upstream lowers the replicas to one.
+    """
+    stays_since(begun, lambda: goes_on(world, "one-of-four"))
+    world.patch_job("one-of-four", {"metadata": {"annotations": {PARTLY: "1"}}})
+    late(world, "one-of-four")
+
+
+def test_ctl_21_of_two_sets_the_one_that_is_not_whole_counts(world: JobSideWorld) -> None:
+    """DECISIONS.md 37: upstream lowers that set's replicas; who needs both does not go on so."""
+    job = TfJob(world, "one-set")
+    job.submit({"PS": 4, "Worker": 3}, annotations=LATE)
+    job.admit({"ps": 4, "worker": 3})
+    job.run({"ps": 4, "worker": 1}, {"worker": 2})
+    until(lambda: world.is_asked_back(job.unit))
+    said = world.admissions(job.unit)
+    assert said == {
+        "ps": {"replicas": 4, "running": 4},
+        "worker": {"replicas": 3, "running": 1, "pending": 2},
+    }
+    until(lambda: job.body()["spec"]["runPolicy"]["suspend"])
+    let_the_second_of_the_release_pass()
+    job.stop()
+    until(lambda: world.phase(job.unit) == "TimeoutBackoff")
+    assert world.admissions(job.unit) == {}
+
+
+# --- activation, and the time that a job may run ------------------------------------------------
+
+
+def test_ctl_34_who_is_not_the_queues_runs_on_though_inactive(world: JobSideWorld) -> None:
+    """There it is a kind that can not be put back; here every kind can, but not what is Kueue's."""
+    world.create_job("theirs", "any", suspend=True, run_seconds=LONG)
+    world.admit("theirs", {"theirs": 1})
+    until(lambda: world.phase("theirs") == "Running")
+    world.patch_job("theirs", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "theirs"}}})
+    until(lambda: "NotManaged" in world.event_notes("theirs"))
+    world.patch_unit("theirs", {"spec": {"active": False}})
+    stays(lambda: goes_on(world, "theirs"))
+    assert len(world.running_pods("theirs")) == 1
+
+
+def test_ctl_34_what_can_not_be_held_is_left_alone(world: JobSideWorld) -> None:
+    """It has no unit that could be inactive; its user hears why."""
+    job = widget(world, "unreadable")
+    job.create({"first": "many", "template": template(PS)}, {ACTIVE: "false"})
+    job.start()
+    until(lambda: "CanNotBeHeld" in world.event_notes("unreadable"))
+    stays(lambda: not world.has_unit(job.unit))
+    assert "suspend" not in job.body()["spec"]
+
+
+@pytest.mark.usefixtures("begun")
+@pytest.mark.parametrize(
+    ("name", "ready", "banked", "least"),
+    [
+        pytest.param("never", None, None, 0, id="ctl-35 its pods were never ready"),
+        pytest.param("no-more", "False", None, 0, id="ctl-35 they are ready no more"),
+        pytest.param("ten", "True", None, 10, id="ctl-35 for ten seconds"),
+        pytest.param("more", "True", 100, 110, id="ctl-35 and a hundred before"),
+    ],
+)
+def test_a_run_that_ends_is_banked(
+    world: JobSideWorld,
+    name: str,
+    ready: str | None,
+    banked: int | None,
+    least: int,
+) -> None:
+    """No gate switches it off here."""
+    job = f"banks-{name}"
+    since = rfc3339(datetime.now(UTC) - timedelta(seconds=10))
+    said = {"type": "PodsReady", "status": ready, "reason": "x", "message": ""}
+    if banked is not None:
+        before = {"status": {"accumulatedPastExecutionTimeSeconds": banked}}
+        world.patch_unit(job, before)
+    world.ask_back(job, *([{**said, "lastTransitionTime": since}] if ready else []))
+    until(lambda: world.phase(job) == "Enqueued")
+    got = world.unit(job)["status"].get("accumulatedPastExecutionTimeSeconds", 0)
+    assert least <= got <= least + (PATIENCE_SECONDS if least else 0)
+
+
+def test_ctl_36_the_time_to_run_is_up_when_it_is_whatever_happens_meanwhile(
+    world: JobSideWorld,
+) -> None:
+    """Upstream shortens another step's pause; here the time stands in the unit, and is its own."""
+    names = ["untouched", "touched"]
+    for name in names:
+        world.create_job(name, "any", suspend=True, run_seconds=LONG, annotations={MAX_EXEC: "2"})
+        world.admit(name, {name: 1})
+    touches = count()
+
+    def are_over() -> bool:
+        world.patch_job("touched", {"metadata": {"labels": {"touch": str(next(touches))}}})
+        return all(world.unit(name)["spec"].get("active") is False for name in names)
+
+    until(lambda: all(condition(world.unit(name), "PodsReady") for name in names))
+    since = {name: moment_of(world.unit(name), "PodsReady") for name in names}
+    until(are_over)
+    for name in names:
+        assert condition(world.unit(name), "Evicted")["reason"] == "MaximumExecutionTimeExceeded"
+        lasted = moment_of(world.unit(name), "Evicted") - since[name]
+        assert timedelta(seconds=2) <= lasted <= timedelta(seconds=PATIENCE_SECONDS)
+    assert next(touches) > 5
+
+
+def moment_of(unit: Json, condition_type: str) -> datetime:
+    """Return since when a condition is as it is."""
+    return datetime.fromisoformat(condition(unit, condition_type)["lastTransitionTime"])
