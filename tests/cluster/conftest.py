@@ -14,6 +14,7 @@ from tests.cluster.queue_world import JOBS, QUOTA_LABEL, QueueWorld, until
 LONGEST: Final = (
     "test_kill_and_restart.py",
     "test_many_kinds.py",
+    "test_conformance_job_side.py",
     "test_every_kind.py",
     "test_demo_clusters.py",
     "test_kinds_come_and_go.py",

@@ -95,7 +95,7 @@ def begun(world: JobSideWorld) -> float:
 def is_counted(world: JobSideWorld, name: str, pods: int, running: int) -> bool:
     """Say whether the unit of a Job has all of its pods right."""
     said = world.admissions(name).get(name, {})
-    counts = (said.get("replicas", 0), said["running"], said.get("pending", 0))
+    counts = tuple(said.get(each, 0) for each in ("replicas", "running", "pending"))
     return counts == (pods, running, pods - running) and world.phase(name) == "Running"
 
 

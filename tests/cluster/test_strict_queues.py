@@ -65,9 +65,16 @@ def world(controlplane_binaries: Path) -> Iterator[StrictWorld]:
 
 
 def blacklist() -> Json:
-    """Return the ConfigMap that names nodes: one as bad, and one in words that nobody can read."""
-    said = rfc3339(datetime.now(UTC))
-    entries = {"bad": [{"lastUpdateTimestamp": said}], "broken": "yes"}
+    """Return the ConfigMap that names nodes: two as bad, and one in words that nobody can read.
+
+    One of the reports is years old.
+    """
+    said, long_ago = rfc3339(datetime.now(UTC)), "2023-04-14T07:00:00Z"
+    entries = {
+        "bad": [{"lastUpdateTimestamp": said}],
+        "was-bad": [{"lastUpdateTimestamp": long_ago}],
+        "broken": "yes",
+    }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -120,7 +127,10 @@ def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: StrictWorl
     until(lambda: reservations(world) == [])
 
 
-def test_nodes_that_the_blacklist_names_are_kept_off(world: StrictWorld) -> None:
+def test_ctl_64_nodes_that_the_blacklist_names_are_kept_off_for_a_while(
+    world: StrictWorld,
+) -> None:
+    """There a report never gets old; here that of 2023 keeps no node off."""
     world.create_job("careful", "team", suspend=True)
     (made,) = until(lambda: reservations(world))
     affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
