@@ -35,17 +35,19 @@ from shared_api.well_known_labels import (
     JOB_CREATED_AT,
     RELATED_QUEUE_UNIT,
     read_annotation,
+    read_quota_name,
 )
 
 STRAY = "stray:"
-"""Prefix of the group of pods that name a unit which does not exist; the unit's key follows."""
+"""Prefix of the group of pods that name a unit which does not exist; the unit's key follows, and
+the quota that they name: units of one name, one after the other, may have been of several."""
 
 _Key = TypeVar("_Key", bound=str)
 
 _NOTHING: Final = Occupancy({}, 0)
 
 Group = str
-"""Uid of a unit, `STRAY` + key, or "" for foreign."""
+"""Uid of a unit, `STRAY` + key and quota, or "" for foreign."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
@@ -241,7 +243,7 @@ class PodAccounting:
         unit = self._find_unit_of(facts)
         if unit is not None:
             return unit.metadata.uid, unit.metadata.key
-        return (STRAY + facts.unit_key if facts.unit_key else ""), ""
+        return _group_of_stray(facts) if facts.unit_key else "", ""
 
     def _regroup_pods_of(self, unit: QueueUnit) -> None:
         if not self._pods:
@@ -364,6 +366,11 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
 def is_stray(group: Group) -> bool:
     """Say whether a group is of pods that name a unit which does not exist."""
     return group.startswith(STRAY)
+
+
+def _group_of_stray(facts: PodFacts) -> Group:
+    quota = read_quota_name(facts.labels)
+    return f"{STRAY}{facts.unit_key} in {quota}" if quota else f"{STRAY}{facts.unit_key}"
 
 
 def _settled(before: Group, found: Group) -> Group:

@@ -179,17 +179,17 @@ class TestWhoseQuota:
         bookings.charge_left_behind(UID)
         assert bookings.charge_of(UID) is None
 
-    def test_of_strays_always_the_pods_label(self, bookings: Bookings) -> None:
-        stray = Uid(f"{STRAY}ns/other")
+    def test_of_strays_the_pods_labels(self, bookings: Bookings) -> None:
+        stray = Uid(f"{STRAY}ns/other in a")
         pod = build_pod("p", unit="ns/other", quota="a")
         pod.metadata.labels[PREEMPTIBLE] = "false"
         bookings.pods.on_pod(pod)
         bookings.charge_left_behind(stray)
         assert bookings.charge_of(stray) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
-        bookings.pods.on_pod(build_pod("p", unit="ns/other", quota="b"))
+        bookings.pods.on_pod(build_pod("p", unit="ns/other", quota="a"))
         bookings.charge_left_behind(stray)
         assert bookings.charge_of(stray) == Charge(
-            "b", {"cpu": 1000}, non_preemptible=False, pods=1
+            "a", {"cpu": 1000}, non_preemptible=False, pods=1
         )
 
 

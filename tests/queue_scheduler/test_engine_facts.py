@@ -114,6 +114,17 @@ def test_strays_find_their_quota_when_it_comes() -> None:
     assert plugin.used("a") == {"cpu": 1000}
 
 
+def test_strays_are_charged_as_they_were_before_their_units_went() -> None:
+    """Two units of one name, one after the other and of two quotas, leave pods behind."""
+    quotas = [build_quota(name, cpu=9) for name in "ab"]
+    pods = [build_pod(f"of-{quota}", unit="ns/u", quota=quota) for quota in "ab"]
+    for facts in permutations((*quotas, *pods)):
+        engine, plugin = engine_of(*facts)
+        assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {"cpu": 1000})
+        engine.on_pod(build_pod("of-a", unit="ns/u", quota="b"))
+        assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 2000})
+
+
 # --- twice, late, under an old name -------------------------------------------------------------
 
 

@@ -282,11 +282,21 @@ def test_a_request_that_can_not_be_read_is_told_when_it_comes() -> None:
 
 
 def test_strays_are_known_by_their_first_pod() -> None:
-    pods = told(build_pod("z", unit=NAMED, quota="late"), build_pod("b", unit=NAMED, quota="early"))
-    namespace, labels = pods.labels_of(STRAYS)
-    assert (namespace, list(labels.values())) == ("ns", ["early"])
-    assert is_stray(STRAYS)
+    early, late = (build_pod(name, unit=NAMED, quota="a") for name in ("b", "z"))
+    early.metadata.labels["of"] = "early"
+    pods = told(late, early)
+    group = f"{STRAYS} in a"
+    namespace, labels = pods.labels_of(group)
+    assert (namespace, labels["of"]) == ("ns", "early")
+    assert is_stray(group)
     assert not is_stray("uid-u")
+
+
+def test_strays_of_two_quotas_are_of_two_units_of_one_name() -> None:
+    pods = told(*(build_pod(f"of-{quota}", unit=NAMED, quota=quota) for quota in "ab"))
+    assert living(pods, f"{STRAYS} in a", f"{STRAYS} in b") == [{"cpu": 1000}, {"cpu": 1000}]
+    pods.on_pod(build_pod("of-a", unit=NAMED, quota="b"))
+    assert living(pods, f"{STRAYS} in a", f"{STRAYS} in b") == [{}, {"cpu": 2000}]
 
 
 def test_a_fork_is_independent() -> None:
