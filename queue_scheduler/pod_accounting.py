@@ -36,6 +36,7 @@ from shared_api.well_known_labels import (
     RELATED_QUEUE_UNIT,
     read_annotation,
     read_quota_name,
+    read_tree_quota_name,
 )
 
 STRAY = "stray:"
@@ -369,8 +370,9 @@ def is_stray(group: Group) -> bool:
 
 
 def _group_of_stray(facts: PodFacts) -> Group:
-    quota = read_quota_name(facts.labels)
-    return f"{STRAY}{facts.unit_key} in {quota}" if quota else f"{STRAY}{facts.unit_key}"
+    """Return the group of a pod that names a unit, by the quotas that any plugin reads off it."""
+    quotas = {read_quota_name(facts.labels), read_tree_quota_name(facts.labels)} - {""}
+    return " in ".join((STRAY + facts.unit_key, *sorted(quotas)))
 
 
 def _settled(before: Group, found: Group) -> Group:

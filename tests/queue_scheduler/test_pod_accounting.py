@@ -10,7 +10,7 @@ from queue_scheduler.pod_accounting import STRAY, PodAccounting, is_stray
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import ADMISSION_GATE, ADOPTED, JOB_CREATED_AT
+from shared_api.well_known_labels import ADMISSION_GATE, ADOPTED, JOB_CREATED_AT, TREE_QUOTA_NAME
 from tests.properties.engine_kit import build_pod, build_unit, changed, moment
 
 NAMED = "ns/u"
@@ -297,6 +297,17 @@ def test_strays_of_two_quotas_are_of_two_units_of_one_name() -> None:
     assert living(pods, f"{STRAYS} in a", f"{STRAYS} in b") == [{"cpu": 1000}, {"cpu": 1000}]
     pods.on_pod(build_pod("of-a", unit=NAMED, quota="b"))
     assert living(pods, f"{STRAYS} in a", f"{STRAYS} in b") == [{}, {"cpu": 2000}]
+
+
+def test_so_are_strays_of_two_nodes_of_a_tree_under_one_quota() -> None:
+    strays = [build_pod(f"of-{node}", unit=NAMED, quota="q") for node in "ab"]
+    for node, pod in zip("ab", strays, strict=True):
+        pod.metadata.labels[TREE_QUOTA_NAME] = node
+    pods = told(*strays)
+    assert living(pods, f"{STRAYS} in a in q", f"{STRAYS} in b in q") == [
+        {"cpu": 1000},
+        {"cpu": 1000},
+    ]
 
 
 def test_a_fork_is_independent() -> None:
