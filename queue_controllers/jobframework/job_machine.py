@@ -197,6 +197,7 @@ def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
     if released_at is None:
         return True
     # Conditions have whole seconds, cut off. One of the very second of the release may be from
-    # before it: that is unclear, and waits for a later word or for the operator's time to be up.
+    # before it: that is unclear, unless the operator was seen to let the job go in between, and
+    # waits for a later word or for the operator's time to be up.
     since = read_time(status.suspended_since)
     return since is not None and since > released_at

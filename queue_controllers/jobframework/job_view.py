@@ -56,7 +56,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Since when only the operator's word is missing for "stopped"."""
     was_let_go: bool = False
     """The operator has said, since the switch went off, that it holds the job back no more: what it
-    says of a suspension from then on is of the next one, also where it tells no time."""
+    says of a suspension from then on is of the next one. Only where this was not seen is that read
+    off the time, which some tell not at all, some by another clock, and all in whole seconds."""
     old_pods_since: float | None = None
     """Since when only what is left of an earlier run keeps the admitted job from its release."""
     short_since: float | None = None

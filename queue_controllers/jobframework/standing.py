@@ -28,7 +28,7 @@ def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, Jo
     if job.kind.held_by_gates:
         job = judge_gates(job, view.pods, admitted=admitted)
     memory = _note_word(view.memory, job)
-    has_said = memory.was_let_go and _speaks_without_time(job)
+    has_said = memory.was_let_go and _says_that_it_holds(job)
     state = judge_job(job, view.pods, admitted=admitted, silent=has_said)
     if not state.unclear:
         return job, state, msgspec.structs.replace(memory, quiet_since=None)
@@ -47,10 +47,9 @@ def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
     return msgspec.structs.replace(memory, was_let_go=let_go)
 
 
-def _speaks_without_time(job: JobFacts) -> bool:
-    """Say whether the status says that the job is held back, and not since when."""
-    status = job.status
-    return status.suspended and status.suspended_since is None and not status.pods
+def _says_that_it_holds(job: JobFacts) -> bool:
+    """Say whether the status says that the job is held back, whatever it says of the time."""
+    return job.status.suspended and not job.status.pods
 
 
 def is_admitted(unit: QueueUnit) -> bool:

@@ -20,14 +20,15 @@ from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import Adopt, JobSettings
 from queue_controllers.jobframework.job_view import JobMemory, Moment
 from queue_controllers.jobframework.managed import Ownership
-from shared_api.objects.meta import Condition
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.queue_unit_phases import salvage_unit
-from shared_api.well_known_labels import SUSPEND
+from shared_api.well_known_labels import RELEASED_AT, SUSPEND
 from tests.job_situations import (
     ADMITTED,
     EVICTED,
     FAILED,
+    HELD,
     JOB,
     NOW,
     RELEASED,
@@ -221,6 +222,34 @@ def test_a_silent_operator_has_a_minute() -> None:
     of = unit("Running", admissions=ADMITTED, conditions=(*evicted(), silent))
     fourth = look(job, of, memory=third.memory, moment=NOW.after(61.0))
     assert told(fourth.actions) == ["move Enqueued", "tell Preempted"]
+
+
+@pytest.mark.parametrize(
+    ("let_go", "want"),
+    [
+        pytest.param(StatusFacts(), ["move Enqueued", "tell Preempted"], id="seen to let it go"),
+        pytest.param(HELD, [], id="not seen: the word may be of before the release"),
+        pytest.param(
+            StatusFacts(is_empty=True), [], id="it has said nothing yet: it may not have looked"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param("2026-11-01T09:51:00Z", id="in the second of the release"),
+        pytest.param("2026-11-01T09:50:58Z", id="by a slow clock"),
+    ],
+)
+def test_an_operator_that_was_seen_to_let_go_needs_no_time(
+    since: str, let_go: StatusFacts, want: list[str]
+) -> None:
+    released = {RELEASED_AT: "2026-11-01T09:51:00.250000Z"}
+    running = facts(annotations=released, suspended=False, status=let_go)
+    seen = look(running, unit("Dequeued", admissions=ADMITTED))
+    held = StatusFacts(suspended=True, suspended_since=Timestamp(since))
+    job = facts(annotations=released, status=held)
+    assert told(look(job, EVICTED, memory=seen.memory).actions) == want
 
 
 def test_a_release_stamps_time_quota_and_unit() -> None:
