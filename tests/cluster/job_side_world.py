@@ -13,18 +13,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.cluster.kind_kit import install
 from tests.cluster.kind_table import WIDGET_CRD
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
     QUOTA_LABEL,
+    STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
+    pod_sets_of,
+    stays,
     until,
 )
-from tests.controlplane.api_client import ApiError
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 Json = dict[str, Any]
 
@@ -33,10 +36,7 @@ PARTLY: Final = "koord-queue/partial-running-timeout"
 POD_SET: Final = "koord-queue/related-podset-name"
 ROLE: Final = "training.kubeflow.org/replica-type"
 PODS: Final = "/api/v1/namespaces/default/pods"
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NOW: Final = "2026-11-01T10:00:00Z"
-STILL_SECONDS: Final = 1.5
-"""How long something that must not happen is watched for."""
 NODE_CPU: Final = 16
 OWN: Final = "koord-queue.test/own"
 """Taint of nodes that one Job each has for itself."""
@@ -123,7 +123,7 @@ class JobSideWorld(QueueWorld):
 
     def counts(self, name: str) -> list[tuple[str, int]]:
         """Return the pod sets of a unit: names and counts."""
-        return [(each["name"], each["count"]) for each in self.unit(name)["spec"]["podSet"]]
+        return pod_sets_of(self.unit(name))
 
     def create_partial_job(self, name: str, pods: int, running: int, **more: Any) -> None:
         """Create a Job of so many pods, of which so many have room: a node of its own."""
@@ -147,14 +147,6 @@ def stays_since(since: float, what: Callable[[], bool], seconds: float = STILL_S
     """Watch something that has to be so until that long after `since` (monotonic), and is then."""
     stays(what, since + seconds - time.monotonic())
     assert what()
-
-
-def stays(what: Callable[[], bool], seconds: float = STILL_SECONDS) -> None:
-    """Watch something that is so, and has to stay so."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert what()
-        time.sleep(0.1)
 
 
 def template(requests: Mapping[str, str], **spec: Any) -> Json:
@@ -307,16 +299,6 @@ def job_side_world(binaries: Path) -> Iterator[JobSideWorld]:
     """Run a cluster with controllers of Jobs, TFJobs, Widgets and groups of pods."""
     with JobSideWorld(binaries, jobs=True) as world:
         world.create_own_nodes()
-        install(world.plane, "tfjob")
-        world.api.request("POST", CRDS, WIDGET_CRD)
-        until(partial(_is_served, world, "/apis/example.com/v1/widgets"))
+        install_crds(world.plane, crd("tfjobs"), WIDGET_CRD)
         world.run_controllers()
         yield world
-
-
-def _is_served(world: QueueWorld, path: str) -> bool:
-    try:
-        world.api.request("GET", path)
-    except ApiError:  # 404, then 429 while its storage starts
-        return False
-    return True

@@ -11,7 +11,13 @@ from shared_api.well_known_labels import MIN_RESOURCES, RELEASED_AT, SUSPEND
 from tests.cluster.kind_kit import ADAPTERS, get_at, path_of, switch_of
 from tests.cluster.observer import Observer
 from tests.cluster.played_operators import JSON_PATCH, Operator
-from tests.cluster.queue_world import MERGE, QUOTA_LABEL, UNITS, QueueWorld, until
+from tests.cluster.queue_world import (
+    MERGE,
+    QUOTA_LABEL,
+    QueueWorld,
+    running_of,
+    until,
+)
 from tests.sample_jobs import sample
 
 Json = dict[str, Any]
@@ -81,10 +87,7 @@ class Kinds:
 
     def unit(self, name: str) -> Json:
         """Return the unit of a job, {} while there is none."""
-        units = self.world.api.request("GET", UNITS.format("default"))["items"]
-        found = [u for u in units if u["spec"]["consumerRef"]["uid"] == self._uids[name]]
-        assert len(found) <= 1, f"{name} has {len(found)} units"
-        return found[0] if found else {}
+        return self.world.unit_of_uid(self._uids[name])
 
     def made_unit(self, name: str) -> Json:
         """Wait for the unit of a job."""
@@ -113,16 +116,11 @@ class Kinds:
 
     def running(self, name: str) -> dict[str, int]:
         """Return how many pods of each set run, as its unit has them."""
-        admitted = self.unit(name)["status"].get("admissions", [])
-        return {each["name"]: each.get("running", 0) for each in admitted}
+        return running_of(self.unit(name))
 
     @staticmethod
     def _path(key: str) -> str:
         return path_of(ADAPTERS[key].kind, "default")
-
-
-def sets_of(unit: Json) -> Sets:
-    return [(each["name"], each["count"]) for each in unit["spec"]["podSet"]]
 
 
 def pod_of(cpu: str = "1", memory: str = "1Gi", *, labels: Json | None = None, **spec: Any) -> Json:

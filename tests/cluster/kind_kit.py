@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, Final
 
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.jobframework.generic_job import GenericJob, JobKind
-from tests.cluster.queue_world import until
-from tests.controlplane.api_client import ApiError
+from tests.cluster.served_kinds import install_crds
 from tests.controlplane.control_plane import ControlPlane
 from tests.sample_jobs import crd, sample
 
@@ -84,16 +81,4 @@ def path_of(kind: JobKind, namespace: str) -> str:
 
 def install(plane: ControlPlane, *keys: str) -> None:
     """Create the CRDs of kinds; returns when they are served."""
-    bodies = [crd(CRDS[key]) for key in keys if key in CRDS]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies})
-    plane.kubectl("apply", "--server-side", "--filename", "-", input=text)
-    for key in keys:
-        until(partial(_is_served, plane, ADAPTERS[key].kind))
-
-
-def _is_served(plane: ControlPlane, kind: JobKind) -> bool:
-    try:
-        plane.client_for().request("GET", path_of(kind, "default"))
-    except ApiError:  # 404, then 429 while its storage starts
-        return False
-    return True
+    install_crds(plane, *(crd(CRDS[key]) for key in keys if key in CRDS))

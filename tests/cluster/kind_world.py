@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +35,7 @@ from tests.cluster.queue_world import (
     quota_view,
     until,
 )
+from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import WIDGET_DECLARATION, crd
 
@@ -43,7 +43,6 @@ Json = dict[str, Any]
 
 HIGH: Final = "high"
 HIGH_VALUE: Final = 70
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVERYTHING: Final = {
     "memory": "4Ti",
     "nvidia.com/gpu": "1000",
@@ -72,28 +71,6 @@ class KindWorld:
         self.scheduler = scheduler
         self.controllers = controllers
         self.observer = observer
-
-    def install(self, *definitions: Json) -> None:
-        """Create CRDs, and wait until they are served."""
-        for each in definitions:
-            self.world.api.request("POST", CRDS, each)
-        for each in definitions:
-            spec = each["spec"]
-            for version in spec["versions"]:
-                path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
-                until(partial(self._is_served, path))
-
-    def remove(self, crd_name: str) -> None:
-        """Delete a CRD with all of its objects, and wait until it is gone."""
-        self.world.api.request("DELETE", f"{CRDS}/{crd_name}")
-        until(lambda: not self._is_served(f"{CRDS}/{crd_name}"))
-
-    def _is_served(self, path: str) -> bool:
-        try:
-            self.world.api.request("GET", path)
-        except ApiError:
-            return False
-        return True
 
     def job(self, row: KindRow, name: str) -> JobLife:
         """Return a job of a kind; it need not be there yet."""
@@ -196,10 +173,7 @@ class JobLife:
 
     def unit(self) -> Json:
         """Return its unit, {} while there is none."""
-        units = self._api.request("GET", UNITS.format("default"))["items"]
-        found = [u for u in units if u["spec"].get("consumerRef", {}).get("uid") == self.uid]
-        assert len(found) <= 1, f"{self.name} has {len(found)} units"
-        return found[0] if found else {}
+        return self._place.world.unit_of_uid(self.uid)
 
     def phase(self) -> str:
         """Return its unit's phase, "" while there is none."""
@@ -313,5 +287,5 @@ def kind_world(
         )
         place = KindWorld(world, scheduler, controllers, observer)
         wanted = {each.crd for each in enabled if each.crd} - missing
-        place.install(WIDGET_CRD, *map(crd, sorted(wanted)))
+        install_crds(world.plane, WIDGET_CRD, *map(crd, sorted(wanted)))
         yield place

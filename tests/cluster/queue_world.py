@@ -36,6 +36,8 @@ OWN_TIMES_SECONDS: Final = 120.0
 that says nothing for 60 s, and the cluster's garbage collector, which hears of a new kind in 30."""
 LONGEST_LOOK_SECONDS: Final = 1.0
 """One look counts for no more: a machine that stands still brings nothing nearer."""
+STILL_SECONDS: Final = 1.5
+"""How long something that must not happen is watched for: ten times what it would take."""
 MERGE: Final = "application/merge-patch+json"
 
 
@@ -259,9 +261,13 @@ class QueueWorld:
     def unit_of(self, job: str, namespace: str = "default") -> Json:
         """Return the unit of the Job that has this name now, {} where there is none."""
         uid = self.api.request("GET", f"{JOBS.format(namespace)}/{job}")["metadata"]["uid"]
+        return self.unit_of_uid(uid, namespace)
+
+    def unit_of_uid(self, uid: str, namespace: str = "default") -> Json:
+        """Return the unit of the job with this uid, of whatever kind; {} where there is none."""
         units = self.api.request("GET", UNITS.format(namespace))["items"]
         found = [u for u in units if u["spec"].get("consumerRef", {}).get("uid") == uid]
-        assert len(found) <= 1, f"{job} has {len(found)} units"
+        assert len(found) <= 1, f"{len(found)} units are of the job with uid {uid}"
         return found[0] if found else {}
 
     def pods(self, job: str) -> list[Json]:
@@ -369,14 +375,39 @@ def let_the_second_of_the_release_pass() -> None:
     time.sleep(1.1)
 
 
+def pod_sets_of(unit: Json) -> list[tuple[str, int]]:
+    """Return the pod sets of a unit: names and counts."""
+    return [(each["name"], each["count"]) for each in unit["spec"]["podSet"]]
+
+
+def running_of(unit: Json) -> dict[str, int]:
+    """Return how many pods of each set run, as the unit has them."""
+    admitted = unit["status"].get("admissions", [])
+    return {each["name"]: each.get("running", 0) for each in admitted}
+
+
 def until(what: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
     """Return the first true answer; AssertionError with the last one when time is up."""
+    answer = within(seconds, what)
+    assert answer, f"not within {seconds} s; last: {answer!r}"
+    return answer
+
+
+def within(seconds: float, what: Callable[[], T]) -> T:
+    """Return the first true answer, or the last one when time is up."""
     waited = 0.0
     answer = what()
-    while not answer:
-        assert waited < seconds, f"not within {seconds} s; last: {answer!r}"
+    while not answer and waited < seconds:
         begun = time.monotonic()
         time.sleep(0.05)
         answer = what()
         waited += min(time.monotonic() - begun, LONGEST_LOOK_SECONDS)
     return answer
+
+
+def stays(what: Callable[[], bool], seconds: float = STILL_SECONDS) -> None:
+    """Watch something that is so, and has to stay so."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert what()
+        time.sleep(0.1)

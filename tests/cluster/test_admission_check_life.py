@@ -26,6 +26,7 @@ from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
+    STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
@@ -73,8 +74,6 @@ POOL: Final = "flex-pool"
 TIMEOUT: Final = "koord-queue/admission-check-timeout"
 FAILURES: Final = "koord_queue_admission_check_failures_total"
 PODS: Final = 2
-STILL_SECONDS: Final = 1.0
-"""How long something that must not happen is watched for."""
 
 CONFIGS: Final[dict[str, Json]] = {
     "capacity": {

@@ -25,6 +25,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     until,
+    within,
 )
 from tests.controlplane.api_client import ApiError
 
@@ -72,10 +73,7 @@ class RealCluster:
         return any(queue["metadata"]["name"] == name for queue in queues)
 
     def wait(self, what: Callable[[], bool], seconds: float) -> bool:
-        try:
-            return until(what, seconds)
-        except AssertionError:
-            return what()
+        return within(seconds, what)
 
 
 @pytest.fixture(scope="module")

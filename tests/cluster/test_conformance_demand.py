@@ -22,11 +22,17 @@ from tests.cluster.job_side_world import (
     Json,
     TfJob,
     job_side_world,
-    stays,
     template,
     widget,
 )
-from tests.cluster.queue_world import JOBS, MERGE, QUOTA_LABEL, until
+from tests.cluster.queue_world import (
+    JOBS,
+    MERGE,
+    QUOTA_LABEL,
+    running_of,
+    stays,
+    until,
+)
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
@@ -242,7 +248,7 @@ def test_ctl_60_the_annotation_of_a_pod_goes_before_what_its_kind_says(
     job.start(1, labels={ROLE: "ps"})
     job.start(2, labels={ROLE: "ps"}, annotations={POD_SET: "worker"})
     job.say("Running")
-    until(lambda: running_of(world, job.unit) == {"ps": 1, "worker": 2})
+    until(lambda: running_of(world.unit(job.unit)) == {"ps": 1, "worker": 2})
 
 
 def test_ctl_60_of_a_kind_that_does_not_say_the_annotation_counts(world: JobSideWorld) -> None:
@@ -255,13 +261,8 @@ def test_ctl_60_of_a_kind_that_does_not_say_the_annotation_counts(world: JobSide
     job.start(1, annotations={POD_SET: "ps-2"})
     job.start(1, annotations={POD_SET: "ps-9"})
     until(lambda: world.phase(job.unit) == "Running")
-    until(lambda: running_of(world, job.unit) == {"ps-1": 0, "ps-2": 1})
-    stays(lambda: running_of(world, job.unit) == {"ps-1": 0, "ps-2": 1})
-
-
-def running_of(world: JobSideWorld, unit: str) -> dict[str, int]:
-    """Return how many pods of each set of a unit run."""
-    return {name: said["running"] for name, said in world.admissions(unit).items()}
+    until(lambda: running_of(world.unit(job.unit)) == {"ps-1": 0, "ps-2": 1})
+    stays(lambda: running_of(world.unit(job.unit)) == {"ps-1": 0, "ps-2": 1})
 
 
 # --- gates --------------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ def test_ctl_61_as_many_start_as_are_granted_and_no_gate_is_shut(world: JobSideW
     one, two = sets["1"], sets["2"]
     world.admit(unit, {one: 1, two: 2})
     until(lambda: opened(world) == {"1": 1, "2": 2})
-    until(lambda: running_of(world, unit) == {one: 1, two: 2})
+    until(lambda: running_of(world.unit(unit)) == {one: 1, two: 2})
     first = open_names(world)
     create_member(world, "gates-more-one", "1")
     create_member(world, "gates-more-two", "2")

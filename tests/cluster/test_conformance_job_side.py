@@ -28,7 +28,6 @@ from tests.cluster.job_side_world import (
     Json,
     TfJob,
     job_side_world,
-    stays,
     stays_since,
     template,
     widget,
@@ -37,6 +36,7 @@ from tests.cluster.queue_world import (
     PATIENCE_SECONDS,
     condition,
     let_the_second_of_the_release_pass,
+    stays,
     until,
 )
 

@@ -14,13 +14,20 @@ import pytest
 
 from queue_controllers.jobframework.replica_roles import REPLICA_TYPE_LABEL
 from shared_api.well_known_labels import PRIORITY, RELATED_POD_SET, SUSPEND
-from tests.cluster.kind_jobs import Kinds, Sets, pod_of, ray, sets_of, spark, torch, workflow
+from tests.cluster.kind_jobs import Kinds, Sets, pod_of, ray, spark, torch, workflow
 from tests.cluster.kind_kit import install
 from tests.cluster.observer import Observer
 from tests.cluster.played_nodes import RESERVATION_CRD, answer, count_reservations, reservations
 from tests.cluster.played_pods import owner_of, pod, template_of
 from tests.cluster.played_statuses import conditions_of
-from tests.cluster.queue_world import QUOTA_LABEL, UNITS, QueueWorld, condition, until
+from tests.cluster.queue_world import (
+    QUOTA_LABEL,
+    UNITS,
+    QueueWorld,
+    condition,
+    pod_sets_of,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -72,7 +79,7 @@ def test_ctl_47_the_pod_sets_of_a_pytorch_job_and_what_they_ask_for(kinds: Kinds
     kinds.create("pytorchjob", "torch-sets", spec, FULL)
     unit = kinds.made_unit("torch-sets")
     assert unit["metadata"]["name"] == "torch-sets-py-qu"
-    assert sets_of(unit) == [("master", 1), ("worker", 2)]
+    assert pod_sets_of(unit) == [("master", 1), ("worker", 2)]
     assert unit["spec"]["request"] == {"cpu": "4", "memory": "8Gi"}
 
 
@@ -244,7 +251,7 @@ def attempt_of(unit: Json) -> int:
 def test_the_pod_sets_of_a_ray_job(kinds: Kinds, name: str, group: str, want: str) -> None:
     """The pod that submits is one more, which upstream leaves out."""
     kinds.create("rayjob", f"ray-{name}", ray((group, 2)), FULL)
-    found = sets_of(kinds.made_unit(f"ray-{name}"))
+    found = pod_sets_of(kinds.made_unit(f"ray-{name}"))
     assert found == [("head", 1), (want, 2), ("submitter", 1)]
 
 
@@ -327,7 +334,7 @@ def test_the_pod_sets_of_a_spark_application(
     """Upstream's 8Gi and 6Gi are the JVMs' alone; pods ask for an overhead as well."""
     kinds.create("sparkapp", f"spark-{mode}", spark(mode=mode, **roles), FULL)
     unit = kinds.made_unit(f"spark-{mode}")
-    assert (sets_of(unit), unit["spec"]["request"]) == (sets, want)
+    assert (pod_sets_of(unit), unit["spec"]["request"]) == (sets, want)
 
 
 def test_ctl_57_the_priority_class_of_a_spark_application(kinds: Kinds) -> None:
@@ -388,7 +395,7 @@ def test_the_pod_set_of_a_workflow(kinds: Kinds, name: str, text: str, step: Jso
     job = f"flow-{name}"
     kinds.create("workflow", job, workflow(step=step), FULL, needs=text)
     unit = kinds.await_phase(job, "Enqueued")
-    assert sets_of(unit) == [("default", 1)]
+    assert pod_sets_of(unit) == [("default", 1)]
     assert unit["spec"]["request"] == {"cpu": "4", "memory": "8Gi"}
     # Upstream marks what it has queued by a condition `Enqueued`; here its unit is the mark.
     assert "conditions" not in kinds.body("workflow", job).get("status", {})

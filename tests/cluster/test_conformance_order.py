@@ -18,6 +18,7 @@ from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
     QUOTAS,
+    STILL_SECONDS,
     Json,
     QueueWorld,
     condition,
@@ -29,8 +30,6 @@ from tests.cluster.queue_world import (
 
 pytestmark = pytest.mark.cluster
 
-STILL_SECONDS = 1.5
-"""How long something that must not happen is watched for: ten times what it would take here."""
 PRIORITY = "scheduling.x-k8s.io/priority"
 POLICY = "koord-queue/queue-policy"
 PARENT = "quota.scheduling.koordinator.sh/parent"

@@ -18,6 +18,7 @@ from tests.cluster.api_audit import SCHEDULER_AGENT
 from tests.cluster.conftest import Cluster
 from tests.cluster.queue_world import (
     QUEUES,
+    STILL_SECONDS,
     Json,
     QueueWorld,
     condition,
@@ -32,8 +33,6 @@ BOTH = {
     "koord-queue/wait-for-pods-running": "true",
     "koord-queue/enable-queueunit-preemption": "true",
 }
-STILL_SECONDS = 2.0
-"""How long a unit that must not start is watched: twenty times what a start takes here."""
 LONG = 600
 
 

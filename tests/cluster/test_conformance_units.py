@@ -21,10 +21,12 @@ from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
+    STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
     refusal_of,
+    stays,
     until,
 )
 
@@ -33,8 +35,6 @@ pytestmark = pytest.mark.cluster
 PREEMPTS: Final = "koord-queue/enable-queueunit-preemption"
 WAITS: Final = "koord-queue/wait-for-pods-running"
 BOTH: Final = {PREEMPTS: "true", WAITS: "true"}
-STILL_SECONDS: Final = 2.0
-"""How long a unit is watched to which nothing must happen: twenty times what it takes here."""
 
 Json = dict[str, Any]
 
@@ -110,14 +110,9 @@ class Scheduling:
         evicted = condition(self.world.unit(name), "Evicted")
         return (evicted.get("status"), evicted.get("reason")) == ("True", "Preempted")
 
-    def is_never_asked(self, name: str) -> bool:
+    def is_never_asked(self, name: str) -> None:
         """Watch for a while that a unit is not asked."""
-        until_then = time.monotonic() + STILL_SECONDS
-        while time.monotonic() < until_then:
-            if self.is_asked(name):
-                return False
-            time.sleep(0.1)
-        return True
+        stays(lambda: not self.is_asked(name))
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +196,7 @@ def test_nobody_is_evicted(
     until(lambda: scheduling.has_started(f"{case}-victim"))
     scheduling.add(f"{case}-high", case, priority=100, cpu=2)
     until(lambda: scheduling.world.unit(f"{case}-high")["status"].get("message"))
-    assert scheduling.is_never_asked(f"{case}-victim")
+    scheduling.is_never_asked(f"{case}-victim")
 
 
 def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling) -> None:
@@ -215,7 +210,7 @@ def test_a_younger_unit_of_the_same_priority_is_no_victim(scheduling: Scheduling
     spec = {"spec": {"active": True}}
     scheduling.world.api.request("PATCH", path, spec, content_type=MERGE)
     until(lambda: reason_of(scheduling, "equal-older") == "OverQuotaMax")
-    assert scheduling.is_never_asked("equal-younger")
+    scheduling.is_never_asked("equal-younger")
     higher = {"spec": {"priority": 6}}
     scheduling.world.api.request("PATCH", path, higher, content_type=MERGE)
     until(lambda: scheduling.is_asked("equal-younger"))
@@ -231,7 +226,7 @@ def test_one_round_at_a_time(scheduling: Scheduling) -> None:
     until(lambda: scheduling.is_asked("round-low-1"))
     scheduling.add("round-second", "round", priority=90, cpu=2)
     until(lambda: scheduling.world.unit("round-second")["status"].get("message"))
-    assert scheduling.is_never_asked("round-low-2")
+    scheduling.is_never_asked("round-low-2")
     scheduling.free("round-low-1")
     until(lambda: scheduling.has_started("round-first"))
     until(lambda: scheduling.is_asked("round-low-2"))
@@ -301,6 +296,6 @@ def test_who_was_admitted_lately_is_protected(scheduling: Scheduling) -> None:
     until(lambda: scheduling.has_started("late-victim"))
     scheduling.add("late-high", "late", priority=100, cpu=2)
     until(lambda: refusal_of(program, "late-high"))
-    assert scheduling.is_never_asked("late-victim")
+    scheduling.is_never_asked("late-victim")
     scheduling.use()
     until(lambda: scheduling.is_asked("late-victim"))

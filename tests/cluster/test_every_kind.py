@@ -18,7 +18,14 @@ from shared_api.well_known_labels import PRIORITY
 from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
 from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
 from tests.cluster.played_pods import pods_of_ray_child
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL, refusal_of, until
+from tests.cluster.queue_world import (
+    OWN_TIMES_SECONDS,
+    QUOTA_LABEL,
+    pod_sets_of,
+    refusal_of,
+    until,
+)
+from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
 
 # A test waits for the lives that were begun before its own.
@@ -105,7 +112,7 @@ def life_in_line(place: KindWorld, row: KindRow) -> None:
     if row.count:
         job.grow(row.count)
         larger = [(job.name if row.key == "job" else each, count) for each, count in row.larger]
-        until(lambda: counts_of(job) == larger)
+        until(lambda: pod_sets_of(job.unit()) == larger)
     where, cpu = row.requests
     if where:
         job.edit(where, cpu)
@@ -132,7 +139,7 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
     for field, number in (("numOfHosts", 1), ("replicas", 0)):
         job.edit((*group, field), number)
     none_yet = [("head", 1), ("gpu", 0), ("submitter", 1)]
-    until(lambda: counts_of(job) == none_yet)
+    until(lambda: pod_sets_of(job.unit()) == none_yet)
     place.resize_quota(quota, HUGE)
     until(lambda: not job.is_suspended())
     job.operator.start(job.name, 2)
@@ -145,15 +152,10 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
     for each in workers:
         objects.create(each.path, each.body)
     place.await_booked(quota, "9500m")
-    assert counts_of(job) == none_yet
+    assert pod_sets_of(job.unit()) == none_yet
     job.operator.end(job.name, succeeded=True)
     job.await_phase("Succeed")
     place.await_booked(quota, "0")
-
-
-def counts_of(job: JobLife) -> list[tuple[str, int]]:
-    """Return the pod sets of a job's unit."""
-    return [(each["name"], each["count"]) for each in job.unit()["spec"]["podSet"]]
 
 
 def await_refused(place: KindWorld, job: JobLife, cpu: str) -> None:
@@ -221,8 +223,9 @@ class Lives:
 
     def _swap(self, before: list[Future[None]]) -> None:
         wait(before)
-        self._place.remove(MPI_CRD)
-        self._place.install(crd(SECOND.crd))
+        plane = self._place.world.plane
+        remove_crd(plane, MPI_CRD)
+        install_crds(plane, crd(SECOND.crd))
 
     def tell(self, name: str, key: str) -> None:
         """Wait for the end of a life; raises what broke it."""

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.program_process import CONTROLLERS
-from tests.cluster.queue_world import MERGE, QUOTAS, Json, QueueWorld, until
+from tests.cluster.queue_world import (
+    MERGE,
+    QUOTAS,
+    STILL_SECONDS,
+    Json,
+    QueueWorld,
+    until,
+)
+from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd, sample
 
 pytestmark = pytest.mark.cluster
@@ -19,10 +27,7 @@ GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 LABEL = "alibabacloud.com/schedule-admission"
 PODS = "/api/v1/namespaces/default/pods"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APPS = "/apis/apps/v1/namespaces/default/{}"
-STILL_SECONDS = 1.5
-"""How long something that must not happen is watched for."""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +39,7 @@ def cluster(
     config.write_text("scheduleAdmissionLabel: true\n")
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         world.start_scheduler("--leader-elect=false")
-        for kind in ("podgroups", "leaderworkersets"):
-            world.api.request("POST", CRDS, crd(kind))
+        install_crds(world.plane, *map(crd, ("podgroups", "leaderworkersets")))
         kinds = "--enabled-extensions=pod,podgroup,statefulset,leaderworkerset"
         world.start(CONTROLLERS, kinds, "--leader-elect=false", f"--config={config}")
         yield world

@@ -17,6 +17,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     debug,
+    pod_sets_of,
     quota_view,
     refusal_of,
     until,
@@ -193,7 +194,7 @@ def test_what_an_indexed_job_has_done_is_given_back(cluster: Cluster, world: Que
     assert given_back == [{"name": "indexed", "count": 2}]
     world.patch_job("indexed", {"metadata": {"annotations": {ACTIVE: "false"}}})
     until(lambda: world.phase_of_job("indexed") == "Enqueued")
-    until(lambda: counts_of(world, "indexed") == [("indexed", 2)])
+    until(lambda: pod_sets_of(world.unit_of("indexed")) == [("indexed", 2)])
 
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -210,7 +211,7 @@ def test_some_pods_of_a_job_done_and_some_to_come(world: QueueWorld) -> None:
     assert "reclaimablePods" not in world.unit_of("some")["status"]
     world.patch_job("some", {"metadata": {"annotations": {ACTIVE: "false"}}})
     until(lambda: world.phase_of_job("some") == "Enqueued")
-    assert counts_of(world, "some") == [("some", 2)]
+    assert pod_sets_of(world.unit_of("some")) == [("some", 2)]
 
 
 def two_of(pods: list[Json]) -> list[Json]:
@@ -231,13 +232,13 @@ def test_the_unit_of_an_elastic_job_follows_it_while_it_waits(
     )
     until(lambda: refusal_of(cluster.scheduler, "elastic").get("requested") == "3")
     world.patch_job("elastic", {"spec": {"parallelism": 5}})
-    until(lambda: counts_of(world, "elastic") == [("elastic", 5)])
+    until(lambda: pod_sets_of(world.unit_of("elastic")) == [("elastic", 5)])
     until(lambda: refusal_of(cluster.scheduler, "elastic").get("requested") == "5")
     world.patch_job("elastic", {"metadata": {"labels": {"a-label": "of-mine"}}})
     until(lambda: world.unit_of("elastic")["metadata"]["labels"].get("a-label") == "of-mine")
     world.patch_job("elastic", {"spec": {"parallelism": 2}})
     until(lambda: len(world.running_pods("elastic")) == 2)
-    assert counts_of(world, "elastic") == [("elastic", 2)]
+    assert pod_sets_of(world.unit_of("elastic")) == [("elastic", 2)]
     assert quota_view(cluster.scheduler, "elastic")["used"] == {"cpu": "2"}
     written = world.audit.accepted(CONTROLLERS_AGENT, "elastic")
     create_three_edits_release = [*["queueunits"] * 4, "jobs"]
@@ -304,8 +305,3 @@ def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueW
 def set_priority(world: QueueWorld, job: str, priority: str | None) -> None:
     """Annotate a job with its priority, or take the annotation away."""
     world.patch_job(job, {"metadata": {"annotations": {PRIORITY: priority}}})
-
-
-def counts_of(world: QueueWorld, job: str) -> list[tuple[str, int]]:
-    """Return the pod sets of a job's unit: names and counts."""
-    return [(each["name"], each["count"]) for each in world.unit_of(job)["spec"]["podSet"]]

@@ -18,6 +18,7 @@ from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
 from tests.cluster.conftest import EARLY, Cluster
 from tests.cluster.queue_world import (
     QUOTA_LABEL,
+    STILL_SECONDS,
     UNITS,
     Json,
     QueueWorld,
@@ -31,8 +32,6 @@ from tests.cluster.queue_world import (
 
 pytestmark = pytest.mark.cluster
 
-STILL_SECONDS = 1.5
-"""How long something that must not happen is watched for: ten times what it would take here."""
 LONG = 600
 ACTIVE = "scheduling.x-k8s.io/active"
 

@@ -15,6 +15,7 @@ import pytest
 from tests.cluster.kind_table import BY_KEY, KindRow
 from tests.cluster.kind_world import JobLife, KindWorld, kind_world
 from tests.cluster.queue_world import until
+from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
@@ -65,7 +66,7 @@ def test_the_mpi_job_that_is_served_is_looked_after(place: KindWorld) -> None:
 
 def come(place: KindWorld, row: KindRow) -> JobLife:
     """Install the CRD of a kind; a job of it is held and in line soon after that."""
-    place.install(crd(row.crd))
+    install_crds(place.world.plane, crd(row.crd))
     served_at = time.monotonic()
     job = place.job(row, f"{row.key}-comes")
     job.create(QUOTA, suspend=False)
@@ -79,7 +80,7 @@ def go(place: KindWorld, row: KindRow) -> None:
     """Remove the CRD of a kind, and wait until the controllers follow it no more."""
     name, (api_version, _, _) = crd(row.crd)["metadata"]["name"], row.api.rpartition("/")
     before = len(ends_of(place, api_version))
-    place.remove(name)
+    remove_crd(place.world.plane, name)
     until(lambda: len(ends_of(place, api_version)) > before)
 
 

@@ -17,6 +17,7 @@ from tests.cluster.kind_table import ROWS
 from tests.cluster.kind_traffic import Traffic, find_excess, switched
 from tests.cluster.kind_world import KindWorld, kind_world
 from tests.cluster.queue_world import until
+from tests.cluster.served_kinds import install_crds
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +33,7 @@ SLOW: Final = "workflow"
 @pytest.fixture(scope="module")
 def place(controlplane_binaries: Path) -> Iterator[KindWorld]:
     with kind_world(controlplane_binaries, KINDS, more=gated_kinds.EXTENSIONS) as place:
-        place.install(*gated_kinds.crds())
+        install_crds(place.world.plane, *gated_kinds.crds())
         yield place
 
 

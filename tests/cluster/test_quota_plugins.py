@@ -30,6 +30,7 @@ from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     QUEUES,
+    STILL_SECONDS,
     UNITS,
     QueueWorld,
     condition,
@@ -52,8 +53,6 @@ ROLES_OF: Final = {
     "TFJob": ("tfReplicaSpecs", "tensorflow"),
 }
 """Where the roles of a kind are, and what their container is called."""
-STILL_SECONDS: Final = 1.5
-"""How long something that must not happen is watched for."""
 
 Json = dict[str, Any]
 

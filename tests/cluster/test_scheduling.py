@@ -17,6 +17,7 @@ from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     QUEUES,
     QUOTAS,
+    STILL_SECONDS,
     UNITS,
     Json,
     QueueWorld,
@@ -30,8 +31,6 @@ from tests.cluster.queue_world import (
 pytestmark = pytest.mark.cluster
 
 MERGE = "application/merge-patch+json"
-STILL_SECONDS = 2.0
-"""How long a unit that must not start is watched: twenty times what a start takes here."""
 AT_ONCE_SECONDS = 30.0
 """A start that no fact brings comes with a resync, after minutes. All others are quick."""
 
