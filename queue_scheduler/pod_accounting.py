@@ -8,9 +8,10 @@ pod that names a unit which does not exist, and is nobody else's, is a *stray*: 
 quota it names, in every mode, until it is gone. All other pods are foreign.
 
 Units are told apart by uid. A unit made again under its old name does not inherit pods that are
-older, by whole seconds, than itself and its job, unless they are of its own job, by the job's uid
-or since it was made for one that already ran (adopted): the clocks of API servers differ. A pod
-that once belonged to a unit stays with it when the unit is gone, until it is found to be another's.
+older, by whole seconds, than itself and its job, unless they are of its own job by the job's uid:
+the clocks of API servers differ. Nor does one that was made for a job that already ran (adopted),
+if it says since when there is that job. A pod that once belonged to a unit stays with it when the
+unit is gone, until it is found to be another's.
 One that the queue holds by its gate is nobody's: its unit says what it will ask for.
 """
 
@@ -331,19 +332,19 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
 
 
 def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
-    """Say whether a pod that names a unit is not of an earlier one of that name."""
-    if facts.created >= _own_since(unit) or is_adopted(unit):
-        return True
-    return facts.owner != NO_UID and facts.owner in _owners_of_pods(unit)
+    """Say whether a pod that names a unit is not of an earlier one of that name.
 
-
-def _own_since(unit: QueueUnit) -> str:
-    """Return since when pods that name the unit are its own: since there is a unit, or a job.
-
-    Pods that are queued themselves are older than their unit.
+    Pods that are queued themselves are older than their unit, and no older than their job; so are
+    those of a job that ran before it had a unit, of which a unit made by hand does not say since
+    when there is one.
     """
     meta = unit.metadata
-    return min(meta.annotations.get(JOB_CREATED_AT) or "~", meta.creation_timestamp)
+    job_created = meta.annotations.get(JOB_CREATED_AT, "")
+    if facts.created >= min(job_created or "~", meta.creation_timestamp):
+        return True
+    if not job_created and is_adopted(unit):
+        return True
+    return facts.owner != NO_UID and facts.owner in _owners_of_pods(unit)
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:

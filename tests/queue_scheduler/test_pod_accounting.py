@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.framework.extension_points import ForeignPod
@@ -85,6 +86,19 @@ class TestByName:
         pods.forget(NAMED)
         pods.tell(unit("uid-2", created=7, adopted=True))
         assert living(pods, "uid-u", "uid-2") == [{}, {"cpu": 2000}]
+
+    @pytest.mark.parametrize(
+        ("job_created", "whose"),
+        [
+            pytest.param(6, "uid-2", id="the job that ran"),
+            pytest.param(7, STRAYS, id="a later job of that name"),
+        ],
+    )
+    def test_since_when_there_is_that_job_is_known(self, job_created: int, whose: str) -> None:
+        marks = {ADOPTED: "true", JOB_CREATED_AT: moment(job_created)}
+        later = build_unit("u", "a", uid="uid-2", created=8, annotations=marks)
+        assert told(later, self.POD).has_living(whose)
+        assert told(self.POD, later).has_living(whose)
 
     def test_pods_of_its_own_job_are_its_own_whatever_the_clocks_say(self) -> None:
         pod = build_pod("p", unit=NAMED, owner="job-1", cpu=2, created=6)
