@@ -31,7 +31,6 @@ from tests.cluster.queue_world import (
     QUOTAS,
     UNITS,
     QueueWorld,
-    let_the_second_of_the_release_pass,
     quota_view,
     until,
 )
@@ -239,7 +238,6 @@ class JobLife:
 
     def evict(self, *, by_annotation: bool) -> None:
         """Ask for its place back, and let its operator stop it."""
-        let_the_second_of_the_release_pass()
         self._set_active(active=False, by_annotation=by_annotation)
         until(self.is_suspended)
         self.operator.stop(self.name)

@@ -371,7 +371,11 @@ def condition(thing: Json, condition_type: str) -> Json:
 
 
 def let_the_second_of_the_release_pass() -> None:
-    """Conditions have whole seconds: one of the very second of the release says nothing."""
+    """Wait as long as a Job's controller needs to say of a suspension that it is a new one.
+
+    Conditions have whole seconds. One of the second of the release says nothing, unless our
+    controllers have looked at the job in between, while its own said that it had let it go.
+    """
     time.sleep(1.1)
 
 

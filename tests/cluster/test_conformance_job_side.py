@@ -89,7 +89,6 @@ def begun(world: JobSideWorld) -> float:
     sizes |= {name: (pods, 1) for name, (pods, _) in GIVING_BACK.items()}
     for name, (pods, running) in sizes.items():
         until(partial(is_counted, world, name, pods, running))
-    let_the_second_of_the_release_pass()
     return time.monotonic()
 
 
@@ -371,7 +370,6 @@ def test_ctl_21_of_two_sets_the_one_that_is_not_whole_counts(world: JobSideWorld
     until(lambda: world.is_asked_back(job.unit))
     assert world.admissions(job.unit) == said
     until(lambda: job.body()["spec"]["runPolicy"]["suspend"])
-    let_the_second_of_the_release_pass()
     job.stop()
     until(lambda: world.phase(job.unit) == "TimeoutBackoff")
     assert world.admissions(job.unit) == {}

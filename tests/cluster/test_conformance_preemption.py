@@ -77,11 +77,7 @@ def submit(world: QueueWorld, name: str, quota: str, priority: int, cpu: int = 1
 
 
 def until_under_way(world: QueueWorld, name: str) -> None:
-    """Wait until a Job has been released, and its controller has seen that.
-
-    Times in objects have whole seconds: of a Job that is suspended in the second of its release
-    nobody can tell for a minute that it has stopped.
-    """
+    """Wait until a Job has been released, and its controller has seen that."""
     until(lambda: world.phase_of_job(name) == "Dequeued" and world.pods(name))
     let_the_second_of_the_release_pass()
 
