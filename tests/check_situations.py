@@ -13,47 +13,29 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from tests.sample_jobs import crd
+
 Json = Any
 
 STILL_SECONDS: Final = 2.0
 """For which nothing happens where nothing should."""
 
 
-_OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-ADMISSION_CHECK_CRD: Final[Json] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "admissionchecks.kueue.x-k8s.io",
-        # The group is protected: without it the API server refuses.
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-    },
-    "spec": {
-        "group": "kueue.x-k8s.io",
-        "names": {
-            "plural": "admissionchecks",
-            "singular": "admissioncheck",
-            "kind": "AdmissionCheck",
-            "listKind": "AdmissionCheckList",
-        },
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": version,
-                "served": True,
-                "storage": version == "v1beta2",
-                "schema": {"openAPIV3Schema": _OPEN},
-            }
-            for version in ("v1beta1", "v1beta2")
-        ],
-    },
-}
-"""Kueue's kind, without its schema and the status subresource."""
+ADMISSION_CHECK_CRD: Final[Json] = crd("admissionchecks")
 
 
-def admission_check(name: str, active: str, message: str = "") -> Json:
-    """An AdmissionCheck whose controller says whether it is active."""
+def admission_check(name: str) -> Json:
+    """An AdmissionCheck of a controller that is not there."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": name},
+        "spec": {"controllerName": "koord-queue.test/nobody"},
+    }
+
+
+def activity(active: str, message: str = "") -> Json:
+    """The status in which a check's controller says whether it is active."""
     condition = {
         "type": "Active",
         "status": active,
@@ -61,13 +43,7 @@ def admission_check(name: str, active: str, message: str = "") -> Json:
         "message": message,
         "lastTransitionTime": "2026-11-01T09:00:00Z",
     }
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": name},
-        "spec": {"controllerName": "koord-queue.test/nobody"},
-        "status": {"conditions": [condition]},
-    }
+    return {"status": {"conditions": [condition]}}
 
 
 class Cluster(Protocol):

@@ -14,6 +14,15 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests.cluster.kueue_objects import (
+    CHECK,
+    CHECK_CONTROLLER,
+    activity,
+    create,
+    create_check_for_nodes,
+    install_check_kinds,
+    path_of,
+)
 from tests.cluster.played_autoscaler import (
     ATOMIC_SCALE_UP,
     CHECK_CAPACITY,
@@ -22,7 +31,7 @@ from tests.cluster.played_autoscaler import (
     PlayedAutoscaler,
 )
 from tests.cluster.program_metrics import counted
-from tests.cluster.program_process import ROOT, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
@@ -64,9 +73,6 @@ EXAMPLE_RULES: Final[list[Json]] = [
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 HOURS: Final = "example.com/open-hours"
 
-MODULE: Final = "queue_scheduler.admission_check_controller"
-KINDS: Final = ("admissionchecks", "provisioningrequestconfigs", "provisioningrequests")
-KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
 CONSUME: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_NAME: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
@@ -171,50 +177,30 @@ class Town(NamedTuple):
 def town(controlplane_binaries: Path) -> Iterator[Town]:
     """Three programs; a check per config, and a check that no program carries out."""
     with QueueWorld(controlplane_binaries, jobs=True, users={EXAMPLE_ACCOUNT: ()}) as world:
-        for kind in KINDS:
-            world.plane.apply(ROOT / "tests" / "data" / "crds" / f"{kind}.yaml")
-        world.plane.await_kinds("admissionchecks", "provisioningrequestconfigs", "provreqs")
+        install_check_kinds(world)
         for name, spec in CONFIGS.items():
-            create(world, "ProvisioningRequestConfig", name, {"retryStrategy": RETRY, **spec})
-            reference = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig"}
-            check = {
-                "controllerName": "koord-queue.sh/provisioning-request",
-                "parameters": {**reference, "name": name},
-            }
-            create(world, "AdmissionCheck", name, check)
-        create(world, "AdmissionCheck", "approval", {"controllerName": "example.com/approval"})
+            create_check_for_nodes(world, name, {"retryStrategy": RETRY, **spec})
+        create(world, CHECK, "approval", {"controllerName": "example.com/approval"})
         world.api.request(
             "PATCH",
             "/api/v1/nodes/node-0",
             {"metadata": {"labels": {POOL_LABEL: POOL}}},
             content_type=MERGE,
         )
-        world.start(MODULE, "--leader-elect=false")
+        world.start(CHECK_CONTROLLER, "--leader-elect=false")
         scheduler = world.start_scheduler("--leader-elect=false")
         world.start_controllers("--leader-elect=false")
         yield Town(world, scheduler, PlayedAutoscaler(world.api))
 
 
-def create(world: QueueWorld, kind: str, name: str, spec: Json, **annotations: str) -> None:
-    metadata = {"name": name, "annotations": annotations}
-    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata}
-    world.api.request("POST", f"{KUEUE}/{kind.lower()}s", {**body, "spec": spec})
-
-
 def create_hours(world: QueueWorld, name: str, hours: str) -> None:
     spec = {"controllerName": "example.com/opening-hours"}
-    create(world, "AdmissionCheck", name, spec, **{HOURS: hours})
+    create(world, CHECK, name, spec, **{HOURS: hours})
 
 
 def set_hours(world: QueueWorld, name: str, hours: str) -> None:
     body = {"metadata": {"annotations": {HOURS: hours}}}
-    world.api.request("PATCH", f"{KUEUE}/admissionchecks/{name}", body, content_type=MERGE)
-
-
-def activity(world: QueueWorld, check: str) -> Json:
-    """Return the condition Active of a check, as soon as somebody has said it."""
-    path = f"{KUEUE}/admissionchecks/{check}"
-    return until(lambda: condition(world.api.request("GET", path), "Active"))
+    world.api.request("PATCH", path_of(CHECK, name), body, content_type=MERGE)
 
 
 def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str = "") -> None:

@@ -12,47 +12,54 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.charts.render import as_manifest, rights
-from tests.cluster.program_process import ROOT, ProgramProcess
-from tests.cluster.queue_world import (
-    MERGE,
-    OWN_TIMES_SECONDS,
-    UNITS,
-    QueueWorld,
-    condition,
-    until,
+from tests.cluster.kueue_objects import (
+    CHECK_CONTROLLER,
+    CONFIG,
+    activity,
+    create,
+    create_check_for_nodes,
+    install_check_kinds,
+    path_of,
 )
+from tests.cluster.played_autoscaler import CHECK_CAPACITY, TEMPLATES, PlayedAutoscaler
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import MERGE, OWN_TIMES_SECONDS, UNITS, QueueWorld, until
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
 
-MODULE: Final = "queue_scheduler.admission_check_controller"
 ACCOUNT: Final = "checks-account"
-CRDS: Final = ("admissionchecks", "provisioningrequestconfigs", "provisioningrequests")
-KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
-CHECK: Final = f"{KUEUE}/admissionchecks"
-CONFIGS: Final = f"{KUEUE}/provisioningrequestconfigs"
-REQUESTS: Final = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
-TEMPLATES: Final = "/api/v1/namespaces/default/podtemplates"
-CLASS: Final = "check-capacity.autoscaling.x-k8s.io"
+NODES: Final = "nodes"
+"""The check, and its config."""
+CONFIG_SPEC: Final = {
+    "provisioningClassName": CHECK_CAPACITY,
+    "managedResources": ["nvidia.com/gpu"],
+    "parameters": {"ValidUntilSeconds": "600"},
+}
 NOW: Final = "2026-11-01T10:00:00Z"
 GPU: Final = {"nvidia.com/gpu": "1"}
 
 
 class Cluster(NamedTuple):
-    """A world, and the third program in it."""
+    """A world, the third program in it, and the autoscaler."""
 
     world: QueueWorld
     program: ProgramProcess
+    autoscaler: PlayedAutoscaler
+
+    def requests_for(self, unit: str) -> list[Json]:
+        """Return the requests that a unit owns."""
+        return self.autoscaler.requests_of(self.world.unit(unit))
 
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """The third program alone, as the chart installs it, a check with its config, and no more."""
     with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: ()}) as world:
-        for kind in CRDS:
-            world.plane.apply(ROOT / "tests" / "data" / "crds" / f"{kind}.yaml")
-        world.plane.await_kinds("admissionchecks", "provisioningrequestconfigs", "provreqs")
+        install_check_kinds(world)
         chart = {"admissionCheckController": {"enabled": True}}
         roles = [
             each
@@ -60,13 +67,9 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
             if each["metadata"]["name"] == "koord-queue-admission-checks"
         ]
         world.plane.kubectl("apply", "--filename", "-", input=as_manifest(roles))
-        spec = {"provisioningClassName": CLASS, "managedResources": ["nvidia.com/gpu"]}
-        make(world, CONFIGS, "c", {**spec, "parameters": {"ValidUntilSeconds": "600"}})
-        reference = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "c"}
-        controller = "koord-queue.sh/provisioning-request"
-        make(world, CHECK, "nodes", {"controllerName": controller, "parameters": reference})
-        program = world.start(MODULE, "--metrics-secure=true", user=ACCOUNT)
-        yield Cluster(world, program)
+        create_check_for_nodes(world, NODES, CONFIG_SPEC)
+        program = world.start(CHECK_CONTROLLER, "--metrics-secure=true", user=ACCOUNT)
+        yield Cluster(world, program, PlayedAutoscaler(world.api))
 
 
 @pytest.fixture
@@ -74,16 +77,6 @@ def world(cluster: Cluster) -> Iterator[QueueWorld]:
     """The cluster; afterwards the program has not been refused anything."""
     yield cluster.world
     assert "403 Forbidden" not in cluster.program.log()
-
-
-def make(world: QueueWorld, path: str, name: str, spec: Json) -> Json:
-    body: Json = {"metadata": {"name": name}, "spec": spec}
-    if path == CONFIGS:
-        body |= {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ProvisioningRequestConfig"}
-    elif path == CHECK:
-        body |= {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck"}
-    made: Json = world.api.request("POST", path, body)
-    return made
 
 
 def reserve(world: QueueWorld, name: str, requests: Json, image: str = "registry/image") -> None:
@@ -119,67 +112,56 @@ def state_of(world: QueueWorld, unit: str) -> Json:
     return found
 
 
-def requests_for(world: QueueWorld, unit: str) -> list[Json]:
-    """Return the requests that a unit owns."""
-    uid = world.unit(unit)["metadata"]["uid"]
-    listed = world.api.request("GET", REQUESTS)["items"]
-    return [each for each in listed if each["metadata"]["ownerReferences"][0]["uid"] == uid]
-
-
 def templates(world: QueueWorld, unit: str) -> list[Json]:
+    """Return the pod templates that were made for a unit."""
     listed = world.api.request("GET", TEMPLATES)["items"]
     return [each for each in listed if each["metadata"]["name"].startswith(f"{unit}-")]
-
-
-def say(world: QueueWorld, request: Json, *condition_types: str) -> None:
-    """Answer a request, as the autoscaler does."""
-    said = [
-        {"type": each, "status": "True", "reason": each, "message": "", "lastTransitionTime": NOW}
-        for each in condition_types
-    ]
-    patch_status(world, f"{REQUESTS}/{request['metadata']['name']}", conditions=said)
 
 
 def is_ready(world: QueueWorld, unit: str) -> bool:
     return bool(state_of(world, unit)["state"] == "Ready")
 
 
-def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(world: QueueWorld) -> None:
+def test_a_unit_gets_its_nodes_and_leaves_nothing_behind(
+    cluster: Cluster, world: QueueWorld
+) -> None:
     reserve(world, "gets", GPU)
-    (request,) = until(lambda: requests_for(world, "gets"))
-    assert request["spec"]["provisioningClassName"] == CLASS
-    assert request["spec"]["parameters"] == {"ValidUntilSeconds": "600"}
+    (request,) = until(lambda: cluster.requests_for("gets"))
+    assert request["spec"]["provisioningClassName"] == CHECK_CAPACITY
+    assert request["spec"]["parameters"] == CONFIG_SPEC["parameters"]
     (asked,) = request["spec"]["podSets"]
-    template = world.api.request("GET", f"{TEMPLATES}/{asked['podTemplateRef']['name']}")
     assert asked["count"] == 2
+    (template,) = cluster.autoscaler.templates_of(request)
     container = template["template"]["spec"]["containers"][0]
     assert container["resources"]["requests"] == GPU
-    say(world, request, "Accepted", "Provisioned")
+    cluster.autoscaler.take_up(request)
+    cluster.autoscaler.provision(request)
     until(lambda: is_ready(world, "gets"))
     (update,) = state_of(world, "gets")["podSetUpdates"]
     assert update["name"] == "main"
     assert update["annotations"] == {
         "autoscaling.x-k8s.io/consume-provisioning-request": request["metadata"]["name"],
-        "autoscaling.x-k8s.io/provisioning-class-name": CLASS,
+        "autoscaling.x-k8s.io/provisioning-class-name": CHECK_CAPACITY,
     }
     patch_status(world, f"{UNITS.format('default')}/gets", phase="Succeed")
-    until(lambda: not requests_for(world, "gets"), OWN_TIMES_SECONDS)
+    until(lambda: not cluster.requests_for("gets"), OWN_TIMES_SECONDS)
     until(lambda: not templates(world, "gets"), OWN_TIMES_SECONDS)
 
 
-def test_a_failure_puts_the_unit_back(world: QueueWorld) -> None:
+def test_a_failure_puts_the_unit_back(cluster: Cluster, world: QueueWorld) -> None:
     reserve(world, "fails", GPU)
-    (request,) = until(lambda: requests_for(world, "fails"))
-    say(world, request, "Accepted", "Failed")
+    (request,) = until(lambda: cluster.requests_for("fails"))
+    cluster.autoscaler.take_up(request)
+    cluster.autoscaler.give_up(request)
     until(lambda: state_of(world, "fails")["state"] == "Retry")
     assert state_of(world, "fails")["requeueAfterSeconds"] == 60
     assert state_of(world, "fails")["retryCount"] == 1
 
 
-def test_who_asks_for_nothing_that_is_managed_is_ready(world: QueueWorld) -> None:
+def test_who_asks_for_nothing_that_is_managed_is_ready(cluster: Cluster, world: QueueWorld) -> None:
     reserve(world, "small", {"cpu": "1"})
     until(lambda: is_ready(world, "small"))
-    assert not requests_for(world, "small")
+    assert not cluster.requests_for("small")
 
 
 def test_a_template_that_the_server_refuses_is_told(world: QueueWorld) -> None:
@@ -189,26 +171,19 @@ def test_a_template_that_the_server_refuses_is_told(world: QueueWorld) -> None:
 
 
 def test_the_check_says_whether_it_can_be_carried_out(world: QueueWorld) -> None:
-    check = f"{CHECK}/nodes"
-    until(lambda: condition(world.api.request("GET", check), "Active").get("status") == "True")
-    config = world.api.request("GET", f"{CONFIGS}/c")
-    world.api.request("DELETE", f"{CONFIGS}/c", {})
-    until(
-        lambda: (
-            condition(world.api.request("GET", check), "Active").get("reason") == "ConfigMissing"
-        )
-    )
-    make(world, CONFIGS, "c", config["spec"])
-    until(lambda: condition(world.api.request("GET", check), "Active").get("status") == "True")
+    until(lambda: activity(world, NODES)["status"] == "True")
+    world.api.request("DELETE", path_of(CONFIG, NODES), {})
+    until(lambda: activity(world, NODES)["reason"] == "ConfigMissing")
+    create(world, CONFIG, NODES, CONFIG_SPEC)
+    until(lambda: activity(world, NODES)["status"] == "True")
 
 
 def test_an_older_kueue_serves_its_version_to_us_as_well(world: QueueWorld) -> None:
     """Take v1beta2 away: the check is followed, and written, as v1beta1."""
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/admissionchecks.kueue.x-k8s.io"
-    versions = world.api.request("GET", path)["spec"]["versions"]
-    served = [{**each, "served": each["name"] == "v1beta1"} for each in versions]
-    world.api.request("PATCH", path, {"spec": {"versions": served}}, content_type=MERGE)
-    older = CHECK.replace("v1beta2", "v1beta1")
+    older = crd("admissionchecks")
+    for version in older["spec"]["versions"]:
+        version["served"] = version["name"] == "v1beta1"
+    install_crds(world.plane, older)
     reserve(world, "older", {"cpu": "1"})
     until(lambda: is_ready(world, "older"))
-    until(lambda: condition(world.api.request("GET", f"{older}/nodes"), "Active").get("status"))
+    assert activity(world, NODES, "v1beta1")["status"] == "True"

@@ -8,15 +8,16 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.check_situations import (
     ADMISSION_CHECK_CRD,
     SITUATIONS,
     Json,
     Situation,
+    activity,
     admission_check,
 )
+from tests.cluster.kueue_objects import CHECK, path_of
 from tests.cluster.queue_world import (
     MERGE,
     PATIENCE_SECONDS,
@@ -27,12 +28,13 @@ from tests.cluster.queue_world import (
     until,
     within,
 )
+from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
 
-CHECKS = "/apis/kueue.x-k8s.io/v1beta2/admissionchecks"
-OLDER_CHECKS = "/apis/kueue.x-k8s.io/v1beta1/admissionchecks"
+CHECKS = path_of(CHECK)
+OLDER_CHECKS = path_of(CHECK, version="v1beta1")
 INACTIVE = "AdmissionCheckInactive"
 
 
@@ -97,15 +99,14 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
     situation = situation_in(world, "kueue")
     situation.quota(cpu=4)
     situation.ask("nodes")
-    crd = yaml.safe_dump(ADMISSION_CHECK_CRD)
-    world.plane.kubectl("apply", "--filename", "-", input=crd)
-    until(partial(creates, world, CHECKS, admission_check("nodes", "False", "no controller")))
+    install_crds(world.plane, ADMISSION_CHECK_CRD)
+    world.api.request("POST", CHECKS, admission_check("nodes"))
+    say(world, f"{CHECKS}/nodes", "False", "no controller")
     queue = partial(world.api.request, "GET", f"{QUEUES}/kueue")
     until(lambda: condition(queue(), "Ready").get("reason") == "AdmissionCheckInactive")
     situation.create("u")
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
-    status = {"status": admission_check("nodes", "True")["status"]}
-    world.api.request("PATCH", f"{CHECKS}/nodes", status, content_type=MERGE)
+    say(world, f"{CHECKS}/nodes", "True")
     situation.becomes("u", "Reserved")
     situation.say("u", nodes="Ready")
     situation.becomes("u", "Dequeued")
@@ -118,19 +119,19 @@ def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
         for each in ADMISSION_CHECK_CRD["spec"]["versions"]
     ]
     older = {**ADMISSION_CHECK_CRD, "spec": {**ADMISSION_CHECK_CRD["spec"], "versions": versions}}
-    world.plane.kubectl("apply", "--filename", "-", input=yaml.safe_dump(older))
+    install_crds(world.plane, older)
     until(partial(is_unknown, world, CHECKS))
     situation = situation_in(world, "older")
     situation.quota(cpu=4)
     situation.ask("older")
-    check = {**admission_check("older", "False"), "apiVersion": "kueue.x-k8s.io/v1beta1"}
-    until(partial(creates, world, OLDER_CHECKS, check))
+    check = {**admission_check("older"), "apiVersion": "kueue.x-k8s.io/v1beta1"}
+    world.api.request("POST", OLDER_CHECKS, check)
+    say(world, f"{OLDER_CHECKS}/older", "False")
     queue = partial(world.api.request, "GET", f"{QUEUES}/older")
     until(lambda: condition(queue(), "Ready").get("reason") == INACTIVE)
     situation.create("u")
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
-    status = {"status": admission_check("older", "True")["status"]}
-    world.api.request("PATCH", f"{OLDER_CHECKS}/older", status, content_type=MERGE)
+    say(world, f"{OLDER_CHECKS}/older", "True")
     situation.becomes("u", "Reserved")
 
 
@@ -143,10 +144,7 @@ def is_unknown(world: QueueWorld, path: str) -> bool:
     return False
 
 
-def creates(world: QueueWorld, path: str, body: Json) -> bool:
-    """Try to create an object of a kind that has just been made; say whether it was."""
-    try:
-        world.api.request("POST", path, body)
-    except ApiError:
-        return False
-    return True
+def say(world: QueueWorld, check: str, active: str, message: str = "") -> None:
+    """Say whether a check is active, as its controller does."""
+    status = activity(active, message)
+    world.api.request("PATCH", f"{check}/status", status, content_type=MERGE)

@@ -14,6 +14,7 @@ from tests.check_situations import (
     SITUATIONS,
     Json,
     Situation,
+    activity,
     admission_check,
     states_in,
 )
@@ -96,9 +97,23 @@ def ready(world: SchedulerWorld) -> tuple[str, str]:
     return str(found["status"]), str(found["reason"])
 
 
+def create_check(
+    world: SchedulerWorld, active: str, message: str = "", version: str = "v1beta2"
+) -> None:
+    """Create the check, and say whether it is active."""
+    body = {**admission_check("nodes"), "apiVersion": f"kueue.x-k8s.io/{version}"}
+    world.direct.create(body)
+    say_active(world, active, message)
+
+
+def say_active(world: SchedulerWorld, active: str, message: str = "") -> None:
+    status = activity(active, message)
+    world.direct.patch("admissionchecks", "nodes", status, subresource="status")
+
+
 def set_active(world: SchedulerWorld, active: str, message: str = "") -> None:
-    conditions = admission_check("nodes", active, message)["status"]
-    world.direct.patch("admissionchecks", "nodes", {"status": conditions})
+    """Say whether the check is active, and let the scheduler hear of it."""
+    say_active(world, active, message)
     world.settle(6.0)
 
 
@@ -111,7 +126,7 @@ def test_without_the_kind_units_are_reserved_and_the_queue_says_who_is_missing(
     asking.direct.create(ADMISSION_CHECK_CRD)
     asking.settle(12.0)
     assert ready(asking) == ("True", "AdmissionCheckMissing")
-    asking.direct.create(admission_check("nodes", "True"))
+    create_check(asking, "True")
     asking.settle(6.0)
     assert ready(asking) == ("True", "Ready")
     asking.direct.delete(ADMISSION_CHECK_CRD["spec"]["names"]["plural"], "nodes")
@@ -125,14 +140,14 @@ def test_a_check_that_is_not_active_holds_units_until_it_is(
 ) -> None:
     if order == "after":
         asking.direct.create(ADMISSION_CHECK_CRD)
-        asking.direct.create(admission_check("nodes", "False", "no such config"))
+        create_check(asking, "False", "no such config")
         asking.settle(12.0)
         asking.add_unit("u")
     else:
         asking.add_unit("u", cpu=5)
         asking.settle(6.0)
         asking.direct.create(ADMISSION_CHECK_CRD)
-        asking.direct.create(admission_check("nodes", "False", "no such config"))
+        create_check(asking, "False", "no such config")
     asking.settle(12.0)
     assert (asking.phase("u"), asking.reason("u")) == ("Enqueued", "AdmissionCheckInactive")
     found = condition_of(asking.unit("u"), "QuotaReserved")
@@ -159,8 +174,7 @@ def test_a_server_that_has_only_the_older_version_is_followed_in_that(
     """A check that is not active holds its units; one that goes is missed."""
     older = {**ADMISSION_CHECK_CRD, "spec": {**ADMISSION_CHECK_CRD["spec"], "versions": OLDER}}
     asking.direct.create(ADMISSION_CHECK_CRD if when == "later" else older)
-    check = {**admission_check("nodes", "False"), "apiVersion": "kueue.x-k8s.io/v1beta1"}
-    asking.direct.create(check)
+    create_check(asking, "False", version="v1beta1")
     asking.settle(12.0)
     if when == "later":
         name = ADMISSION_CHECK_CRD["metadata"]["name"]
@@ -185,7 +199,7 @@ def test_a_server_that_has_only_the_older_version_is_followed_in_that(
 
 def test_when_the_kind_goes_it_holds_nobody(asking: SchedulerWorld) -> None:
     asking.direct.create(ADMISSION_CHECK_CRD)
-    asking.direct.create(admission_check("nodes", "False"))
+    create_check(asking, "False")
     asking.settle(12.0)
     asking.add_unit("u")
     asking.settle(6.0)
@@ -215,7 +229,7 @@ def test_a_check_that_the_queue_lists_twice_has_one_entry_and_answers_once(
 def test_a_check_whose_activity_flaps_leaves_the_unit_where_it_is(asking: SchedulerWorld) -> None:
     """One that waits is held or reserved by what it says last; what is reserved stays so."""
     asking.direct.create(ADMISSION_CHECK_CRD)
-    asking.direct.create(admission_check("nodes", "True"))
+    create_check(asking, "True")
     asking.add_unit("reserved")
     asking.settle(12.0)
     for active in ("False", "True") * 4:
@@ -233,7 +247,7 @@ def test_a_check_whose_activity_flaps_leaves_the_unit_where_it_is(asking: Schedu
 
 def test_a_restart_writes_nothing_about_checks(asking: SchedulerWorld) -> None:
     asking.direct.create(ADMISSION_CHECK_CRD)
-    asking.direct.create(admission_check("nodes", "True"))
+    create_check(asking, "True")
     asking.add_unit("u")
     asking.settle(20.0)
     before = asking.server.resource_version

@@ -1,0 +1,50 @@
+"""Kueue's objects on a real API server, as its users write them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.cluster.queue_world import QueueWorld, condition, until
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
+
+Json = dict[str, Any]
+
+CHECK_CONTROLLER: Final = "queue_scheduler.admission_check_controller"
+"""The program of checks for nodes."""
+CHECK: Final = "AdmissionCheck"
+CONFIG: Final = "ProvisioningRequestConfig"
+
+_GROUP: Final = "kueue.x-k8s.io"
+_KINDS: Final = ("admissionchecks", "provisioningrequestconfigs", "provisioningrequests")
+
+
+def path_of(kind: str, name: str = "", version: str = "v1beta2") -> str:
+    """Return the path of an object, or of all objects of its kind."""
+    return f"/apis/{_GROUP}/{version}/{kind.lower()}s" + (f"/{name}" if name else "")
+
+
+def install_check_kinds(world: QueueWorld) -> None:
+    """Create the CRDs of checks, of their configs, and of the autoscaler's requests."""
+    install_crds(world.plane, *map(crd, _KINDS))
+
+
+def create(world: QueueWorld, kind: str, name: str, spec: Json, **annotations: str) -> None:
+    """Create an object of Kueue's."""
+    metadata = {"name": name, "annotations": annotations}
+    body = {"apiVersion": f"{_GROUP}/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
+    world.api.request("POST", path_of(kind), body)
+
+
+def create_check_for_nodes(world: QueueWorld, name: str, spec: Json) -> None:
+    """Create a check for nodes, and its config, which has the same name."""
+    create(world, CONFIG, name, spec)
+    parameters = {"apiGroup": _GROUP, "kind": CONFIG, "name": name}
+    controller = "koord-queue.sh/provisioning-request"
+    create(world, CHECK, name, {"controllerName": controller, "parameters": parameters})
+
+
+def activity(world: QueueWorld, check: str, version: str = "v1beta2") -> Json:
+    """Return the condition Active of a check, as soon as somebody has said it."""
+    path = path_of(CHECK, check, version)
+    return until(lambda: condition(world.api.request("GET", path), "Active"))
