@@ -17,7 +17,7 @@ One that the queue holds by its gate is nobody's: its unit says what it will ask
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -42,14 +42,15 @@ from shared_api.well_known_labels import (
 
 STRAY = "stray:"
 """Prefix of the group of pods that name a unit which does not exist; the unit's key follows, and
-the quota that they name: units of one name, one after the other, may have been of several."""
+what they name of quotas and trees: units of one name may have been of several, one after another.
+"""
 
 _Key = TypeVar("_Key", bound=str)
 
 _NOTHING: Final = Occupancy({}, 0)
 
 Group = str
-"""Uid of a unit, `STRAY` + key and quota, or "" for foreign."""
+"""Uid of a unit, `STRAY` + key and quotas, or "" for foreign."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
@@ -245,7 +246,7 @@ class PodAccounting:
         unit = self._find_unit_of(facts)
         if unit is not None:
             return unit.metadata.uid, unit.metadata.key
-        return _group_of_stray(facts) if facts.unit_key else "", ""
+        return group_of_strays(facts.unit_key, facts.labels) if facts.unit_key else "", ""
 
     def _regroup_pods_of(self, unit: QueueUnit) -> None:
         if not self._pods:
@@ -360,7 +361,7 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
         before.spec.consumer_ref == after.spec.consumer_ref
         and before.status.pod_owners == after.status.pod_owners
         and before.metadata.uid == after.metadata.uid
-        and before.metadata.annotations == after.metadata.annotations  # since when, if not adopted
+        and before.metadata.annotations == after.metadata.annotations  # since when
         and is_adopted(before) == is_adopted(after)
     )
 
@@ -370,10 +371,11 @@ def is_stray(group: Group) -> bool:
     return group.startswith(STRAY)
 
 
-def _group_of_stray(facts: PodFacts) -> Group:
-    """Return the group of a pod that names a unit, by the quotas that any plugin reads off it."""
-    quotas = {read_quota_name(facts.labels), read_tree_quota_name(facts.labels)} - {""}
-    return " in ".join((STRAY + facts.unit_key, *sorted(quotas)))
+def group_of_strays(unit_key: str, labels: Mapping[str, str]) -> Group:
+    """Return the group of pods that name a unit, by what plugins read off their labels."""
+    quota, node = read_quota_name(labels), read_tree_quota_name(labels)
+    in_quota, at_node = f" in quota {quota}" if quota else "", f" at node {node}" if node else ""
+    return f"{STRAY}{unit_key}{in_quota}{at_node}"
 
 
 def _settled(before: Group, found: Group) -> Group:

@@ -287,7 +287,7 @@ def read_quota_name(labels: Mapping[str, str]) -> str:
 
 
 def read_tree_quota_name(labels: Mapping[str, str]) -> str:
-    """Return the node of an ElasticQuotaTree that labels of a job or unit name, or ""."""
+    """Return the node of an ElasticQuotaTree that labels of a job, unit or pod name, or ""."""
     return labels.get(TREE_QUOTA_NAME) or labels.get(QUOTA_NAME) or ""
 
 

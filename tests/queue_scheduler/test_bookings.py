@@ -7,11 +7,11 @@ import pytest
 from queue_scheduler.bookings import Bookings, Charge
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo, UnitDemand
-from queue_scheduler.pod_accounting import STRAY
+from queue_scheduler.pod_accounting import group_of_strays
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import PREEMPTIBLE
+from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME
 from tests.properties.engine_kit import build_pod, build_quota, build_unit
 from tests.properties.naive_quota import NaiveQuota
 
@@ -180,7 +180,7 @@ class TestWhoseQuota:
         assert bookings.charge_of(UID) is None
 
     def test_of_strays_the_pods_labels(self, bookings: Bookings) -> None:
-        stray = Uid(f"{STRAY}ns/other in a")
+        stray = Uid(group_of_strays("ns/other", {QUOTA_NAME: "a"}))
         pod = build_pod("p", unit="ns/other", quota="a")
         pod.metadata.labels[PREEMPTIBLE] = "false"
         bookings.pods.on_pod(pod)

@@ -7,15 +7,23 @@ from msgspec.structs import replace
 
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
-from queue_scheduler.pod_accounting import STRAY, PodAccounting, is_stray
+from queue_scheduler.pod_accounting import PodAccounting, group_of_strays, is_stray
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import ADMISSION_GATE, ADOPTED, JOB_CREATED_AT, TREE_QUOTA_NAME
+from shared_api.well_known_labels import (
+    ADMISSION_GATE,
+    ADOPTED,
+    JOB_CREATED_AT,
+    QUOTA_NAME,
+    QUOTA_NAME_LEGACY,
+    TREE_QUOTA_NAME,
+)
 from tests.properties.engine_kit import build_pod, build_unit, changed, moment
 
 NAMED = "ns/u"
-STRAYS = STRAY + NAMED
+STRAYS = group_of_strays(NAMED, {})
+OF_A, OF_B = (group_of_strays(NAMED, {QUOTA_NAME: each}) for each in "ab")
 
 
 def unit(
@@ -164,7 +172,7 @@ class TestByOwner:
         other = build_unit("other", "a", uid="uid-o", created=5)
         assert living(told(other, unit(job="job-1"), pod), "uid-u", "uid-o") == [{}, {"cpu": 1000}]
         pods = told(unit(job="job-1"), pod)
-        assert living(pods, "uid-u", STRAY + "ns/other") == [{"cpu": 1000}, {}]
+        assert living(pods, "uid-u", group_of_strays("ns/other", {})) == [{"cpu": 1000}, {}]
         pods.tell(other)
         assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 1000}]
 
@@ -299,29 +307,45 @@ def test_strays_are_known_by_their_first_pod() -> None:
     early, late = (build_pod(name, unit=NAMED, quota="a") for name in ("b", "z"))
     early.metadata.labels["of"] = "early"
     pods = told(late, early)
-    group = f"{STRAYS} in a"
-    namespace, labels = pods.labels_of(group)
+    namespace, labels = pods.labels_of(OF_A)
     assert (namespace, labels["of"]) == ("ns", "early")
-    assert is_stray(group)
+    assert is_stray(OF_A)
     assert not is_stray("uid-u")
 
 
 def test_strays_of_two_quotas_are_of_two_units_of_one_name() -> None:
     pods = told(*(build_pod(f"of-{quota}", unit=NAMED, quota=quota) for quota in "ab"))
-    assert living(pods, f"{STRAYS} in a", f"{STRAYS} in b") == [{"cpu": 1000}, {"cpu": 1000}]
+    assert living(pods, OF_A, OF_B) == [{"cpu": 1000}, {"cpu": 1000}]
     pods.on_pod(build_pod("of-a", unit=NAMED, quota="b"))
-    assert living(pods, f"{STRAYS} in a", f"{STRAYS} in b") == [{}, {"cpu": 2000}]
+    assert living(pods, OF_A, OF_B) == [{}, {"cpu": 2000}]
 
 
-def test_so_are_strays_of_two_nodes_of_a_tree_under_one_quota() -> None:
-    strays = [build_pod(f"of-{node}", unit=NAMED, quota="q") for node in "ab"]
-    for node, pod in zip("ab", strays, strict=True):
-        pod.metadata.labels[TREE_QUOTA_NAME] = node
-    pods = told(*strays)
-    assert living(pods, f"{STRAYS} in a in q", f"{STRAYS} in b in q") == [
-        {"cpu": 1000},
-        {"cpu": 1000},
-    ]
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            {QUOTA_NAME: "q", TREE_QUOTA_NAME: "a"},
+            {QUOTA_NAME: "q", TREE_QUOTA_NAME: "b"},
+            id="two nodes of a tree under one quota",
+        ),
+        pytest.param(
+            {QUOTA_NAME: "a", TREE_QUOTA_NAME: "b"},
+            {QUOTA_NAME: "b", TREE_QUOTA_NAME: "a"},
+            id="the other way round",
+        ),
+        pytest.param(
+            {QUOTA_NAME: "a"}, {QUOTA_NAME_LEGACY[0]: "a"}, id="a spelling that no tree reads"
+        ),
+    ],
+)
+def test_strays_whose_labels_a_plugin_reads_otherwise_are_of_two_units(
+    one: dict[str, str], other: dict[str, str]
+) -> None:
+    strays = [build_pod("of-one", unit=NAMED), build_pod("of-other", unit=NAMED)]
+    for pod, labels in zip(strays, (one, other), strict=True):
+        pod.metadata.labels.update(labels)
+    groups = [group_of_strays(NAMED, labels) for labels in (one, other)]
+    assert living(told(*strays), *groups) == [{"cpu": 1000}, {"cpu": 1000}]
 
 
 def test_a_fork_is_independent() -> None:
