@@ -112,7 +112,7 @@ def decide(view: JobView) -> Decision:
     """Say what to do about one job, and what to remember of it."""
     job, unit, memory = view.job, view.unit, view.memory
     if job is None:
-        return Decision(state=judge_job(None, view.pods, admitted=False, silent=False))
+        return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
     if unit is None and not view.ownership.managed:
         return Decision(memory=msgspec.structs.replace(memory, arrived=False))
     job, state, memory = judge_standing(view, job)

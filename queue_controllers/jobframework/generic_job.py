@@ -121,6 +121,9 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     suspended: bool = False
     """It says that it holds the job back. That its pods are gone does not follow."""
     suspended_since: Timestamp | None = None
+    is_at_odds: bool = False
+    """What it says and what it counts do not agree yet: it neither holds the job back, nor has it
+    let it go."""
     running: bool = False
     """It says that pods of the job run, or should be about to."""
     outcome: Outcome | None = None

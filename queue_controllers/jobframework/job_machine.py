@@ -19,8 +19,8 @@ What it said before the last release does not count, it may not have seen that y
 stopped with no pod object left that is being deleted: an operator that finds one after a resume
 takes it for a failure (six kinds of six, recorded).
 
-Nothing here is remembered: the same objects give the same state after a restart. What has to do
-with time (an operator that stays silent) comes in as an argument.
+Nothing here is remembered: the same objects give the same state after a restart. What was seen
+before, and how long an operator has been silent, comes in as an argument.
 """
 
 from __future__ import annotations
@@ -154,14 +154,15 @@ def _count(of_sets: dict[str, int], name: str) -> None:
     of_sets[name] = of_sets.get(name, 0) + 1
 
 
-def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, silent: bool) -> JobState:
+def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed: bool) -> JobState:
     """Say where a job stands.
 
     Args:
         job: None when the object does not exist (any more).
         pods: its pods.
         admitted: its unit is admitted, and nobody asked for it back.
-        silent: its operator has had all the time it gets to confirm the suspension.
+        believed: the operator need not confirm the suspension by its time: it was seen to let the
+            job go before, or has had all the time it gets.
     """
     if job is None:
         return JobState(state=State.DELETING if pods.living else State.GONE)
@@ -174,7 +175,7 @@ def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, silent: b
         return JobState(state=State.RUNNING if runs else State.STARTING)
     if pods.living:
         return JobState(state=State.STOPPING)
-    if not (_operator_confirms(job, pods) or silent):
+    if not (_operator_confirms(job, pods) or believed):
         return JobState(state=State.STOPPING, unclear=True)
     return JobState(
         state=State.RELEASED if admitted else State.HELD,

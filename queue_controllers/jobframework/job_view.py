@@ -42,7 +42,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What one process remembers of a job between two looks; all of it may be lost.
 
     Losing it costs a minute of patience or an event told twice, never a wrong release: what a
-    release rests on stands in the objects.
+    release rests on stands in the objects, or was seen since the release that they name.
     """
 
     arrived: bool = False
@@ -54,9 +54,9 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has turned the switch on to carry out the eviction that is under way."""
     quiet_since: float | None = None
     """Since when only the operator's word is missing for "stopped"."""
-    was_let_go: bool = False
-    """The operator has said, since the switch went off, that it holds the job back no more: what it
-    says of a suspension from then on is of the next one. Only where this was not seen is that read
+    let_go_of: datetime | None = None
+    """The release after which the operator was seen to say that it holds the job back no more: what
+    it says of a suspension after that one is of the next. Only where this was not seen is that read
     off the time, which some tell not at all, some by another clock, and all in whole seconds."""
     old_pods_since: float | None = None
     """Since when only what is left of an earlier run keeps the admitted job from its release."""

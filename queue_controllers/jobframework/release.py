@@ -147,7 +147,6 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         running_since=None,
         miscounted_since=None,
         stamp_refused=False,
-        was_let_go=False,
         old_pods_since=None,
         short_since=None,
     )

@@ -111,11 +111,13 @@ def read_status(
     second: both must have come, and both err towards waiting.
     """
     suspended, since = read_suspended(conditions)
+    held = are_held(replicated_jobs, counts)
     active = sum(each.active for each in counts)
     return StatusFacts(
         is_empty=not conditions and not counts,
-        suspended=suspended and are_held(replicated_jobs, counts),
+        suspended=suspended and held,
         suspended_since=since,
+        is_at_odds=suspended != held,
         running=any(each.active or each.ready for each in counts),
         outcome=read_outcome(conditions, success),
         pods=active,

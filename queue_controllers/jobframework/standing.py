@@ -22,20 +22,21 @@ from shared_api.queue_unit_phases import (
 def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
     """Return the facts, where the job stands, and what to remember of it.
 
-    An operator that had its minute counts as having confirmed.
+    What an operator says that was seen to let the job go is believed, and so is the silence of one
+    that had its minute.
     """
     admitted = view.unit is not None and is_admitted(view.unit)
     if job.kind.held_by_gates:
         job = judge_gates(job, view.pods, admitted=admitted)
     memory = _note_word(view.memory, job)
-    has_said = memory.was_let_go and _says_that_it_holds(job)
-    state = judge_job(job, view.pods, admitted=admitted, silent=has_said)
+    believed = _was_let_go(memory, job) and _says_that_it_holds(job)
+    state = judge_job(job, view.pods, admitted=admitted, believed=believed)
     if not state.unclear:
         return job, state, msgspec.structs.replace(memory, quiet_since=None)
     since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
     memory = msgspec.structs.replace(memory, quiet_since=since)
     if view.moment.monotonic - since >= SILENT_SECONDS:
-        state = judge_job(job, view.pods, admitted=admitted, silent=True)
+        state = judge_job(job, view.pods, admitted=admitted, believed=True)
     return job, state, memory
 
 
@@ -43,8 +44,13 @@ def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
     """Return the memory with what the operator says while the switch is off."""
     if job.suspended:
         return memory
-    let_go = not (job.status.suspended or job.status.is_empty)
-    return msgspec.structs.replace(memory, was_let_go=let_go)
+    said = job.status
+    holds = said.suspended or said.is_at_odds or said.is_empty
+    return msgspec.structs.replace(memory, let_go_of=None if holds else job.released_at)
+
+
+def _was_let_go(memory: JobMemory, job: JobFacts) -> bool:
+    return job.released_at is not None and memory.let_go_of == job.released_at
 
 
 def _says_that_it_holds(job: JobFacts) -> bool:

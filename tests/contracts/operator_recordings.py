@@ -229,13 +229,13 @@ class Replay:
         facts = self._facts(job)
         names = [each.name for each in facts.pod_sets] if facts else []
         pods = count_pods(self._pods_of(job), lambda pod: pod_set_of_pod(self._adapter, pod, names))
-        state = judge_job(facts, pods, admitted=job.admitted, silent=False)
+        state = judge_job(facts, pods, admitted=job.admitted, believed=False)
         if not state.unclear:
             job.quiet_since = None
         elif job.quiet_since is None:
             job.quiet_since = entry["t"]
         elif entry["t"] - job.quiet_since >= SILENT_SECONDS:
-            state = judge_job(facts, pods, admitted=job.admitted, silent=True)
+            state = judge_job(facts, pods, admitted=job.admitted, believed=True)
         if facts is not None and _follows(state, job, facts):
             job.pod_sets = facts.pod_sets
         line = Line(

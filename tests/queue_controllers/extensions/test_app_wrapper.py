@@ -232,7 +232,7 @@ def test_where_it_stands(
         meta = msgspec.structs.replace(of.metadata, annotations=RELEASED)
         of = msgspec.structs.replace(of, metadata=meta)
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
-    assert judge_job(facts, pods, admitted=False, silent=False).state.value == want
+    assert judge_job(facts, pods, admitted=False, believed=False).state.value == want
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_where_it_stands_goes_by_its_switch_alone(
     """[ctl-59] Upstream wants a template of a certain name, waits in it, and marks the status."""
     of = job(status, suspend=suspend, templates=templates)
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
-    assert judge_job(facts, NO_PODS, admitted=False, silent=False).state.value == want
+    assert judge_job(facts, NO_PODS, admitted=False, believed=False).state.value == want
     asks = Surroundings(namespace_labels={"koord-queue/managed": "true"})
     found = judge_managed(facts, asks, JobSettings(), has_unit=False, read_owner=lambda _: None)
     assert (found.managed, facts.why_not_hold) == (True, "")

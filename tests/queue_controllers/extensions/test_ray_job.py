@@ -301,7 +301,7 @@ def test_the_name_of_its_unit_has_its_suffix_everywhere(monkeypatch: pytest.Monk
 def test_where_it_stands(status: dict[str, Any], pods: PodFacts, want: str) -> None:
     """[ctl-54] An end counts at once: pods that are left are charged until they are gone."""
     facts = read_facts(ADAPTER, job(status, suspend=False), held_by_annotation=False)
-    assert judge_job(facts, pods, admitted=True, silent=False).state.value == want
+    assert judge_job(facts, pods, admitted=True, believed=False).state.value == want
 
 
 def test_a_recorded_life() -> None:

@@ -249,7 +249,7 @@ def test_where_it_stands(state: str, annotation: str, pods: PodFacts, want: str)
     meta = msgspec.structs.replace(of.metadata, annotations={SUSPEND: annotation})
     of = msgspec.structs.replace(of, metadata=meta)
     facts = read_facts(ADAPTER, of, held_by_annotation=True)
-    assert judge_job(facts, pods, admitted=False, silent=False).state.value == want
+    assert judge_job(facts, pods, admitted=False, believed=False).state.value == want
 
 
 def test_a_recorded_life() -> None:

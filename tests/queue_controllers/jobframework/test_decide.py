@@ -232,6 +232,9 @@ def test_a_silent_operator_has_a_minute() -> None:
         pytest.param(
             StatusFacts(is_empty=True), [], id="it has said nothing yet: it may not have looked"
         ),
+        pytest.param(
+            StatusFacts(is_at_odds=True), [], id="its counts say otherwise: they have to follow"
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -250,6 +253,19 @@ def test_an_operator_that_was_seen_to_let_go_needs_no_time(
     held = StatusFacts(suspended=True, suspended_since=Timestamp(since))
     job = facts(annotations=released, status=held)
     assert told(look(job, EVICTED, memory=seen.memory).actions) == want
+
+
+def test_what_was_seen_is_of_one_release() -> None:
+    """Another follows, and its answer is lost: nothing of it is seen before it is taken back."""
+    first, second = ({RELEASED_AT: f"2026-11-01T09:5{minute}:00.000000Z"} for minute in (0, 1))
+    seen = look(
+        facts(annotations=first, suspended=False, status=RUNS),
+        unit("Dequeued", admissions=ADMITTED),
+    )
+    held = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:50:30Z"))
+    for release, want in ((first, ["move Enqueued", "tell Preempted"]), (second, [])):
+        job = facts(annotations=release, status=held)
+        assert told(look(job, EVICTED, memory=seen.memory).actions) == want
 
 
 def test_a_release_stamps_time_quota_and_unit() -> None:

@@ -94,7 +94,7 @@ def said(at: Timestamp | None, pods: int = 0) -> StatusFacts:
     ],
 )
 def test_states(of: JobFacts | None, pods: PodFacts, want: str) -> None:
-    got = judge_job(of, pods, admitted=False, silent=False)
+    got = judge_job(of, pods, admitted=False, believed=False)
     words = [got.state.value]
     words += ["resumable"] if got.resumable else []
     words += ["unclear"] if got.unclear else []
@@ -103,15 +103,15 @@ def test_states(of: JobFacts | None, pods: PodFacts, want: str) -> None:
 
 
 def test_an_admitted_job_is_released_only_when_it_is_stopped() -> None:
-    assert judge_job(job(NOTHING), NO_PODS, admitted=True, silent=False).state is State.RELEASED
-    stopping = judge_job(job(said(BEFORE)), RUNNING_PODS, admitted=True, silent=False)
+    assert judge_job(job(NOTHING), NO_PODS, admitted=True, believed=False).state is State.RELEASED
+    stopping = judge_job(job(said(BEFORE)), RUNNING_PODS, admitted=True, believed=False)
     assert stopping.state is State.STOPPING
 
 
 def test_silence_counts_as_confirmation_but_never_over_a_living_pod() -> None:
     of = job(RUNS, released=RELEASE)
-    assert judge_job(of, NO_PODS, admitted=False, silent=True).stopped
-    assert not judge_job(of, DYING_PODS, admitted=False, silent=True).stopped
+    assert judge_job(of, NO_PODS, admitted=False, believed=True).stopped
+    assert not judge_job(of, DYING_PODS, admitted=False, believed=True).stopped
 
 
 def pod(

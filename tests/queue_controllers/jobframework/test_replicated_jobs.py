@@ -136,12 +136,15 @@ def test_a_status_in_words() -> None:
     suspended = read_status((condition("Suspended"),), (counts(suspended=2),), of, "Completed")
     assert (suspended.suspended, suspended.suspended_since) == (True, TEN)
     assert (suspended.running, suspended.pods, suspended.is_empty) == (False, 0, False)
+    assert not suspended.is_at_odds
     late = read_status((condition("Suspended"),), (counts(active=1, ready=2),), of, "Completed")
     assert (late.suspended, late.running, late.pods) == (False, True, 1)
+    assert late.is_at_odds
     ready = read_status((), (counts(ready=1),), of, "Completed")
     assert (ready.running, ready.pods, ready.suspended_since) == (True, 0, None)
+    assert not ready.is_at_odds
     resumed = read_status((condition("Suspended", "False"),), (counts(suspended=2),), of, "Done")
-    assert not resumed.suspended
+    assert (resumed.suspended, resumed.is_at_odds) == (False, True)
     assert read_status((), (), of, "Completed").is_empty
 
 
