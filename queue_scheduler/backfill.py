@@ -21,7 +21,7 @@ Room for whoever passes is not made: who stands behind a head has nobody evicted
 
 A unit that can never have what it asks for is no head: it has no start that could be delayed. Nor
 does a head hold back a unit of the quota whose guarantee it is itself refused for: each would wait
-for the other.
+for the other. For such a unit the next that is refused is the head.
 
 Source: Lifka, The ANL/IBM SP Scheduling System (1995); Mu'alem and Feitelson, Utilization,
 Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling
@@ -194,13 +194,13 @@ class Backfill:
     ) -> tuple[_Head, Promise | Refusal | None] | None:
         """Return the head that a unit stands behind, with its promise, or None."""
         self._forget_answers(wall)
-        head = self._find_head(line, info)
-        if head is None or _is_kept_for(info, head.refusal):
-            return None
-        promise = self._promise(head, wall) if wall is not None else None
-        if isinstance(promise, Refusal) and _is_kept_for(info, promise):
-            return None
-        return head, promise
+        for head in self._find_heads(line, info):
+            if _is_kept_for(info, head.refusal):
+                continue
+            promise = self._promise(head, wall) if wall is not None else None
+            if not (isinstance(promise, Refusal) and _is_kept_for(info, promise)):
+                return head, promise
+        return None
 
     def _note_waiting(self, line: SchedulingQueue, info: QueueUnitInfo, head: _Head) -> None:
         if not self.waiting:
@@ -213,8 +213,8 @@ class Backfill:
         beside = [Supposed.started(info)]
         return self._plugins.check_without(head.info, promise.released, beside) is None
 
-    def _find_head(self, line: SchedulingQueue, info: QueueUnitInfo) -> _Head | None:
-        """Return the first refused unit before this one that competes with it, or None."""
+    def _find_heads(self, line: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
+        """Iterate over the refused units before this one that compete with it, in order."""
         refused = [
             (place, refusal)
             for place, refusal in line.last_refusals()
@@ -229,8 +229,7 @@ class Backfill:
             least = at_least(head)
             refusal = self._check_again(least) or last
             if may_fit_one_day(refusal):
-                return _Head(line.class_number(head), least, refusal)
-        return None
+                yield _Head(line.class_number(head), least, refusal)
 
     def _check_again(self, head: QueueUnitInfo) -> Refusal | None:
         """Return why a sleeping unit does not fit now.

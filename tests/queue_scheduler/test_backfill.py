@@ -279,6 +279,19 @@ def test_an_owner_within_his_guarantee_passes_who_would_borrow_from_him() -> Non
     assert world.go_on() == ["owner"], "or the two would wait for each other"
 
 
+def test_who_passes_a_head_that_waits_for_his_quota_stands_behind_the_next() -> None:
+    """Or those of his quota who ask for less would pass the owner for ever."""
+    world = BackfillWorld(guaranteed=3)
+    world.add("runs", "a", cpu=2, says=1000)
+    assert world.go_on() == ["runs"]
+    world.add("head", "b", cpu=3, says=1000)
+    world.add("owner", "a", cpu=3, says=50)
+    world.add("silent", "a", cpu=1)
+    world.add("short", "a", cpu=1, says=500)
+    assert world.go_on() == ["short"]
+    assert world.reason("silent") == ("NoMaximumExecutionTime", "owner")
+
+
 def test_an_owner_passes_a_head_that_comes_to_wait_for_his_guarantee_in_its_sleep() -> None:
     world = BackfillWorld(guaranteed=1)
     world.add("short", "b", cpu=1, says=100, lasts=20)
