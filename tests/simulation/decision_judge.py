@@ -113,7 +113,10 @@ class DecisionJudge:
 
     def _on_change(self, told: Told) -> None:
         """Note the evictions that are written, and what may have taken the room that they made."""
-        if told.plural in {"nodes", "elasticquotas"}:
+        is_edit = (
+            told.plural == "queues" and told.actor == "user"
+        )  # whom it waits for, whom it evicts
+        if is_edit or told.plural in {"nodes", "elasticquotas"}:
             self._rounds.clear()
         own = self._rounds.get(Uid(told.uid))
         if own is not None and not is_same_claim(own.preemptor, convert(told.body, QueueUnit)):
