@@ -11,8 +11,8 @@ Units are told apart by uid. A unit made again under its old name does not inher
 older, by whole seconds, than itself and its job, unless they are of its own job by the job's uid:
 the clocks of API servers differ. Nor does one that was made for a job that already ran (adopted),
 if it says since when there is that job. A pod that once belonged to a unit stays with it when the
-unit is gone, until it is found to be another's.
-One that the queue holds by its gate is nobody's: its unit says what it will ask for.
+unit is gone, until it is found to be another's. One that the queue holds by its gate is nobody's:
+its unit says what it will ask for.
 """
 
 from __future__ import annotations

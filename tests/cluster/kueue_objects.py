@@ -29,6 +29,14 @@ def install_check_kinds(world: QueueWorld) -> None:
     install_crds(world.plane, *map(crd, _KINDS))
 
 
+def take_newer_version_away(world: QueueWorld) -> None:
+    """Serve checks in v1beta1 alone, as an older Kueue does."""
+    older = crd("admissionchecks")
+    for version in older["spec"]["versions"]:
+        version["served"] = version["name"] == "v1beta1"
+    install_crds(world.plane, older)
+
+
 def create(world: QueueWorld, kind: str, name: str, spec: Json, **annotations: str) -> None:
     """Create an object of Kueue's."""
     metadata = {"name": name, "annotations": annotations}

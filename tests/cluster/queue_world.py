@@ -36,8 +36,8 @@ OWN_TIMES_SECONDS: Final = 120.0
 that says nothing for 60 s, and the cluster's garbage collector, which hears of a new kind in 30."""
 LONGEST_LOOK_SECONDS: Final = 1.0
 """One look counts for no more: a machine that stands still brings nothing nearer."""
-STILL_SECONDS: Final = 1.5
-"""How long something that must not happen is watched for: ten times what it would take."""
+STILL_SECONDS: Final = 2.0
+"""How long something that must not happen is watched for: twenty times what a start takes."""
 MERGE: Final = "application/merge-patch+json"
 
 

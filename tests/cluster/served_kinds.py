@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from tests.cluster.queue_world import until
@@ -13,34 +14,39 @@ from tests.controlplane.control_plane import ControlPlane
 
 Json = dict[str, Any]
 
+_NOT_FOUND: Final = HTTPStatus.NOT_FOUND
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def install_crds(plane: ControlPlane, *definitions: Json) -> None:
-    """Create or change CRDs; returns when their objects can be listed in every served version."""
+    """Create or change CRDs; returns when their objects can be listed in the served versions.
+
+    And in no other.
+    """
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions})
     plane.kubectl("apply", "--server-side", "--filename", "-", input=text)
     for each in definitions:
-        for path in _paths(each["spec"]):
-            until(partial(_is_served, plane, path))
+        for path, is_served in _paths(each["spec"]):
+            until(partial(_is_answered, plane, path, HTTPStatus.OK if is_served else _NOT_FOUND))
 
 
 def remove_crd(plane: ControlPlane, name: str) -> None:
     """Delete a CRD with all of its objects; returns when it is gone."""
     path = f"{_CRDS}/{name}"
     plane.client_for().request("DELETE", path)
-    until(lambda: not _is_served(plane, path))
+    until(partial(_is_answered, plane, path, _NOT_FOUND))
 
 
-def _paths(spec: Json) -> Iterator[str]:
+def _paths(spec: Json) -> Iterator[tuple[str, bool]]:
     for version in spec["versions"]:
-        if version["served"]:
-            yield f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+        path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+        yield path, version["served"]
 
 
-def _is_served(plane: ControlPlane, path: str) -> bool:
+def _is_answered(plane: ControlPlane, path: str, status: HTTPStatus) -> bool:
+    """Say whether a path has this status; a new kind has 404, then 429 while its storage starts."""
     try:
         plane.client_for().request("GET", path)
-    except ApiError:  # 404, then 429 while its storage starts
-        return False
-    return True
+    except ApiError as error:
+        return error.status == status
+    return status == HTTPStatus.OK

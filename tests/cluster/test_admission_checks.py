@@ -20,12 +20,11 @@ from tests.cluster.kueue_objects import (
     create_check_for_nodes,
     install_check_kinds,
     path_of,
+    take_newer_version_away,
 )
 from tests.cluster.played_autoscaler import CHECK_CAPACITY, TEMPLATES, PlayedAutoscaler
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import MERGE, OWN_TIMES_SECONDS, UNITS, QueueWorld, until
-from tests.cluster.served_kinds import install_crds
-from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
@@ -180,10 +179,7 @@ def test_the_check_says_whether_it_can_be_carried_out(world: QueueWorld) -> None
 
 def test_an_older_kueue_serves_its_version_to_us_as_well(world: QueueWorld) -> None:
     """Take v1beta2 away: the check is followed, and written, as v1beta1."""
-    older = crd("admissionchecks")
-    for version in older["spec"]["versions"]:
-        version["served"] = version["name"] == "v1beta1"
-    install_crds(world.plane, older)
+    take_newer_version_away(world)
     reserve(world, "older", {"cpu": "1"})
     until(lambda: is_ready(world, "older"))
     assert activity(world, NODES, "v1beta1")["status"] == "True"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from tests.check_situations import (
     activity,
     admission_check,
 )
-from tests.cluster.kueue_objects import CHECK, path_of
+from tests.cluster.kueue_objects import CHECK, path_of, take_newer_version_away
 from tests.cluster.queue_world import (
     MERGE,
     PATIENCE_SECONDS,
@@ -29,7 +28,6 @@ from tests.cluster.queue_world import (
     within,
 )
 from tests.cluster.served_kinds import install_crds
-from tests.controlplane.api_client import ApiError
 
 pytestmark = pytest.mark.cluster
 
@@ -114,13 +112,7 @@ def test_kueues_check_that_is_not_active_holds_units_until_it_is(world: QueueWor
 
 def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
     """The check is followed in that: it comes inactive, and becomes active."""
-    versions = [
-        {**each, "served": each["name"] == "v1beta1"}
-        for each in ADMISSION_CHECK_CRD["spec"]["versions"]
-    ]
-    older = {**ADMISSION_CHECK_CRD, "spec": {**ADMISSION_CHECK_CRD["spec"], "versions": versions}}
-    install_crds(world.plane, older)
-    until(partial(is_unknown, world, CHECKS))
+    take_newer_version_away(world)
     situation = situation_in(world, "older")
     situation.quota(cpu=4)
     situation.ask("older")
@@ -133,15 +125,6 @@ def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
     until(lambda: situation.condition("u", "QuotaReserved").get("reason") == INACTIVE)
     say(world, f"{OLDER_CHECKS}/older", "True")
     situation.becomes("u", "Reserved")
-
-
-def is_unknown(world: QueueWorld, path: str) -> bool:
-    """Say whether the server has nothing at a path."""
-    try:
-        world.api.request("GET", path)
-    except ApiError as error:
-        return error.status == HTTPStatus.NOT_FOUND
-    return False
 
 
 def say(world: QueueWorld, check: str, active: str, message: str = "") -> None:

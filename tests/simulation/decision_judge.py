@@ -113,9 +113,8 @@ class DecisionJudge:
 
     def _on_change(self, told: Told) -> None:
         """Note the evictions that are written, and what may have taken the room that they made."""
-        is_edit = (
-            told.plural == "queues" and told.actor == "user"
-        )  # whom it waits for, whom it evicts
+        # An edit of a queue may change whom its units wait for, and whom they may have evicted.
+        is_edit = told.plural == "queues" and told.actor == "user"
         if is_edit or told.plural in {"nodes", "elasticquotas"}:
             self._rounds.clear()
         own = self._rounds.get(Uid(told.uid))
