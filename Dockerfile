@@ -10,10 +10,11 @@ WORKDIR /src
 # Packages first: they change less often than the sources, and are a layer of their own.
 COPY requirements.txt requirements-build.txt ./
 RUN python -m pip install --no-cache-dir --disable-pip-version-check \
-        --require-hashes -r requirements-build.txt \
+        --no-deps --require-hashes -r requirements-build.txt \
+    && python -m pip check --disable-pip-version-check \
     && python -m venv --without-pip /opt/koord-queue \
     && python -m pip --python /opt/koord-queue/bin/python install --no-cache-dir \
-        --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
+        --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.txt
 
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY shared_api shared_api
@@ -25,6 +26,7 @@ RUN python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolati
         --wheel-dir /wheels . \
     && python -m pip --python /opt/koord-queue/bin/python install --no-cache-dir \
         --disable-pip-version-check --no-compile --no-deps /wheels/*.whl \
+    && python -m pip --python /opt/koord-queue/bin/python check --disable-pip-version-check \
     && /opt/koord-queue/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/koord-queue/lib \
     && /opt/koord-queue/bin/koord-queue-scheduler --help > /dev/null \

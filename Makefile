@@ -65,8 +65,11 @@ $(STAMP): requirements-test.txt pyproject.toml
 			exit 1; \
 		fi; \
 	fi
-	@$(PIP_INSTALL) --require-hashes -r requirements-test.txt
+	@# The lock is complete, so nothing is resolved: a package published after it cannot break it.
+	@$(PIP_INSTALL) --no-deps --require-hashes -r requirements-test.txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@checked=$$($(PY) -m pip check --disable-pip-version-check 2>&1) || { \
+		echo "venv: the lock does not fit this Python:" >&2; echo "$$checked" >&2; exit 1; }
 	@touch $@
 
 .PHONY: lock

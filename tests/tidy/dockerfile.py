@@ -76,7 +76,9 @@ def _complaints(instruction: Instruction, stages: set[str]) -> Iterator[str]:
             yield f"{instruction.word} in shell form: the program would get no SIGTERM"
         case "RUN":
             for command in PIP_INSTALL.findall(rest):
-                if "--require-hashes" not in command and "--no-deps" not in command:
+                if "--no-deps" not in command:
+                    yield f"asks for more than it names: {command.strip()}"
+                elif "--require-hashes" not in command and " -r " in command:
                     yield f"unlocked: {command.strip()}"
         case _:
             pass
