@@ -2,9 +2,12 @@
 
 pip-compile does the work. Around it: the groups of pyproject.toml are read, nothing of the machine
 (registry, folders) gets into the files, and the versions already locked stay unless ``--upgrade``
-is given. It locks for the oldest supported Python, since markers of dependencies only take
-packages away as Python grows newer; a dependency that breaks this rule fails at installation, for
-want of a hash.
+is given. It locks for the oldest supported Python, since markers of dependencies mostly take
+packages away as Python grows newer.
+
+The files are installed with ``--no-deps``: pip then resolves nothing and asks the registry only for
+what is pinned, so that nothing published later can break an installation. In return the lock has to
+be complete: `missing` finds what a supported Python would lack.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
 
 from tests.tidy.source_tree import ROOT
 
@@ -85,6 +91,52 @@ def canonical(requirement: str) -> str:
     """The name of a requirement as lock files spell it."""
     name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def missing(
+    wanted: Iterable[str],
+    locked: Iterable[str],
+    python: str,
+    requires: Callable[[str], Iterable[str]],
+) -> set[str]:
+    """The packages that an installation without resolving would lack, as ``package <- by whom``.
+
+    Args:
+        wanted: requirements, with their extras.
+        locked: names of the packages in the lock, canonical.
+        python: the version for which markers are judged: "3.14".
+        requires: the requirements of a locked package, as its metadata states them.
+    """
+    known = set(locked)
+    environment = {key: str(value) for key, value in default_environment().items()}
+    environment |= {"python_version": python, "python_full_version": f"{python}.0"}
+    found: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    todo = [(row, "", "pyproject.toml") for row in wanted]
+    while todo:
+        row, extra, by_whom = todo.pop()
+        requirement = Requirement(row)
+        if requirement.marker and not requirement.marker.evaluate({**environment, "extra": extra}):
+            continue
+        name = canonical(row)
+        if name not in known:
+            found.add(f"{name} <- {by_whom}")
+            continue
+        for each in {("", name), *((extra, name) for extra in requirement.extras)} - seen:
+            seen.add(each)
+            todo.extend((needed, each[0], name) for needed in requires(name))
+    return found
+
+
+def unresolved_installs(text: str) -> list[str]:
+    """The commands of a file that install a requirement file and let pip resolve, one line each."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    return [
+        line.strip()
+        for line in joined.splitlines()
+        for command in re.split(r"&&|;", line)
+        if re.search(r"--require-hashes|-r requirements", command) and "--no-deps" not in command
+    ]
 
 
 def write_lock(name: str, *, upgrade: bool, constraints: Path | None) -> None:

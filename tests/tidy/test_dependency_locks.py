@@ -1,11 +1,28 @@
-"""The lock files hold what pyproject.toml asks for, with hashes, and agree with each other."""
+"""The lock files hold all that an installation needs, with hashes, and agree with each other."""
 
 from __future__ import annotations
 
+import tomllib
+from importlib.metadata import requires
+
 import pytest
 
-from tests.tidy.dependency_locks import HEADERS, canonical, locked, wanted
+from tests.tidy.dependency_locks import (
+    HEADERS,
+    canonical,
+    locked,
+    missing,
+    unresolved_installs,
+    wanted,
+)
 from tests.tidy.source_tree import ROOT
+
+INSTALLERS = [
+    "Makefile",
+    "Dockerfile",
+    "tests/controlplane/go_toolchain.py",
+    "tests/controlplane/helm.py",
+]
 
 LOCKS = {name: locked((ROOT / name).read_text(encoding="utf-8")) for name in HEADERS}
 
@@ -13,6 +30,61 @@ LOCKS = {name: locked((ROOT / name).read_text(encoding="utf-8")) for name in HEA
 @pytest.mark.parametrize("name", HEADERS)
 def test_every_wanted_package_is_locked(name: str) -> None:
     assert {canonical(row) for row in wanted(name)} - LOCKS[name].keys() == set()
+
+
+def supported_pythons() -> list[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    prefix = "Programming Language :: Python :: 3."
+    rows: list[str] = settings["project"]["classifiers"]
+    return ["3." + row.removeprefix(prefix) for row in rows if row.startswith(prefix)]
+
+
+def _metadata(package: str) -> list[str]:
+    return requires(package) or []
+
+
+@pytest.mark.parametrize("python", supported_pythons())
+@pytest.mark.parametrize("name", HEADERS)
+def test_every_supported_python_finds_all_it_needs(name: str, python: str) -> None:
+    assert missing(wanted(name), LOCKS[name], python, _metadata) == set()
+
+
+PACKAGES = {
+    "coverage": ["tomli; python_version < '3.12' and extra == 'toml'"],
+    "pytest-cov": ["coverage[toml]>=7"],
+    "structlog": ["typing-extensions; python_version >= '3.14'"],
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "python", "want"),
+    [
+        pytest.param(["httpx"], "3.11", {"httpx <- pyproject.toml"}, id="wanted itself"),
+        pytest.param(["pytest-cov"], "3.11", {"tomli <- coverage"}, id="through an extra"),
+        pytest.param(["pytest-cov"], "3.12", set(), id="not for this Python"),
+        pytest.param(["coverage"], "3.11", set(), id="only with the extra"),
+        pytest.param(["structlog"], "3.14", {"typing-extensions <- structlog"}, id="newer alone"),
+    ],
+)
+def test_an_incomplete_lock_is_found(rows: list[str], python: str, want: set[str]) -> None:
+    assert missing(rows, PACKAGES, python, PACKAGES.__getitem__) == want
+
+
+@pytest.mark.parametrize("name", INSTALLERS)
+def test_locked_installs_resolve_nothing(name: str) -> None:
+    assert unresolved_installs((ROOT / name).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install --require-hashes -r requirements.txt",
+        "pip install \\\n    --require-hashes -r requirements.txt",
+        "pip install --no-deps x && pip install -r requirements.txt",
+    ],
+)
+def test_a_resolving_install_is_found(command: str) -> None:
+    assert unresolved_installs(f"RUN {command}\n")
 
 
 @pytest.mark.parametrize("name", HEADERS)

@@ -15,7 +15,7 @@ CLEAN = """
 FROM python:3.13-slim AS build
 RUN pip install --no-cache-dir \\
     # a comment between two lines
-    --require-hashes -r requirements.txt
+    --no-deps --require-hashes -r requirements.txt
 FROM python:3.13-slim
 COPY --from=build /opt /opt
 USER 65532:65532
@@ -46,6 +46,7 @@ def test_the_example_is_clean() -> None:
         pytest.param('ENTRYPOINT ["koord-queue-scheduler"]', "", "no ENTRYPOINT", id="no program"),
         pytest.param("COPY", "ADD https://x.example/a.tar /\nCOPY", "ADD of", id="a download"),
         pytest.param("--require-hashes", "", "unlocked", id="a package without hash"),
+        pytest.param("--no-deps", "", "more than it names", id="packages that no lock names"),
     ],
 )
 def test_broken_rules_are_found(old: str, new: str, want: str) -> None:
