@@ -134,6 +134,7 @@ QUEUE: Final = Definition(
     source="queue",
     kind="Queue",
     singular="queue",
+    short_names=("kq",),  # "q" is Volcano's queue
     columns=(
         Column(name="POLICY", json_path=".spec.queuePolicy"),
         Column(name="PENDING", json_path=".status.pending", type="integer"),

@@ -117,4 +117,5 @@ def _resource(spec: Body, version: Body) -> ServedResource:
             else CUSTOM_PLAIN_COLUMNS
         ),
         schema=compile_schema(version["schema"]["openAPIV3Schema"]),
+        openapi=version["schema"]["openAPIV3Schema"],
     )

@@ -1,15 +1,21 @@
 """The documents by which clients learn what a server serves.
 
 `/api`, `/apis`, `/apis/GROUP`, `/api/v1`, `/apis/GROUP/VERSION`, `/version`, and as much of
-`/openapi/v3` as `kubectl apply` needs: that the server itself validates fields. The aggregated
-form of discovery is not offered; kubectl takes the plain one.
+`/openapi/v3` as kubectl needs: that the server itself validates fields (`kubectl apply`), and the
+schemas of custom resources (`kubectl explain`). The aggregated form of discovery is not offered;
+kubectl takes the plain one.
+
+For a `List` kubectl validates by itself, with the schemas of `/openapi/v2`, which it reads in
+protobuf only. That document is empty here, in any encoding: what has no schema is not validated by
+kubectl, but by the server when its items come.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from shared_api.testing.patching import Body
+from shared_api.testing.patching import Body, JsonValue
 from shared_api.testing.served_resources import ResourceRegistry, ServedResource
 
 VERSION: Final[Body] = {
@@ -25,6 +31,16 @@ VERSION: Final[Body] = {
 }
 """The version whose behaviour is imitated."""
 
+OPENAPI_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""The only form of `/openapi/v2` that clients ask for; they ask for it with "@" before "v1.0",
+which no answer may have in its media type."""
+
+_ROOT_FIELDS: Final[Mapping[str, Body]] = {
+    "apiVersion": {"type": "string", "description": "The group and version of this object."},
+    "kind": {"type": "string", "description": "What kind of object this is."},
+    "metadata": {"type": "object", "description": "Name, namespace, labels, annotations and more."},
+}
+"""Of every object; CRDs mostly leave them out, or undescribed."""
 _STATUS_VERBS: Final = ["get", "patch", "update"]
 
 
@@ -121,16 +137,45 @@ def _openapi_paths(registry: ResourceRegistry) -> Body:
 
 
 def _openapi(group: str, version: str, registry: ResourceRegistry) -> Body | None:
-    """Paths without schemas: kubectl looks for `fieldValidation` and leaves checking to us."""
+    """Paths, by which kubectl looks for `fieldValidation`, and the schemas that CRDs state.
+
+    Built-in kinds have no schema: their checking is left to the server.
+    """
     resources = registry.in_version(group, version)
     if not resources:
         return None
+    schemas = {
+        _schema_name(resource): _schema(resource, resource.openapi)
+        for resource in resources
+        if resource.openapi is not None
+    }
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "1.36"},
         "paths": {_item_path(resource): _operations(resource) for resource in resources},
-        "components": {"schemas": {}},
+        "components": {"schemas": schemas},
     }
+
+
+def _schema_name(resource: ServedResource) -> str:
+    """Return the name as kube-apiserver makes it: the group's labels in reverse order."""
+    reverse = ".".join(reversed(resource.group.split(".")))
+    return f"{reverse}.{resource.version}.{resource.kind}"
+
+
+def _schema(resource: ServedResource, stated: Mapping[str, JsonValue]) -> Body:
+    properties = dict(stated.get("properties", {}))
+    for name, field in _ROOT_FIELDS.items():
+        properties[name] = field | properties.get(name, {})
+    return {
+        **stated,
+        "properties": properties,
+        "x-kubernetes-group-version-kind": [_identity(resource)],
+    }
+
+
+def _identity(resource: ServedResource) -> Body:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
 def _item_path(resource: ServedResource) -> str:
@@ -139,14 +184,13 @@ def _item_path(resource: ServedResource) -> str:
 
 
 def _operations(resource: ServedResource) -> Body:
-    identity = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     parameters = [
         {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
         for name in ("dryRun", "fieldManager", "fieldValidation")
     ]
     return {
         method: {
-            "x-kubernetes-group-version-kind": identity,
+            "x-kubernetes-group-version-kind": _identity(resource),
             "x-kubernetes-action": method,
             "parameters": parameters,
             "responses": {"200": {"description": "OK"}},

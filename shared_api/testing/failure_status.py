@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -211,13 +211,23 @@ def method_not_allowed() -> RequestFailed:
     )
 
 
-def unsupported_media_type(accepted: Sequence[str]) -> RequestFailed:
-    """415 for a body in a format that is not read."""
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+"""What kubectl sends built-in kinds in that it makes itself (`create job`, `auth can-i`)."""
+
+_WITHOUT_PROTOBUF: Final = (
+    ". This server reads no protobuf. Have kubectl write the object, and apply it:"
+    " kubectl create ... --dry-run=client -o yaml | kubectl apply -f -"
+)
+
+
+def unsupported_media_type(accepted: Sequence[str], sent: str) -> RequestFailed:
+    """415 for a body in a format that is not read; of protobuf the text says the way around."""
     return RequestFailed(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        + ", ".join(accepted),
+        + ", ".join(accepted)
+        + (_WITHOUT_PROTOBUF if sent == PROTOBUF else ""),
     )
 
 

@@ -23,7 +23,7 @@ from shared_api.testing.custom_resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     resources_of,
 )
-from shared_api.testing.discovery_documents import document
+from shared_api.testing.discovery_documents import OPENAPI_V2_TYPE, document
 from shared_api.testing.failure_status import (
     RequestFailed,
     bad_request,
@@ -195,6 +195,8 @@ class RequestRouter:
         if asked.request.method == "GET":
             if path.partition("/verbose")[0] in _HEALTH:
                 return Response(HTTPStatus.OK, {"content-type": "text/plain"}, b"ok")
+            if path == "/openapi/v2":
+                return Response(HTTPStatus.OK, {"content-type": OPENAPI_V2_TYPE}, b"")
             found = document(path, self._registry)
             if found is not None:
                 return _json(HTTPStatus.OK, _encode(found))
@@ -236,7 +238,7 @@ class RequestRouter:
         if asked.info.name:
             raise method_not_allowed()
         if asked.content_type != JSON:
-            raise unsupported_media_type([JSON])
+            raise unsupported_media_type([JSON], asked.content_type)
         body = _object_body(asked.request.body)
         if resource in REVIEW_KINDS:
             return _json(HTTPStatus.CREATED, _encode(self.reviews.answer(resource, body)))
@@ -246,7 +248,7 @@ class RequestRouter:
 
     def _update(self, resource: ServedResource, asked: AskedRequest) -> Response:
         if asked.content_type != JSON:
-            raise unsupported_media_type([JSON])
+            raise unsupported_media_type([JSON], asked.content_type)
         body = _object_body(asked.request.body)
         stored = self._writes.update(
             resource,
@@ -374,7 +376,7 @@ def _patcher(resource: ServedResource, content_type: str, body: bytes) -> BodyCh
     if resource.strategic:
         accepted.append(STRATEGIC_PATCH)
     if content_type not in accepted:
-        raise unsupported_media_type(accepted)
+        raise unsupported_media_type(accepted, content_type)
     patch = _json_value(body)
     wanted_type = list if content_type == JSON_PATCH else dict
     if not isinstance(patch, wanted_type):

@@ -16,7 +16,7 @@ import msgspec
 
 from shared_api.testing.failure_status import Cause
 from shared_api.testing.object_storage import ObjectKey, StoredObject, TableKey
-from shared_api.testing.patching import Body
+from shared_api.testing.patching import Body, JsonValue
 from shared_api.testing.schema_validation import Schema
 from shared_api.testing.selectors import FieldPath
 from shared_api.testing.table_printer import PLAIN_COLUMNS, Column
@@ -87,6 +87,8 @@ class ServedResource:
     selectable: Mapping[str, FieldPath] = field(default_factory=dict)
     columns: tuple[Column, ...] = PLAIN_COLUMNS
     schema: Schema | None = None
+    openapi: Mapping[str, JsonValue] | None = None
+    """The schema as the CRD states it, for `kubectl explain`."""
     prepare: Prepare = _unchanged
     fill: Convert | None = None
     """Defaults that an update gets as well (a patch may have replaced a list of containers)."""

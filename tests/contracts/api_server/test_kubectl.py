@@ -65,6 +65,7 @@ class Kubectl:
     binary: Path
     options: tuple[str, ...]
     home: Path
+    is_fake: bool = False
 
     def __call__(self, *arguments: str, stdin: str = "", fails: bool = False) -> str:
         """Run it, and return what it printed (on stderr when it is expected to fail)."""
@@ -91,7 +92,7 @@ def started(kind: str, binaries: Path, home: Path) -> Iterator[Kubectl]:
     """One of the servers, with the suite's kinds."""
     if kind == "fake":
         with fake_over_http() as server:
-            yield Kubectl(binaries / "kubectl", ("--server", server.url), home)
+            yield Kubectl(binaries / "kubectl", ("--server", server.url), home, is_fake=True)
     else:
         with real_server(binaries) as server:
             options = ("--server", server.url, "--token", server.token)
@@ -179,6 +180,45 @@ def test_apply_change_and_delete(kubectl: Kubectl) -> None:
     assert "Suspend:" in kubectl("describe", "job", "work")
     assert "deleted" in kubectl("delete", "-f", "-", stdin=JOB)
     assert kubectl("get", "jobs", "-o", "name") == ""
+
+
+def test_a_list_is_applied(kubectl: Kubectl) -> None:
+    items = [msgspec.yaml.decode(text) for text in (JOB, EVENT.replace("happened", "again"))]
+    manifest = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}).decode()
+    assert kubectl("apply", "-f", "-", stdin=manifest).splitlines() == [
+        "job.batch/work created",
+        "event.events.k8s.io/again created",
+    ]
+    kubectl("delete", "-f", "-", stdin=manifest)
+
+
+def test_explain_shows_what_a_crd_says(kubectl: Kubectl) -> None:
+    shown = kubectl.table("explain", "claim.spec")
+    assert ["FIELD:", "spec", "<Object>"] in shown
+    assert ["queue", "<string>", "-required-"] in shown
+    fields = {line[0] for line in kubectl.table("explain", "claim") if len(line) > 1}
+    assert {"apiVersion", "kind", "metadata", "spec", "status"} <= fields
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create", "job", "made", "--image=image"),
+        ("create", "namespace", "made"),
+        ("auth", "can-i", "get", "pods"),
+    ],
+    ids=" ".join,
+)
+def test_what_kubectl_sends_in_protobuf(kubectl: Kubectl, arguments: tuple[str, ...]) -> None:
+    if not kubectl.is_fake:
+        kubectl(*arguments, *(() if arguments[0] == "auth" else ("--dry-run=server",)))
+        return
+    told = kubectl(*arguments, fails=True)
+    assert "--dry-run=client -o yaml | kubectl apply -f -" in told
+    if arguments[0] == "create":
+        manifest = kubectl(*arguments, "--dry-run=client", "-o", "yaml")
+        assert "made created" in kubectl("apply", "-f", "-", stdin=manifest)
+        kubectl("delete", "-f", "-", stdin=manifest)
 
 
 def test_a_typo_is_told(kubectl: Kubectl) -> None:

@@ -36,7 +36,24 @@ def test_openapi_says_that_the_server_checks_fields(path: str, item: str) -> Non
     assert "fieldValidation" in {one["name"] for one in operation["parameters"]}
 
 
-@pytest.mark.parametrize("path", ["/openapi/v3/apis/none.com/v1", "/openapi/v2", "/apis/none.com"])
+def test_openapi_has_the_schemas_that_crds_state() -> None:
+    schemas = read("/openapi/v3/apis/example.com/v1")["components"]["schemas"]
+    thing = schemas["com.example.v1.Thing"]
+    identity = {"group": "example.com", "version": "v1", "kind": "Thing"}
+    assert thing["x-kubernetes-group-version-kind"] == [identity]
+    assert all(
+        thing["properties"][name]["description"] for name in ("apiVersion", "kind", "metadata")
+    )
+    assert thing["x-kubernetes-preserve-unknown-fields"] is True
+
+
+def test_the_document_for_what_clients_validate_themselves_is_empty() -> None:
+    answer = ask(make_server(), "GET", "/openapi/v2")
+    assert (answer.status, answer.body) == (200, b"")
+    assert "@" not in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize("path", ["/openapi/v3/apis/none.com/v1", "/openapi/v1", "/apis/none.com"])
 def test_what_is_not_there(path: str) -> None:
     assert ask(make_server(), "GET", path).status == 404
 
