@@ -2,6 +2,7 @@
 
 | path | answer |
 |---|---|
+| / | all paths |
 | /debug/queues | all queues: policy, quotas, counts, head, last refusal |
 | /debug/queues/{name} | one queue, its units in order and the held ones, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
@@ -186,6 +187,13 @@ def build_app(
     # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
     get = app.get
+
+    @get("/")
+    def paths() -> views.PathList:
+        """All paths, those of plugins too."""
+        found = {route.path for route in app.router.routes if isinstance(route, Route)}
+        return views.PathList(paths=sorted(found))
+
     get("/debug/queues")(api.queues)
     get("/debug/queues/{name}", responses=_problems(404))(api.queue)
     get("/debug/queueunits/{namespace}/{name}", responses=_problems(404))(api.queue_unit)

@@ -52,6 +52,12 @@ class ProblemView(View):
     detail: str
 
 
+class PathList(View):
+    """What there is to ask, as the root of an API server answers."""
+
+    paths: list[str]
+
+
 class RefusalView(View):
     """Why a unit waits: the reason, the numbers, and both in words."""
 

@@ -152,6 +152,7 @@ def test_peoples_rules() -> None:
         assert lines(rules_of(objects, "ClusterRole", f"{role}-editor")) == {f"{kind}: {writes}"}
         assert lines(rules_of(objects, "ClusterRole", f"{role}-admin")) == {f"{kind}: {all_writes}"}
     assert lines(rules_of(objects, "ClusterRole", "koord-queue-debug-reader")) == {
+        "/: get",
         "/debug/*: get",
         "/apis/v1/queue: get",
         "/apis/v1/userquota: get",

@@ -27,6 +27,7 @@ from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import ShellKit
 
 PATHS = (
+    "/",
     "/debug/queues",
     "/debug/queues/team",
     "/debug/queueunits/default/a",
@@ -49,6 +50,16 @@ def client(kit: ShellKit) -> Iterator[httpx.Client]:
     kit.add_unit("a")
     with served(build(kit)) as client:
         yield client
+
+
+def test_the_root_lists_every_path(kit: ShellKit) -> None:
+    def answer(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("")
+
+    with served(build(kit, routes=(Route("/debug/plugins/mine/x", answer),))) as client:
+        found = client.get("/").json()["paths"]
+    assert {"/debug/queueunits/{namespace}/{name}", "/debug/plugins/mine/x"} < set(found)
+    assert found == sorted(found)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -76,7 +87,7 @@ class WatchedEngine(SharedEngine):
         return super().fork()
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path != "/openapi.json"])
+@pytest.mark.parametrize("path", [path for path in PATHS if path not in {"/", "/openapi.json"}])
 def test_one_answer_is_built_at_a_time(kit: ShellKit, path: str) -> None:
     kit.add_unit("a")
     watched = WatchedEngine(kit.engine)
