@@ -24,8 +24,10 @@ class Cluster(Protocol):
     """A path, or several as in KUBECONFIG."""
     context: str | None
     """Of the kubeconfig; None: its current one."""
+    preparation: tuple[str, ...]
+    """What a person types once in a shell, so that the lines with kubectl stay short."""
     kubectl: str
-    """How a person calls kubectl on it, without arguments."""
+    """How a person calls kubectl on it after that, without arguments."""
     queue_namespace: str
 
     def start(self) -> None:

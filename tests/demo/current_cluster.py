@@ -51,6 +51,7 @@ class CurrentCluster:
     """A `Cluster` that was there before."""
 
     queue_namespace = "koord-queue-demo"
+    preparation: tuple[str, ...] = ()
 
     def __init__(self, clock: Clock, ask: Ask) -> None:
         self.kubeconfig = os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())

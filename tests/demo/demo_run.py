@@ -162,11 +162,12 @@ class DemoRun:
             f" {minutes:.1f} minutes: 16 hours of a real trace, {plan.pace:.0f} times as fast."
         )
         yield "In another terminal:"
+        for line in cluster.preparation:
+            yield f"  {line}"
         yield f"  {cluster.kubectl} get queueunits -A"
         yield f"  {cluster.kubectl} get queues,elasticquotas,jobs -A"
         for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
             yield f"  curl -s {programs.debug_url}/debug/{path} | python3 -m json.tool"
-        yield f"  kubeconfig: {cluster.kubeconfig}"
         yield "Ctrl-C ends it and removes everything."
         yield ""
 

@@ -69,10 +69,11 @@ class EmbeddedCluster:
 
     context: str | None = None
     queue_namespace = "koord-queue"
+    kubectl = "kubectl"
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self.kubeconfig = str(folder / "kubeconfig")
-        self.kubectl = f"kubectl --kubeconfig {self.kubeconfig}"
+        self.preparation: tuple[str, ...] = (f"export KUBECONFIG={self.kubeconfig}",)
         self.server = FakeApiServer(clock=clock, rng=random.Random(1), waits=True)
         self._transport = CountingTransport(self.server)
         self._face = HttpFace(self._transport)

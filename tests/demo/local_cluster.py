@@ -23,10 +23,11 @@ class LocalCluster:
 
     context: str | None = None
     queue_namespace = "koord-queue"
+    kubectl = "kubectl"
 
     def __init__(self) -> None:
         self.kubeconfig = ""
-        self.kubectl = ""
+        self.preparation: tuple[str, ...] = ()
         self._plane: ControlPlane | None = None
 
     def start(self) -> None:
@@ -39,7 +40,13 @@ class LocalCluster:
         except (BinariesUnavailable, ControlPlaneFailed) as error:
             raise DemoFailed(str(error)) from error
         self.kubeconfig = str(plane.kubeconfig)
-        self.kubectl = f"{binaries / 'kubectl'} --kubeconfig {self.kubeconfig}"
+        commands = plane.kubeconfig.parent / "bin"
+        commands.mkdir()
+        (commands / "kubectl").symlink_to(binaries / "kubectl")  # of the server's own version
+        self.preparation = (
+            f"export KUBECONFIG={self.kubeconfig}",
+            f"export PATH={commands}:$PATH",
+        )
 
     def stop(self) -> None:
         """End all of it, and remove its folder."""

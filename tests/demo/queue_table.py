@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.demo.cluster_picture import QueueRow
+from tests.demo.terminal import WIDTH
 
-WIDTH: Final = 100
 BAR_CELLS: Final = 16
 HEADER: Final = (
     f"{'QUEUE':<11} {'POLICY':<8} {'WAITING':>7} {'RUNNING':>7} {'DONE':>5}   "
@@ -102,8 +102,8 @@ def plain_line(rows: Sequence[QueueRow], progress: Progress) -> str:
     """All of it in one line, for a log."""
     waiting, running = sum(row.waiting for row in rows), sum(row.running for row in rows)
     line = (
-        f"{clock(progress.seconds)} {progress.submitted}/{progress.planned} submitted,"
-        f" {waiting} waiting, {running} running, {progress.ended} complete,"
+        f"{clock(progress.seconds)} {progress.submitted}/{progress.planned} jobs,"
+        f" {waiting} waiting, {running} running, {progress.ended} done,"
         f" {progress.used}/{progress.total} GPUs"
     )
     longest = max(rows, key=lambda row: row.longest_wait_seconds, default=None)

@@ -6,9 +6,12 @@ No library: three escape sequences are all it takes.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Sequence
 from typing import Final, TextIO
 
+WIDTH: Final = 100
+"""Columns that every terminal has that is used for this."""
 REFRESH_SECONDS: Final = 0.5
 PLAIN_SECONDS: Final = 5.0
 _UP: Final = "\x1b[{}A"
@@ -26,9 +29,9 @@ class Terminal:
         self._next_at = 0.0
 
     def say(self, *lines: str) -> None:
-        """Write lines that stay; a table that is shown stays above them."""
+        """Write lines that stay; a table that is shown stays above them. Long ones are wrapped."""
         self._shown_lines = 0
-        self._write("".join(f"{line}\n" for line in lines))
+        self._write("".join(f"{part}\n" for line in lines for part in wrap(line)))
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to show something again."""
@@ -54,3 +57,19 @@ class Terminal:
         with contextlib.suppress(OSError):
             self._stream.write(text.encode(encoding, "replace").decode(encoding))
             self._stream.flush()
+
+
+def wrap(line: str) -> list[str]:
+    """Return a line as lines no wider than a terminal, broken between words, indented alike.
+
+    A word that is wider by itself (a path, a URL) stays whole, so that it can be copied.
+    """
+    indent = line[: len(line) - len(line.lstrip())]
+    wrapper = textwrap.TextWrapper(
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapper.wrap(line.lstrip()) or [""]

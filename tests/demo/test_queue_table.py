@@ -6,7 +6,6 @@ import pytest
 
 from tests.demo.cluster_picture import QueueRow
 from tests.demo.queue_table import (
-    WIDTH,
     Progress,
     QueueWords,
     build_table,
@@ -14,6 +13,7 @@ from tests.demo.queue_table import (
     plain_line,
     usage_bar,
 )
+from tests.demo.terminal import WIDTH
 
 PROGRESS = Progress(
     seconds=83,
@@ -82,7 +82,7 @@ def test_the_bar(used: int, least: int, most: int, want: str) -> None:
 
 def test_a_log_gets_one_line() -> None:
     assert plain_line([ROW], PROGRESS) == (
-        " 1:23 200/311 submitted, 20 waiting, 2 running, 150 complete, 31/32 GPUs,"
+        " 1:23 200/311 jobs, 20 waiting, 2 running, 150 done, 31/32 GPUs,"
         " longest wait 28.2 s (vc-6c71a0)"
     )
     assert plain_line([], PROGRESS).endswith("31/32 GPUs")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 
-from tests.demo.terminal import PLAIN_SECONDS, REFRESH_SECONDS, Terminal
+import pytest
+
+from tests.demo.terminal import PLAIN_SECONDS, REFRESH_SECONDS, Terminal, wrap
 
 
 class NarrowStream(io.StringIO):
@@ -22,6 +24,23 @@ def test_a_table_is_written_over_the_one_before() -> None:
     terminal.show(["one", "two"], "")
     terminal.show(["three"], "")
     assert stream.getvalue() == ("\x1b[2Kone\n\x1b[2Ktwo\n\x1b[J\x1b[2A\x1b[2Kthree\n\x1b[J")
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        pytest.param("", [""], id="nothing"),
+        pytest.param("  short", ["  short"], id="short"),
+        pytest.param(f"  {'a' * 60} {'b' * 60}", [f"  {'a' * 60}", f"  {'b' * 60}"], id="long"),
+        pytest.param(f"  {'a' * 120}", [f"  {'a' * 120}"], id="one word"),
+        pytest.param(f"{'a-' * 40} {'b-' * 40}", ["a-" * 40, "b-" * 40], id="no hyphens"),
+    ],
+)
+def test_lines_are_as_wide_as_a_terminal(line: str, want: list[str]) -> None:
+    assert wrap(line) == want
+    stream = io.StringIO()
+    Terminal(stream, is_live=False).say(line)
+    assert stream.getvalue().splitlines() == want
 
 
 def test_what_is_said_stays() -> None:
