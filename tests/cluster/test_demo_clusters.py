@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import signal
@@ -11,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from shared_api.client.resource_types import JOBS
 from shared_api.process.clock import SystemClock
+from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
-from tests.demo.clusters import QUOTA_CRD
+from tests.demo.clusters import QUOTA_CRD, connect
 from tests.demo.current_cluster import CurrentCluster
 from tests.demo.demo_process import DemoProcess, demo_starter
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where
+from tests.demo.json_api import JsonApi
+from tests.demo.local_cluster import LocalCluster
 from tests.demo.terminal import Terminal
 
 READY_SECONDS = 200.0
@@ -39,6 +44,28 @@ def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., DemoProc
     assert "40 of 40 jobs completed" in demo.output
     assert "no quota exceeded" in demo.output
     assert demo.leaves_nothing()
+
+
+def test_jobs_are_created_suspended(controlplane_binaries: Path) -> None:
+    assert controlplane_binaries.is_dir()
+    cluster = LocalCluster()
+    try:
+        cluster.start()
+        api = connect(cluster, SystemClock())
+        with contextlib.closing(api):
+            until(lambda: _is_created_suspended(api))
+    finally:
+        cluster.stop()
+
+
+def _is_created_suspended(api: JsonApi) -> bool:
+    """Try a job that names a quota; a policy takes effect a moment after it has come."""
+    labels = {"quota.scheduling.koordinator.sh/name": "team-a"}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "image"}]}
+    metadata = {"generateName": "tried-", "namespace": "default", "labels": labels}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    made = api.create(JOBS, {**job, "spec": {"template": {"spec": pod}}})
+    return bool(made["spec"]["suspend"])
 
 
 @pytest.mark.parametrize("sign", ["starting", "ready after"], ids=["while it starts", "in the run"])

@@ -49,6 +49,10 @@ class QueueRow:
     least: int
     most: int
     longest_wait_seconds: float
+    unplaced_pods: int = 0
+    """Pods of admitted jobs for which the cluster's scheduler has found no node."""
+    why_unplaced: str = ""
+    """What it says of the one that has waited longest."""
 
 
 @dataclass
@@ -87,6 +91,8 @@ class ClusterPicture:
         self._quotas: dict[str, Json] = {}
         self._pod_gpus: dict[str, int] = {}
         """GPUs of each running pod, by uid."""
+        self._unplaced: dict[str, tuple[str, str]] = {}
+        """(namespace, why) of each pod that fits no node, by uid, in the order of that."""
         self.jobs: dict[tuple[str, str], JobStory] = {}
         self.use = GpuUse()
 
@@ -124,6 +130,11 @@ class ClusterPicture:
         gpus = self._gpus(requests_of(pod)) if runs and not seen.is_gone else 0
         change = gpus - self._pod_gpus.get(uid, 0)
         self._pod_gpus[uid] = gpus
+        why = "" if seen.is_gone else why_unplaced(pod)
+        if not why:
+            self._unplaced.pop(uid, None)
+        elif uid not in self._unplaced:
+            self._unplaced[uid] = (namespace, why)
         if change:
             self.use.change(namespace, change, seen.at)
 
@@ -154,6 +165,7 @@ class ClusterPicture:
             stories = [story for story in self.jobs.values() if story.namespace == name]
             waits = [now - s.submitted_at for s in stories if s.released_at is None]
             least, most = self._limits(name)
+            unplaced = [why for namespace, why in self._unplaced.values() if namespace == name]
             yield QueueRow(
                 name=name,
                 waiting=sum(phase_of(unit) in WAITING_PHASES for unit in units),
@@ -163,6 +175,8 @@ class ClusterPicture:
                 least=least,
                 most=most,
                 longest_wait_seconds=max(waits, default=0.0),
+                unplaced_pods=len(unplaced),
+                why_unplaced=next(iter(unplaced), ""),
             )
 
     def _limits(self, quota: str) -> tuple[int, int]:
@@ -170,6 +184,14 @@ class ClusterPicture:
         counted = self._shape.counted
         least, most = (amount(counted, spec.get(end, {}).get(counted, 0)) for end in ("min", "max"))
         return self._shape.gpus(least), self._shape.gpus(most)
+
+
+def why_unplaced(pod: Json) -> str:
+    """Return why the cluster's scheduler has found no node for a pod, "" where it has not said."""
+    for condition in pod.get("status", {}).get("conditions", ()):
+        if (condition["type"], condition["status"]) == ("PodScheduled", "False"):
+            return str(condition.get("message") or condition.get("reason", ""))
+    return ""
 
 
 def _keep(table: dict[str, Json], key: str, seen: Seen) -> None:

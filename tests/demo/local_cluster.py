@@ -1,7 +1,12 @@
-"""A real control plane on this machine, with nodes and pods that kwok pretends to run."""
+"""A real control plane on this machine, with nodes and pods that kwok pretends to run.
+
+The chart's admission policy is in force, as after an installation: a job that names a queue or a
+quota is created suspended, so that it has no pod before the queue has seen it.
+"""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -9,13 +14,18 @@ from typing import Final
 from shared_api.quantity import format_amount
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed
+from tests.controlplane.helm import require_helm
 from tests.controlplane.tool_cache import BinariesUnavailable
-from tests.demo.clusters import DemoFailed
+from tests.demo.clusters import ROOT, DemoFailed
 from tests.demo.embedded_cluster import bare_environment
 from tests.demo.json_api import JsonApi
 from tests.demo.load_plan import GPU, NODE_GPUS, REAL_GPUS, GpuShape, LoadPlan, nodes_needed
 
 NODE_PREFIX: Final = "gpu-node"
+CHART: Final = ROOT / "charts" / "koord-queue"
+POLICY_TEMPLATE: Final = "templates/admissionpolicy.yaml"
+POLICY_API: Final = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+HELM_SECONDS: Final = 60.0
 
 
 class LocalCluster:
@@ -37,6 +47,7 @@ class LocalCluster:
             plane = ControlPlane(binaries, controller_manager=True, scheduler=True, kwok=True)
             self._plane = plane
             plane.start()
+            plane.kubectl("apply", "--server-side", "--filename", "-", input=_admission_policy())
         except (BinariesUnavailable, ControlPlaneFailed) as error:
             raise DemoFailed(str(error)) from error
         self.kubeconfig = str(plane.kubeconfig)
@@ -80,3 +91,23 @@ class LocalCluster:
     def writes_by_kind(self) -> Mapping[str, int]:
         """Nothing: the API server does not say who wrote."""
         return {}
+
+
+def _admission_policy() -> str:
+    """Return the policy that an installation of the chart puts into force, as YAML.
+
+    Raises:
+        BinariesUnavailable: there is no helm, or it does not render the chart.
+    """
+    # The policy leaves the namespace alone that the release is in.
+    options = ("--namespace", LocalCluster.queue_namespace, "--api-versions", POLICY_API)
+    done = subprocess.run(
+        [require_helm(), "template", "demo", CHART, "--show-only", POLICY_TEMPLATE, *options],
+        capture_output=True,
+        text=True,
+        timeout=HELM_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BinariesUnavailable(f"helm does not render {POLICY_TEMPLATE}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,6 +1,7 @@
 """The table of queues, as lines of text. Pure.
 
-Two lines per queue: the numbers, and under them why its next unit waits, in the scheduler's words.
+Per queue: the numbers, and under them why its next unit waits, in the scheduler's words. Where
+admitted jobs wait for nodes, a third line says so, in the words of the cluster's scheduler.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def build_table(
         said = words.get(row.name, QueueWords())
         lines.append(_queue_line(row, said))
         lines.append(_refusal_line(row, said))
+        if row.unplaced_pods:
+            lines.append(_unplaced_line(row))
     return [cut(line) for line in lines]
 
 
@@ -79,6 +82,12 @@ def _queue_line(row: QueueRow, said: QueueWords) -> str:
 
 def _refusal_line(row: QueueRow, said: QueueWords) -> str:
     return f"{_REFUSAL_MARK}{short_refusal(said.refusal)}" if row.waiting and said.refusal else ""
+
+
+def _unplaced_line(row: QueueRow) -> str:
+    pods = "1 pod" if row.unplaced_pods == 1 else f"{row.unplaced_pods} pods"
+    why = short_refusal(row.why_unplaced)
+    return f"{_REFUSAL_MARK}admitted, but no node for {pods}: {why}"
 
 
 def short_refusal(text: str) -> str:

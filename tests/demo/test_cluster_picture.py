@@ -48,6 +48,20 @@ def test_it_is_not_over_before_the_units_say_so() -> None:
     assert picture.is_everything_settled()
 
 
+def test_pods_without_a_node_are_counted_until_they_have_one() -> None:
+    story = Story()
+    for name in ("a", "b"):
+        story.pod(name, "Pending")
+        refused = {"type": "PodScheduled", "status": "False", "message": f"no node for {name}"}
+        story.told[-1].body["status"]["conditions"] = [refused]
+    (row,) = picture_of(story).rows(("team",), now=9.0)
+    assert (row.unplaced_pods, row.why_unplaced) == (2, "no node for a")
+    story.pod("a", "Running")
+    story.tell("pods", story.told[1].body, is_gone=True)
+    (row,) = picture_of(story).rows(("team",), now=9.0)
+    assert (row.unplaced_pods, row.why_unplaced) == (0, "")
+
+
 def test_gpus_are_counted_while_pods_run() -> None:
     story = Story()
     story.whole_life("a", gpus=4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tests.demo.cluster_picture import QueueRow
@@ -59,6 +61,15 @@ def test_a_queue_that_nobody_waits_in_gives_no_reason() -> None:
     )
     words = {"a": QueueWords(policy="Priority", refusal="is of yesterday")}
     assert build_table([idle], words, PROGRESS)[-1] == ""
+
+
+def test_admitted_jobs_that_fit_no_node_are_named() -> None:
+    row = dataclasses.replace(
+        ROW, unplaced_pods=2, why_unplaced="0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+    )
+    assert build_table([row], {}, PROGRESS)[-1] == (
+        "   \u2514 admitted, but no node for 2 pods: 0/4 nodes are available: 4 Insufficient GPU."
+    )
 
 
 def test_violations_are_loud() -> None:
