@@ -14,7 +14,7 @@ import functools
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -42,17 +42,26 @@ class HelmFailed(Exception):
     """Helm ended with a status other than 0; the message is what it wrote to stderr."""
 
 
-def helm_binary() -> Path:
+Helm = Callable[[], Path]
+"""Finds a helm: `require_helm` or `require_helm_3`."""
+
+
+def helm_binary(helm: Helm = require_helm) -> Path:
     """The helm to run; ends the test that asks when there is none."""
     try:
-        return require_helm()
+        return helm()
     except BinariesUnavailable as error:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(f"helm is not optional in CI: {error}", pytrace=False)
         pytest.skip(f"needs helm: {error}")
 
 
-def run_helm(*arguments: str, values: Values | None = None, kubeconfig: Path | None = None) -> str:
+def run_helm(
+    *arguments: str,
+    values: Values | None = None,
+    kubeconfig: Path | None = None,
+    helm: Helm = require_helm,
+) -> str:
     """Runs helm and returns its stdout; values go in as a file over the chart's own.
 
     Raises:
@@ -60,7 +69,7 @@ def run_helm(*arguments: str, values: Values | None = None, kubeconfig: Path | N
     """
     given = ["--values", "-"] if values is not None else []
     done = subprocess.run(
-        [helm_binary(), *arguments, *given],
+        [helm_binary(helm), *arguments, *given],
         input=None if values is None else json.dumps(values),
         capture_output=True,
         text=True,
@@ -85,6 +94,7 @@ def render(
     release: str = RELEASE,
     namespace: str = NAMESPACE,
     kube_version: str = "1.36.3",
+    helm: Helm = require_helm,
 ) -> list[Json]:
     """The objects that an installation creates.
 
@@ -96,21 +106,28 @@ def render(
         release: its name.
         namespace: where it is installed.
         kube_version: what the cluster calls itself.
+        helm: which helm renders it.
 
     Raises:
         HelmFailed: the values do not fit, or the chart refuses them; the message says why.
     """
     key = json.dumps(values or {}, sort_keys=True)
-    return _rendered(key, tuple(api_versions), release, namespace, kube_version)
+    return _rendered(key, tuple(api_versions), release, namespace, kube_version, helm)
 
 
 @functools.cache
 def _rendered(
-    values: str, api_versions: tuple[str, ...], release: str, namespace: str, kube_version: str
+    values: str,
+    api_versions: tuple[str, ...],
+    release: str,
+    namespace: str,
+    kube_version: str,
+    helm: Helm,
 ) -> list[Json]:
     served = [f"--api-versions={one}" for one in api_versions]
     where = [f"--namespace={namespace}", f"--kube-version={kube_version}"]
-    text = run_helm("template", release, str(CHART), *where, *served, values=json.loads(values))
+    arguments = ("template", release, str(CHART), *where, *served)
+    text = run_helm(*arguments, values=json.loads(values), helm=helm)
     return [one for one in yaml.load_all(text, Loader=StrictLoader) if one is not None]
 
 

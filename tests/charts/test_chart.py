@@ -29,6 +29,7 @@ from tests.charts.render import (
     run_helm,
 )
 from tests.charts.values_table import ALL_KNOBS, UPSTREAM, VALUES
+from tests.controlplane.helm import require_helm_3
 
 ROOT = CHART.parents[1]
 CLUSTER_WIDE = {
@@ -449,6 +450,11 @@ def test_they_are_rendered_as_they_are_and_outlive_the_release() -> None:
     left_to_helm = of_kind(render({"crds": {"keep": False}}), "CustomResourceDefinition")
     assert not any("annotations" in one["metadata"] for one in left_to_helm.values())
     assert not of_kind(render({"crds": {"enabled": False}}), "CustomResourceDefinition")
+
+
+@every_values
+def test_helm_3_renders_the_same(values: Json) -> None:
+    assert render(values, helm=require_helm_3) == render(values)
 
 
 def chart_yaml() -> Json:

@@ -178,6 +178,13 @@ def test_a_plain_installation_has_nothing_to_apologise_for() -> None:
     assert TITLE not in render_notes()
 
 
+@pytest.mark.parametrize("key", ["repository", "tag"])
+def test_an_image_of_upstreams_is_warned_of(key: str) -> None:
+    warning = "CAUTION: controller.image"
+    assert warning in render_notes({"controller": {"image": {key: "v1.8.0"}}})
+    assert warning not in render_notes()
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [

