@@ -8,6 +8,7 @@ override:
     adopt: running               # running | never
     fullPodTemplates: false
     scheduleAdmissionLabel: false
+    reportUnqueuedJobs: false    # an event on jobs that name no queue where others are queued
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
@@ -129,6 +130,7 @@ class GeneralOptions(
     adopt: Adopt | None = None
     full_pod_templates: bool = False
     schedule_admission_label: bool = False
+    report_unqueued_jobs: bool = False
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()
 
@@ -327,6 +329,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         held_by_annotation=own.annotation,
         full_pod_templates=full,
         schedule_admission_label=general.schedule_admission_label,
+        report_unqueued_jobs=general.report_unqueued_jobs,
         running_timeout_seconds=parse_seconds(own.running_timeout),
         partial_running_timeout_seconds=parse_seconds(own.partial_running_timeout),
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),

@@ -137,7 +137,8 @@ class Controllers:
         kinds = tuple(adapters.values())
         self._turns = take_turns(each.kind for each in kinds)
         units: IndexedStore[QueueUnit] = IndexedStore(
-            indexes=unit_indexes(), transform=Compactor().compact
+            indexes=unit_indexes(by_namespace=configuration.general.report_unqueued_jobs),
+            transform=Compactor().compact,
         )
         self._units = self._informers.make(QUEUE_UNITS, units)
         self._slimmer = JobSlimmer()

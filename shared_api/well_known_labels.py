@@ -312,3 +312,13 @@ def _read_list(annotations: Mapping[str, str], keys: tuple[str, ...]) -> frozens
         if listed is not None:
             return frozenset(name.strip() for name in listed.split(",")) - {""}
     return frozenset()
+
+
+ALL_KEYS: Final = frozenset(
+    text
+    for name, value in list(globals().items())
+    if name.isupper()
+    for text in ((value,) if isinstance(value, str) else value if isinstance(value, tuple) else ())
+    if isinstance(text, str) and "/" in text.rstrip("/")
+)
+"""Every key of this module, whatever object carries it; not the older spellings of our own."""

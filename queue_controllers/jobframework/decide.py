@@ -56,6 +56,7 @@ from queue_controllers.jobframework.job_progress import (
 )
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.job_warnings import announce_queued, warn_about_job
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.queue_unit_builder import (
@@ -114,7 +115,8 @@ def decide(view: JobView) -> Decision:
     if job is None:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
     if unit is None and not view.ownership.managed:
-        return Decision(memory=msgspec.structs.replace(memory, arrived=False))
+        left_alone = Decision(memory=msgspec.structs.replace(memory, arrived=False))
+        return warn_about_job(view, job, left_alone)
     job, state, memory = judge_standing(view, job)
     settings = settings_of_job(job, view.settings)
     view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
@@ -131,14 +133,14 @@ def decide(view: JobView) -> Decision:
         decision = _take_over(view, job, unit, state)
     else:
         decision = _decide_with_unit(view, job, unit, state)
-    return msgspec.structs.replace(_with_unreadable_told(view, job, decision), state=state)
+    ended = job.status.outcome is not None or (unit is not None and is_final(unit))
+    if view.ownership.managed and not ended:
+        decision = warn_about_job(view, job, _with_unreadable_told(job, decision))
+    return msgspec.structs.replace(decision, state=state)
 
 
-def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+def _with_unreadable_told(job: JobFacts, decision: Decision) -> Decision:
     """Return the decision with a warning for each annotation that is ignored; each value once."""
-    ended = job.status.outcome is not None or (view.unit is not None and is_final(view.unit))
-    if ended or not view.ownership.managed:
-        return decision
     troubles = frozenset(unreadable_annotations(job).values())
     memory = decision.memory
     others = {each for each in memory.told if not each.startswith(IGNORED_ANNOTATION)}
@@ -378,7 +380,8 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
-    return wait_until_stopped(view, state)
+    decision = wait_until_stopped(view, state)
+    return decision if obstacle is not None else announce_queued(unit, decision)
 
 
 def _note_opened(view: JobView, unit: QueueUnit) -> Decision:

@@ -18,6 +18,7 @@ from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.queue_unit_phases import is_booked
 
 BY_CONSUMER_NAME: Final = "consumer-name"
+BY_NAMESPACE: Final = "namespace"
 
 
 class JobCache(Protocol[JobT]):
@@ -82,9 +83,20 @@ class UnitsOfJob(msgspec.Struct, frozen=True):
     """Units of an earlier bearer of the name, made by this program."""
 
 
-def unit_indexes() -> Mapping[str, IndexFunction[QueueUnit]]:
-    """Return the indexes of the unit cache that this module asks."""
-    return {BY_CONSUMER_NAME: _consumer_names_of}
+def unit_indexes(*, by_namespace: bool = False) -> Mapping[str, IndexFunction[QueueUnit]]:
+    """Return the indexes of the unit cache that this module asks.
+
+    `by_namespace`: `has_units` is asked as well; it costs an entry per unit.
+    """
+    indexes: dict[str, IndexFunction[QueueUnit]] = {BY_CONSUMER_NAME: _consumer_names_of}
+    if by_namespace:
+        indexes[BY_NAMESPACE] = _namespaces_of
+    return indexes
+
+
+def has_units(units: IndexedStore[QueueUnit], namespace: str) -> bool:
+    """Return whether there is a unit in a namespace."""
+    return bool(units.by_index(BY_NAMESPACE, namespace))
 
 
 def find_units(
@@ -148,6 +160,10 @@ def _consumer_names_of(unit: QueueUnit) -> tuple[str, ...]:
         return ()
     key = key_of_consumer(consumer, unit.metadata.namespace)
     return (_name_value(consumer_group(consumer), consumer.kind, key),) if key else ()
+
+
+def _namespaces_of(unit: QueueUnit) -> tuple[str, ...]:
+    return (unit.metadata.namespace,)
 
 
 def _name_value(group: str, kind: str, key: str) -> str:

@@ -53,6 +53,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Units carry the whole pod template instead of the part that is read."""
     schedule_admission_label: bool = False
     """Pods whose gate is taken off are labelled for Alibaba's scheduler as well."""
+    report_unqueued_jobs: bool = False
+    """A job that names no queue or quota is told so where others of its namespace are queued."""
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: for ever,
     unless the queue waits for them (`unit_status.running_timeout`)."""

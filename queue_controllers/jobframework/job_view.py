@@ -94,6 +94,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     around: Surroundings = Surroundings()
     settings: JobSettings = JobSettings()
     memory: JobMemory = NOTHING_KNOWN
+    has_queued_neighbors: bool = False
+    """Other jobs of the namespace are queued; only where the setting asks for it."""
     name_is_taken: bool = False
     """The unit's ordinary name belongs to another job's unit."""
     jitter: float = 0.0

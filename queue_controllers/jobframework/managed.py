@@ -32,6 +32,9 @@ from shared_api.well_known_labels import (
 MAX_OWNER_DEPTH: Final = 8
 """Of the walk through controller owners: deeper is a loop, or nothing that anybody made."""
 
+NAMES_NOTHING: Final = "it names no queue or quota"
+"""Why a job that is nobody else's is not managed either."""
+
 ReadOwner = Callable[[OwnerReference], OwnerReference | None]
 """The controller owner of an owner, where the owner is known; else None."""
 
@@ -74,7 +77,7 @@ def judge_managed(
     else:
         reason = _why_managed(job, around, settings)
     if not reason:
-        return Ownership(managed=False, reason="it names no queue or quota")
+        return Ownership(managed=False, reason=NAMES_NOTHING)
     # Of a job that has ended only the end counts, and must not wait for anybody's answer.
     if job.status.outcome is None and (refusal := _why_nested(job, read_owner)):
         return Ownership(managed=False, reason=refusal)

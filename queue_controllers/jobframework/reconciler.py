@@ -46,6 +46,7 @@ from queue_controllers.jobframework.job_lookup import (
     SurroundingsLookup,
     UnitsOfJob,
     find_units,
+    has_units,
     is_name_taken,
 )
 from queue_controllers.jobframework.job_machine import count_pods
@@ -389,6 +390,10 @@ class JobReconciler(Generic[JobT]):
         other = None if wanted is None else self._others(job.metadata, wanted)
         return None if other is None else cast("JobT", adapter.with_other(job, other))
 
+    def _has_queued_neighbors(self, namespace: str, ownership: Ownership) -> bool:
+        asked = self._settings.report_unqueued_jobs and not ownership.managed
+        return asked and has_units(self._units, namespace)
+
     def _view_of(self, job: JobT, unit: QueueUnit | None, judged: _Judged) -> JobView:
         adapter, meta, facts = self._adapter, job.metadata, judged.facts
         memory = self._memories.get(meta.uid, NOTHING_KNOWN)
@@ -416,6 +421,7 @@ class JobReconciler(Generic[JobT]):
             around=judged.around,
             settings=self._settings,
             memory=memory,
+            has_queued_neighbors=self._has_queued_neighbors(meta.namespace, judged.ownership),
             name_is_taken=taken,
             jitter=self._rng.uniform(-MAX_JITTER, MAX_JITTER),
             moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),

@@ -27,7 +27,7 @@ def test_the_reasons_are_words_of_the_scheduler() -> None:
     [
         *(pytest.param(waiting(reason), [f"tell {reason}"], id=reason) for reason in WAYS_OUT),
         *(
-            pytest.param(waiting(reason), [], id=f"{reason}: passes by itself")
+            pytest.param(waiting(reason), ["tell Queued"], id=f"{reason}: passes by itself")
             for reason in ("Pending", "OverQuotaMax", "BehindRefusedUnit", "NoCapacity")
         ),
         pytest.param(unit(), [], id="nothing is said yet"),
@@ -65,4 +65,4 @@ def test_it_is_told_once_and_again_when_it_is_another_or_comes_back() -> None:
         memory = decision.memory
         said.append(told(decision.actions))
     tells = ["tell NoQuota"]
-    assert said == [tells, [], tells, [], tells, [], tells]
+    assert said == [tells, [], tells, ["tell Queued"], tells, [], tells]

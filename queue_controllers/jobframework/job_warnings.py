@@ -1,0 +1,109 @@
+"""What the owner of a job should know and would not ask for, told on the job. Pure.
+
+First, that it is queued, and as which unit: a job that just waits says nothing by itself. This is
+told when the scheduler has written why the unit waits, so that a job that starts at once costs no
+event.
+
+Then two mistakes that are no error anywhere: a label or annotation that nothing reads, since it is
+misspelled, and a job that names no queue or quota although the others of its namespace do. The
+first is told of managed jobs and of those that are suspended, which wait for nobody; the second
+only where the setting `reportUnqueuedJobs` asks for it, since such a job may well be meant so.
+All are told once per job and process.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import EventType, TellJob
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.managed import NAMES_NOTHING
+from shared_api.key_spelling import explain_unread_keys
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import QUOTA_RESERVED, Phase, phase_of, was_evicted
+from shared_api.well_known_labels import KUEUE_QUEUE_NAME, QUEUE_NAME, QUOTA_NAME
+
+KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
+NOT_QUEUED: Final = "NotQueued"
+QUEUED: Final = "Queued"
+
+MAX_SHOWN_KEYS: Final = 5
+"""In one event, whose note may have 1,024 characters."""
+
+
+def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
+    """Return the decision with an event that names the unit of a job that waits for its first turn.
+
+    What has happened to one that was evicted says so already.
+    """
+    waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    if QUEUED in decision.memory.told or waits is None or waits.status != "False":
+        return decision
+    if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
+        return decision
+    queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
+    message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
+    return _with_event(decision, QUEUED, message, EventType.NORMAL)
+
+
+def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+    """Return the decision with a warning for each mistake that has not been told yet."""
+    managed = view.ownership.managed
+    if not managed and not _may_be_meant_for_the_queue(job):
+        return decision
+    if managed or job.suspended:
+        decision = _warn_of_keys(job, decision, managed=managed)
+    if view.has_queued_neighbors and view.ownership.reason == NAMES_NOTHING:
+        decision = _warn_of_neighbors(job, decision)
+    return decision
+
+
+def _may_be_meant_for_the_queue(job: JobFacts) -> bool:
+    """Return whether no other controller has a claim to an unmanaged job."""
+    claimed = job.foreign_manager or job.metadata.labels.get(KUEUE_QUEUE_NAME)
+    return not claimed and job.metadata.controller_owner is None and job.status.outcome is None
+
+
+def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:
+    if KEY_WITHOUT_EFFECT in decision.memory.told:
+        return decision
+    sentences = explain_unread_keys(job.metadata.labels, job.metadata.annotations)
+    if not sentences:
+        return decision
+    shown = sentences[:MAX_SHOWN_KEYS]
+    if len(sentences) > len(shown):
+        shown.append(f"And {len(sentences) - len(shown)} more.")
+    if not managed:
+        shown.append("The job is suspended, and no queue will resume it.")
+    return _with_event(decision, KEY_WITHOUT_EFFECT, " ".join(shown))
+
+
+def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:
+    if NOT_QUEUED in decision.memory.told:
+        return decision
+    state = "stays suspended" if job.suspended else "runs at once"
+    message = (
+        f"Other jobs of this namespace are queued; this one {state}, since it names no queue or"
+        f" quota. To have it queued, set the label {QUOTA_NAME} or {QUEUE_NAME}"
+    )
+    return _with_event(decision, NOT_QUEUED, message)
+
+
+def _with_event(
+    decision: Decision, reason: str, message: str, event_type: EventType = EventType.WARNING
+) -> Decision:
+    """Return the decision with one more event.
+
+    An event changes nothing about the job, so that alone it is no reason to look again.
+    """
+    event = TellJob(reason=reason, message=message, type=event_type)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event),
+        memory=msgspec.structs.replace(decision.memory, told=decision.memory.told | {reason}),
+        settled=decision.settled or not decision.actions,
+    )

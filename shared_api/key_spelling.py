@@ -1,0 +1,151 @@
+"""Which labels and annotations of a job are read at all, and what a misspelled one was meant to be.
+
+Kubernetes takes any key. A quota label with a letter too many is a job that nobody queues, and an
+annotation under another object's key is a setting without effect; neither is an error anywhere.
+So keys that look as if they were meant for this project are looked at once more, by three rules:
+
+1. A key under this project's own prefix that is read on no job.
+2. Any other key within `MAX_EDITS` letters of one that is read on jobs, unless it is known itself.
+3. A key that is read on jobs only as a label, and stands there as an annotation, or the reverse.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from shared_api import well_known_labels as keys
+
+MAX_EDITS: Final = 2
+"""Letters that may be missing, too many or another: more is another word, not a misspelling."""
+
+MAX_SUGGESTION_EDITS: Final = 6
+"""The same for what is suggested in place of an unknown key under our own prefix."""
+
+REMEMBERED_KEYS: Final = 4096
+"""Keys whose judgment is kept: jobs come from templates, so that few keys are many jobs'."""
+
+_BOTH: Final = (keys.QUEUE_NAME,)
+_LABELS: Final = (
+    keys.QUOTA_NAME,
+    *keys.QUOTA_NAME_LEGACY,
+    keys.PREEMPTIBLE,
+    keys.TREE_PREEMPTIBLE,
+    keys.KUEUE_QUEUE_NAME,
+    *_BOTH,
+)
+_ANNOTATIONS: Final = (
+    keys.SUSPEND,
+    keys.PRIORITY,
+    keys.ACTIVE,
+    keys.MAX_EXEC_TIME,
+    keys.RUNNING_TIMEOUT,
+    keys.PARTIAL_RUNNING_TIMEOUT,
+    keys.BACKOFF_TIMEOUT,
+    keys.BACKOFF_LIMIT,
+    keys.MIN_PARALLELISM,
+    keys.KUEUE_MIN_PARALLELISM,
+    keys.MIN_RESOURCES,
+    keys.BLOCK_FOR_TEST,
+    *_BOTH,
+)
+_WRITTEN: Final = (
+    keys.RELEASED_AT,
+    keys.TOUCHED_AT,
+    keys.POD_SET_UPDATES,
+    keys.RELEASED_PARALLELISM,
+    keys.RELATED_QUEUE_UNIT,
+    keys.RELATED_POD_SET,
+    keys.STAMPED_QUOTA,
+    *(f"{keys.PREFIX}{name}" for name in ("related-apiversion-kind", "related-object")),
+    *(f"{keys.PREFIX}job-{name}" for name in ("has-enqueued", "enqueue-timestamp")),
+    f"{keys.PREFIX}job-dequeue-timestamp",
+)
+"""Annotations that the controllers write on jobs, or on what becomes a job; the last five are
+upstream's. A job that is copied from another one carries them along."""
+
+
+def _spelled(*names: str) -> frozenset[str]:
+    return frozenset(spelling for name in names for spelling in keys.spellings(name))
+
+
+JOB_LABELS: Final = _spelled(*_LABELS)
+JOB_ANNOTATIONS: Final = _spelled(*_ANNOTATIONS)
+"""The keys that a user may set on a job, with their older spellings."""
+
+_OURS: Final = (keys.PREFIX, keys.LEGACY_PREFIX)
+_KNOWN: Final = _spelled(*keys.ALL_KEYS) | {
+    # Koordinator's other keys that stand within two letters of one that is read here.
+    keys.QUOTA_PREFIX + "max",
+    keys.QUOTA_PREFIX + "profile",
+}
+
+
+def explain_unread_keys(labels: Mapping[str, str], annotations: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each label and annotation of a job that has no effect by mistake.
+
+    In the order of the keys; empty for nearly every job.
+    """
+    found = [
+        *_unread(labels, JOB_LABELS, JOB_ANNOTATIONS, "Label", "an annotation"),
+        *_unread(annotations, JOB_ANNOTATIONS, JOB_LABELS, "Annotation", "a label"),
+    ]
+    return [sentence for _, sentence in sorted(found)]
+
+
+def _unread(
+    given: Mapping[str, str],
+    read: frozenset[str],
+    read_elsewhere: frozenset[str],
+    word: str,
+    elsewhere: str,
+) -> Iterator[tuple[str, str]]:
+    for key in given:
+        if key in read or "/" not in key:
+            continue
+        if key in read_elsewhere:
+            yield key, f"{word} {key} has no effect: on a job it is read as {elsewhere}."
+        elif why := _why_unread(key):
+            yield key, f"{word} {key} has no effect: {why}"
+
+
+@lru_cache(REMEMBERED_KEYS)
+def _why_unread(key: str) -> str:
+    """Return why a key that is read neither way has no effect; "" where that is no mistake."""
+    if key in _spelled(*_WRITTEN):
+        return ""
+    if not key.startswith(_OURS):
+        if key in _KNOWN:
+            return ""
+        nearest = _nearest(key, MAX_EDITS)
+        return f"nothing reads it. Did you mean {nearest}?" if nearest else ""
+    if key in _KNOWN:
+        return "it is not read on jobs."
+    nearest = _nearest(key, MAX_SUGGESTION_EDITS)
+    return f"nothing reads it. Did you mean {nearest}?" if nearest else "nothing reads it."
+
+
+def _nearest(key: str, most: int) -> str:
+    """Return the key read on jobs that differs in the fewest letters, at most so many, or ""."""
+    names = sorted((*_LABELS, *_ANNOTATIONS))
+    near = [(edits, name) for name in names if (edits := count_edits(key, name, most)) <= most]
+    return min(near)[1] if near else ""
+
+
+def count_edits(one: str, other: str, most: int) -> int:
+    """Return how many letters have to be inserted, dropped or replaced; `most` + 1 for more.
+
+    Two letters that have changed places are two edits (Levenshtein's distance).
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, start=1):
+        above, row[0] = row[0], i
+        for j, wanted in enumerate(other, start=1):
+            cost = min(above + (letter != wanted), row[j] + 1, row[j - 1] + 1)
+            above, row[j] = row[j], cost
+    return min(row[-1], most + 1)
