@@ -328,8 +328,43 @@ def test_every_knob_of_a_pod_arrives() -> None:
         assert container["imagePullPolicy"] == "Always"
     budgets = of_kind(render(values), "PodDisruptionBudget").values()
     assert [one["spec"]["maxUnavailable"] for one in budgets] == ["50%", "50%"]
-    accounts = of_kind(render(values), "ServiceAccount").values()
-    assert {one["metadata"]["annotations"]["example.com/role"] for one in accounts} == {"d"}
+    accounts = of_kind(render(values), "ServiceAccount")
+    del accounts["koord-queue-test"]
+    assert {one["metadata"]["annotations"]["example.com/role"] for one in accounts.values()} == {
+        "d"
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "leases"),
+    [
+        pytest.param({}, ["scheduler", "controllers"], id="as it comes"),
+        pytest.param(VALUES["only the scheduler"], ["scheduler"], id="only the scheduler"),
+        pytest.param(
+            VALUES["nodes are asked for"],
+            ["scheduler", "controllers", "admission-checks"],
+            id="all programs",
+        ),
+        pytest.param({"leaderElection": {"enabled": False}}, [], id="no election, no leases"),
+    ],
+)
+def test_helm_test_asks_for_every_lease_that_a_program_holds(
+    values: Json, leases: list[str]
+) -> None:
+    objects = render(values)
+    pod = of_kind(objects, "Pod")["koord-queue-test"]
+    (container,) = pod["spec"]["containers"]
+    held = [f"--lease=koord-queue-{name}" for name in leases]
+    assert container["args"] == ["--namespace=koord-queue", *held]
+    flag = "--leader-elect-lease-name="
+    named = {
+        argument.removeprefix(flag)
+        for deployment in of_kind(objects, "Deployment").values()
+        for one in deployment["spec"]["template"]["spec"]["containers"]
+        for argument in one["args"]
+        if argument.startswith(flag)
+    }
+    assert not leases or named == {f"koord-queue-{name}" for name in leases}
 
 
 def test_the_check_controller_is_there_when_asked_for_and_has_its_own_settings() -> None:

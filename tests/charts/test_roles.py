@@ -232,6 +232,10 @@ def test_each_binding_joins_a_role_that_there_is_to_an_account_that_runs(values:
         one["spec"]["template"]["spec"]["serviceAccountName"]
         for one in of_kind(objects, "Deployment").values()
     }
+    asks = values.get("leaderElection", {}).get("enabled", True)  # `helm test`, for leases
+    accounts |= {
+        one["spec"]["serviceAccountName"] for one in of_kind(objects, "Pod").values() if asks
+    }
     bound = set()
     for kind, roles in (("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")):
         for binding in of_kind(objects, kind).values():

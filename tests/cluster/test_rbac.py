@@ -5,6 +5,8 @@ Two witnesses: what the programs count themselves, and what the API server count
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
 from tests.cluster.program_metrics import samples
-from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
@@ -34,6 +36,8 @@ pytestmark = pytest.mark.cluster
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
+TESTER: Final = "tester"
+"""Has the rights of the pod that `helm test` runs."""
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 
@@ -49,12 +53,13 @@ class Cluster(NamedTuple):
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Everything as the chart installs it: elections, secure metrics, these roles and no others."""
-    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER), ())
+    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER, TESTER), ())
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
         for account, program in ACCOUNTS.items():
             give(world, rights(program, user=account))
         reader = of_kind(render(), "ClusterRole")["koord-queue-metrics-reader"]
         give(world, [reader, binding_of(reader["metadata"]["name"], SCRAPER)])
+        give(world, rights_of_the_test(QUEUE_NAMESPACE))
         common = ("--metrics-secure=true", f"--queue-namespace={QUEUE_NAMESPACE}")
         scheduler = world.start(SCHEDULER, *common, user="queue-account")
         jobs = "--enabled-extensions=job"
@@ -75,6 +80,34 @@ def binding_of(role: str, user: str) -> dict[str, object]:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     }
+
+
+def rights_of_the_test(namespace: str) -> list[dict[str, object]]:
+    """The role of the pod that `helm test` runs, bound to a user."""
+    objects = render(namespace=namespace)
+    role = of_kind(objects, "Role")["koord-queue-test"]
+    binding = dict(of_kind(objects, "RoleBinding")["koord-queue-test"])
+    binding["subjects"] = [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": TESTER}
+    ]
+    return [role, binding]
+
+
+def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
+    """Do what the pod of `helm test` does, with its rights; return its exit status and output."""
+    pod = of_kind(render(namespace=QUEUE_NAMESPACE), "Pod")["koord-queue-test"]
+    (container,) = pod["spec"]["containers"]
+    kubeconfig = world.plane.kubeconfig_for(TESTER)
+    command = [sys.executable, *container["command"][1:], *container["args"]]
+    done = subprocess.run(
+        [*command, f"--kubeconfig={kubeconfig}", *more],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_SECONDS,
+        check=False,
+        cwd=ROOT,
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 def scrape(process: ProgramProcess, token: str) -> httpx.Response:
@@ -112,6 +145,16 @@ def exists(world: QueueWorld, path: str) -> bool:
             raise
         return False
     return True
+
+
+def test_helm_test_sees_that_all_works_and_what_does_not(cluster: Cluster) -> None:
+    status, output = run_helm_test(cluster.world)
+    assert status == 0, output
+    assert output.count("ok: ") == 4
+    at_once = "--patience-seconds=0"
+    status, output = run_helm_test(cluster.world, "--lease=of-nobody", at_once)
+    assert status == 1, output
+    assert "FAILED: lease of-nobody: the API server does not say" in output  # no right to it
 
 
 def test_secure_metrics_are_for_those_who_may_get_them(cluster: Cluster) -> None:

@@ -67,3 +67,11 @@ labels:
 {{- printf "%s:%s" $repository ($old.tag | default .Values.image.tag | default .Chart.AppVersion) }}
 {{- end }}
 {{- end }}
+
+{{/* The annotations of what `helm test` makes. Takes its weight: the lowest comes first. */}}
+{{- define "koord-queue.testHook" -}}
+annotations:
+  helm.sh/hook: test
+  helm.sh/hook-weight: {{ . | quote }}
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
