@@ -17,7 +17,7 @@ from queue_scheduler.quota.quota_settings import wrap_int64
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_TIME, NO_UID, Timestamp, Uid
 from shared_api.objects.pod import QuantityText
-from shared_api.quantity import QuantityError, format_amount
+from shared_api.quantity import QuantityError, format_alike
 from shared_api.resource_list import Amounts, parse_amounts
 from shared_api.resource_names import (
     RENAMED,
@@ -257,7 +257,7 @@ def min_against_max(
                 f"spec.min has {resource}, which spec.max does not govern",
             )
         elif amount > maximum[resource]:
-            has, most = (format_amount(resource, n) for n in (amount, maximum[resource]))
+            has, most = format_alike(resource, (amount, maximum[resource]))
             yield (
                 ProblemKind.MIN_OVER_MAX,
                 f"spec.min {resource} {has} is more than spec.max {most}",

@@ -74,6 +74,7 @@ NO_KEYS: Final = {
     well_known_labels.QUOTA_PREFIX,
     well_known_labels.TREE_ROOT,
     well_known_labels.DEFAULT_QUEUE,
+    well_known_labels.DEFAULT_QUEUE_NAMESPACE,
     well_known_labels.ALL_QUOTAS,
     *well_known_labels.SPECIAL_QUOTAS,
 }
