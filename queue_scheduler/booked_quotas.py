@@ -96,7 +96,7 @@ class BookedQuotas(ABC):
         if info.quota not in self._known:
             return None
         refusal = self.books.check(info.quota, self.demand_of(info))
-        return None if refusal is None else translate(refusal)
+        return None if refusal is None else self._tell(refusal)
 
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[Supposed] = ()
@@ -106,7 +106,10 @@ class BookedQuotas(ABC):
             return None
         besides = self.demands_of(added) if added else ()
         refusal = self.books.check_without(info.quota, self.demand_of(info), released, besides)
-        return None if refusal is None else translate(refusal)
+        return None if refusal is None else self._tell(refusal)
+
+    def _tell(self, refusal: QuotaRefusal) -> Refusal:
+        return translate(refusal, self.books.namespace_among_several(refusal.quota))
 
     def reserve(self, info: QueueUnitInfo) -> Refusal | None:
         """Book the unit whole."""
@@ -187,7 +190,13 @@ class BookedQuotas(ABC):
         # A younger object of the same name has a problem of its own, which does no harm to it.
         texts = [p.text for p in view.problems if p.fatal and p.namespace == view.namespace]
         detail = "; ".join(texts)
-        return Refusal(reason=Reason.BROKEN_CHAIN, quota=quota, other=culprit, detail=detail)
+        return Refusal(
+            reason=Reason.BROKEN_CHAIN,
+            quota=quota,
+            quota_namespace=self.books.namespace_among_several(quota),
+            other=culprit,
+            detail=detail,
+        )
 
 
 def read_chosen_queue(unit: QueueUnit) -> str:
@@ -202,12 +211,16 @@ def read_chosen_queue(unit: QueueUnit) -> str:
     )
 
 
-def translate(refusal: QuotaRefusal) -> Refusal:
+def translate(refusal: QuotaRefusal, namespace: str = "") -> Refusal:
     """Return the framework's words for the books' no.
 
     The reason is the same, but for a demand that is larger than a limit: it fits no emptier quota
     either, and its user must hear that waiting does not help. And for limits on jobs, which are of
     no resource.
+
+    Args:
+        refusal: The books' no.
+        namespace: Of the quota that counts, where there are several of its name.
     """
     reason = REASONS[refusal.reason]
     if refusal.reason in LIMITS and refusal.requested > refusal.limit:
@@ -217,6 +230,7 @@ def translate(refusal: QuotaRefusal) -> Refusal:
     return Refusal(
         reason=reason,
         quota=refusal.quota,
+        quota_namespace=namespace,
         resource=refusal.resource,
         limit=refusal.limit,
         used=refusal.used,

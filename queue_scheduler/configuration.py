@@ -36,6 +36,7 @@ from shared_api.upstream_flags import (
     read_upstream_flags,
     values_of,
 )
+from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 API_VERSION: Final = "scheduling.k8s.io/v1"
 KIND: Final = "KoordQueueConfiguration"
@@ -362,7 +363,11 @@ def _parser() -> argparse.ArgumentParser:
     add_program_flags(parser, lease_name="koord-queue-scheduler", metrics_address=":10259")
     add = parser.add_argument
     add("--config", help=f"{KIND} file ({API_VERSION})")
-    add("--queue-namespace", default="koord-queue", help="where Queues live (default: %(default)s)")
+    add(
+        "--queue-namespace",
+        default=DEFAULT_QUEUE_NAMESPACE,
+        help="where Queues live (default: %(default)s)",
+    )
     add(
         "--debug-address",
         default="127.0.0.1:19876",

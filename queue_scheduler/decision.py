@@ -85,6 +85,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     Attributes:
         reason: What kind of limit.
         quota: The quota whose limit it is; "" where no quota is concerned.
+        quota_namespace: The namespace of its object, where others of its name exist, which do not
+            count.
         resource: The resource that is short.
         limit: The limit, in base units (cpu in milli, everything else in units).
         used: What is booked against it already.
@@ -96,6 +98,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     reason: Reason
     quota: str = ""
+    quota_namespace: str = ""
     resource: str = ""
     limit: int = 0
     used: int = 0

@@ -65,6 +65,7 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase
+from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 
 class Engine:
@@ -76,6 +77,7 @@ class Engine:
         policies: Iterable[QueuePolicy],
         strict: StrictMode = NOT_STRICT,
         protect_seconds: float = 0.0,
+        queue_namespace: str = DEFAULT_QUEUE_NAMESPACE,
     ) -> None:
         """Start with no beliefs.
 
@@ -84,9 +86,10 @@ class Engine:
             policies: How queues may order their units.
             strict: In which queues nodes are asked for before a unit may start.
             protect_seconds: For so long after its admission no unit is evicted for another.
+            queue_namespace: Where the queues are that it is told, to say so.
         """
         self._plugins = plugins
-        self._units = UnitRegistry(plugins)
+        self._units = UnitRegistry(plugins, queue_namespace)
         self._backfill = Backfill(self._units, plugins)
         self._rounds = PreemptionRounds(self._units, plugins, protect_seconds)
         self._settlement = Settlement(self._units, plugins, self._backfill, self._rounds)

@@ -34,6 +34,7 @@ from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phase_of
 from shared_api.resource_list import add, format_amounts, parse_amounts, scale
+from shared_api.resource_names import rename_deprecated
 
 
 class Growths:
@@ -194,7 +195,7 @@ def grown_admissions(unit: QueueUnit, demand: UnitDemand) -> tuple[Admission, ..
         if more <= 0:
             continue
         try:
-            recorded = parse_amounts(known.resources)
+            recorded = rename_deprecated(parse_amounts(known.resources))
         except QuantityError:
             recorded = {}
         before = recorded or scale(pod_set.per_pod, known.replicas)

@@ -3,6 +3,9 @@
 Demand is `podSet`; where there is none `request`; where that is empty too `resource`, the
 deprecated total. A unit with none of them, or with something that can not be read or an
 amount that is negative, is invalid: it is told so and stands in nobody's way.
+
+Amounts have the names that koord-scheduler reads (`shared_api.resource_names`), however the unit
+or an admission of an older version spells them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from shared_api.objects.queue_unit import (
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
+from shared_api.resource_names import rename_deprecated
 
 
 class InvalidDemandError(ValueError):
@@ -75,7 +79,7 @@ def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
 
 def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
     try:
-        return parse_demand(quantities)
+        return rename_deprecated(parse_demand(quantities))
     except QuantityError as error:
         msg = f"{path}: {error}"
         raise InvalidDemandError(msg) from error
@@ -141,7 +145,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
 def _recorded(resources: ResourceQuantities) -> Amounts:
     """Return the amounts that an admission records; what can not be read counts nothing."""
     try:
-        amounts = parse_amounts(resources)
+        amounts = rename_deprecated(parse_amounts(resources))
     except QuantityError:
         return {}
     return amounts if all(amount >= 0 for amount in amounts.values()) else maximum({}, amounts)

@@ -51,7 +51,7 @@ from queue_scheduler.unit_record import (
 )
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import PREEMPTIBLE
+from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
 """Uids of deleted units that are remembered at least: the answer to a write may arrive after
@@ -80,7 +80,9 @@ class UnitRegistry:
             since somebody looked.
     """
 
-    def __init__(self, plugins: PluginRunner) -> None:
+    def __init__(
+        self, plugins: PluginRunner, queue_namespace: str = DEFAULT_QUEUE_NAMESPACE
+    ) -> None:
         self.records: dict[str, UnitRecord] = {}
         self.queues = QueueSet()
         self.bookings = Bookings(plugins, self.unit)
@@ -90,6 +92,7 @@ class UnitRegistry:
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
         self._plugins = plugins
+        self._queue_namespace = queue_namespace
         self._waits_for = FactWaits()
         self._gone: set[Uid] = set()
         self._gone_before: set[Uid] = set()
@@ -199,6 +202,9 @@ class UnitRegistry:
         else:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
+        if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
+            # Plugins and the rules of places know queues by their names alone.
+            hold = replace(hold, detail=self._queue_namespace)
         record = UnitRecord(
             unit=unit,
             version=version,
@@ -452,7 +458,7 @@ class UnitRegistry:
 
     def fork(self, plugins: PluginRunner) -> UnitRegistry:
         """Return an independent copy over forked plugins; shares units, copies containers."""
-        twin = UnitRegistry(plugins)
+        twin = UnitRegistry(plugins, self._queue_namespace)
         twin.queues = self.queues.fork()
         twin.bookings = self.bookings.fork(plugins, twin.unit)
         twin.changed_lines = dict(self.changed_lines)

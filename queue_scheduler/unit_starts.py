@@ -60,7 +60,7 @@ class UnitStarts:
         refusal, by = no
         if by is not None:
             return self._refuse(line, info, refusal, by, moment)
-        number = line.refuse(info, refusal)
+        number = line.refuse(info, refusal, moment.seconds)
         if self._backfill.is_its_own(refusal):
             again = self._backfill.again_seconds(line, info, moment.seconds)
             if again is not None:
@@ -128,7 +128,7 @@ class UnitStarts:
         by: Plugin,
         moment: Moment,
     ) -> Refused | Preempt:
-        number = line.refuse(info, refusal)
+        number = line.refuse(info, refusal, moment.seconds)
         self._plugins.wait((line.name, number), info, refusal, by)
         if self._backfill.waiting:
             self._backfill.on_refused(line, info)
@@ -147,6 +147,17 @@ class UnitStarts:
         return self._rounds.search.may_evict(line, info) and not self._backfill.stays_behind(
             line, info, moment.seconds
         )
+
+    def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
+        """Return why the filters refuse a waiting unit now, with its fewest pods; or None.
+
+        For a fork: what is found on the way is not kept in step with who waits.
+        """
+        refused = self._plugins.check(info)
+        if refused is None or info.demand.least is None:
+            return None if refused is None else refused[0]
+        refused = self._plugins.check(at_least(info))
+        return None if refused is None else replace(refused[0], is_least=True)
 
     def would_evict(
         self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime

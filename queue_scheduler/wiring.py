@@ -135,7 +135,11 @@ class Scheduler:
         )
         plugins = build_plugins(configuration, switches, handle)
         engine = Engine(
-            PluginRunner(plugins), load_policies(), flags.strict, configuration.protect_seconds
+            PluginRunner(plugins),
+            load_policies(),
+            flags.strict,
+            configuration.protect_seconds,
+            flags.queue_namespace,
         )
         self._shared = SharedEngine(engine, self._workers.wake)
         handle.attach(self._shared)

@@ -8,7 +8,8 @@ Read in this order:
 3. ``well_known_labels``: every label and annotation, who writes it and who reads it;
    ``quota_names``: which quota and queue they name; ``well_known_kinds``: kinds of jobs by name.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
-   ``pod_requests``: what one pod asks for.
+   ``resource_names``: deprecated names, and who reads which; ``pod_requests``: what one pod asks
+   for.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
 6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``takeover``: small tools
    both programs run on.

@@ -7,7 +7,8 @@ up to a milli-core per container.
 Source: k8s.io/component-helpers v0.36.3, resource/helpers.go (`PodRequests`), and the defaults
 that the API server fills into a pod but not into a pod template: pkg/apis/core/v1/defaults.go
 (`SetDefaults_Pod`, `defaultPodRequests`). Values of an in-place resize (`status`) are not read:
-a job's demand is what its template asks for.
+a job's demand is what its template asks for. Deprecated names are replaced container by container,
+after the defaults, as koord-scheduler replaces them (`resource_names`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shared_api.objects.pod import (
 )
 from shared_api.quantity import QuantityError, amount_of_nanos, parse_quantity
 from shared_api.resource_list import Amounts, add, maximum
+from shared_api.resource_names import rename_deprecated
 
 _OVERCOMMITTABLE_POD_RESOURCES = frozenset({"cpu", "memory"})
 _HUGE_PAGES_PREFIX = "hugepages-"
@@ -38,7 +40,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     if spec.resources is not None:
         nanos |= _pod_level_nanos(spec.resources, nanos)
     if spec.overhead:
-        nanos = add(nanos, _parse_nanos(spec.overhead, "overhead"))
+        nanos = add(nanos, rename_deprecated(_parse_nanos(spec.overhead, "overhead")))
     return {resource: amount_of_nanos(resource, value) for resource, value in nanos.items()}
 
 
@@ -84,7 +86,7 @@ def _container_nanos(container: Container, kind: str, index: int) -> Amounts:
             field = "requests" if resource in requests else "limits"
             path = f"{kind}[{index}].resources.{field}.{resource}"
             raise QuantityError(f"{path}: {error}") from error
-    return nanos
+    return rename_deprecated(nanos)
 
 
 def _pod_level_nanos(resources: ResourceRequirements, containers: Amounts) -> Amounts:

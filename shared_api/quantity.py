@@ -25,6 +25,7 @@ import decimal
 import enum
 import functools
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shared_api.objects.pod import QuantityText
@@ -38,6 +39,7 @@ MAX_UNITS: Final = 2**63 - 1
 
 _NANOS_PER_UNIT: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
+_MILLIS_PER_UNIT: Final = 1000
 _NANO_DIGITS: Final = 9
 _MAX_NANOS: Final = MAX_UNITS * _NANOS_PER_UNIT
 # Room for every distinct quantity of a large cluster's pods; a hit costs a tenth of a parse.
@@ -133,6 +135,26 @@ def format_amount(resource: str, base_units: int) -> str:
         return _text_of(Quantity(base_units * _NANOS_PER_MILLI, Format.DECIMAL_SI))
     family = Format.BINARY_SI if _is_in_bytes(resource) else Format.DECIMAL_SI
     return _text_of(Quantity(base_units * _NANOS_PER_UNIT, family))
+
+
+def format_alike(resource: str, base_units: Sequence[int]) -> tuple[str, ...]:
+    """Return amounts of one resource in one unit, so that a person can compare them.
+
+    Bytes are in the largest binary unit in which all are whole, cpu is in cores where all are whole
+    and in milli otherwise, everything else is written out: ("cpu", [1000, 1200]) is 1000m, 1200m.
+    """
+    if resource == "cpu":
+        if all(amount % _MILLIS_PER_UNIT == 0 for amount in base_units):
+            return tuple(str(amount // _MILLIS_PER_UNIT) for amount in base_units)
+        return tuple(f"{amount}m" if amount else "0" for amount in base_units)
+    power = 0
+    if _is_in_bytes(resource) and any(base_units):
+        while power + 1 < len(_BINARY_SUFFIXES) and not any(
+            amount % _KIBI ** (power + 1) for amount in base_units
+        ):
+            power += 1
+    suffix, size = _BINARY_SUFFIXES[power], _KIBI**power
+    return tuple(f"{amount // size}{suffix}" if amount else "0" for amount in base_units)
 
 
 def _is_in_bytes(resource: str) -> bool:

@@ -228,6 +228,9 @@ TREE_ROOT: Final = "root"
 DEFAULT_QUEUE: Final = "default"
 """Where units wait that have no queue of their own (plugins defaultgroup, ResourceQuota)."""
 
+DEFAULT_QUEUE_NAMESPACE: Final = "koord-queue"
+"""Where queues are, if a flag does not say otherwise."""
+
 # --- namespaces -------------------------------------------------------------------------------
 AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota-in-namespace",

@@ -19,6 +19,7 @@ from shared_api.objects.provisioning_request import ProvisioningRequest
 from shared_api.objects.queue_unit import AdmissionCheckState, PodSet, QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.queue_unit_phases import QUOTA_RESERVED
+from shared_api.resource_names import current_name
 from shared_api.well_known_labels import (
     ADMISSION_CHECK,
     CHECK_ATTEMPT,
@@ -124,7 +125,7 @@ def plan_pods(unit: QueueUnit, managed_resources: frozenset[str]) -> tuple[Plann
 
 def _asks_for(pod_set: PodSet, resources: frozenset[str]) -> bool:
     requests = pod_requests(pod_set.template.spec)
-    return any(requests.get(resource, 0) > 0 for resource in resources)
+    return any(requests.get(current_name(resource), 0) > 0 for resource in resources)
 
 
 def build_plan(

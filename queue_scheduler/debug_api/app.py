@@ -131,7 +131,9 @@ class DebugApi:
         key = f"{namespace}/{name}"
         unit = _found(self._snapshots.unit(key), f"queue unit {key} is unknown")
         waits = unit.refusal is not None and unit.position > 0
-        would = self._snapshots.would_preempt(key) if waits else None
+        would = None
+        if waits:
+            unit, would = self._snapshots.look_anew(unit)
         return views.view_unit(unit, would)
 
     @_in_turn

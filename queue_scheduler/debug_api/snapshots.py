@@ -20,7 +20,7 @@ from queue_scheduler.backfill import Promise
 from queue_scheduler.bookings import Charge
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
-from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
@@ -41,7 +41,8 @@ BATCH: Final = 50
 class UnitFacts(msgspec.Struct, frozen=True):
     """One unit; `position` counts from 1 and is 0 where it is not in line.
 
-    `promise` is of a unit that `holds_up` others, who wait so as not to delay it.
+    `promise` is of a unit that `holds_up` others, who wait so as not to delay it. `refused_at` is
+    when the refusal was found, in seconds since the epoch; None: it is so now.
     """
 
     record: UnitRecord
@@ -50,6 +51,7 @@ class UnitFacts(msgspec.Struct, frozen=True):
     charge: Charge | None
     holds_up: bool = False
     promise: Promise | None = None
+    refused_at: int | None = None
 
 
 class WouldPreempt(msgspec.Struct, frozen=True):
@@ -81,9 +83,10 @@ class QueueFacts(msgspec.Struct, frozen=True):
         quotas: See `find_quotas`.
         pending: Units that wait or are held.
         admitted: Units that occupy quota.
-        head: The first in line.
+        head: The first in line that may start (`SchedulingQueue.head`).
         refusal: Of the refused unit nearest to the front; where there is none, of a unit
             that is pending and held. Where the queue is stopped, that it is.
+        refused_at: When the refusal was found; None: it is so now.
         held: Keys of the units that something about the queue might bring into its line.
     """
 
@@ -95,6 +98,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
     admitted: int
     head: UnitFacts | None
     refusal: Refusal | None
+    refused_at: int | None
     held: tuple[str, ...]
 
 
@@ -171,12 +175,19 @@ class Snapshots:
         unit = self._shared.ask(_read_unit_in_line, key)
         return None if unit is None else self._with_promise(unit)
 
-    def would_preempt(self, key: str) -> WouldPreempt | None:
-        """Return whom a unit would have evicted now, also where its queue does not preempt.
+    def look_anew(self, unit: UnitFacts) -> tuple[UnitFacts, WouldPreempt | None]:
+        """Return why a waiting unit waits now, and whom it would have evicted.
 
+        Those who were refused are asked again when it may help, not when numbers change: the limit
+        that was told may have room by now, and another not. Also where its queue does not preempt.
         Asked of a fork: the choice may take some milliseconds.
         """
-        return _find_victims(self._shared.fork(), key, self._now())
+        engine, key = self._shared.fork(), unit.record.key
+        if not engine.plugins.without_fork:
+            refusal = _refusal_now(engine, key)
+            if refusal is not None:
+                unit = replace(unit, refusal=refusal, refused_at=None)
+        return unit, _find_victims(engine, key, self._now())
 
     def _units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Read units, given by key and position, lazily in batches; without those that are gone."""
@@ -224,6 +235,33 @@ def find_booked_quotas(records: Iterable[UnitRecord]) -> dict[str, set[str]]:
     return found
 
 
+_OF_NO_FILTER: Final = frozenset(
+    {
+        Reason.ROOM_FOR_PREEMPTOR,
+        Reason.WAITING_FOR_PODS_RUNNING,
+        Reason.WOULD_DELAY_HEAD,
+        Reason.NO_MAX_EXECUTION_TIME,
+    }
+)
+"""What a unit is told that the filters let pass; it is asked again when that is over."""
+
+
+def _refusal_now(engine: Engine, key: str) -> Refusal | None:
+    """Return why a unit in line waits, asked anew; None where it is in no line."""
+    record = engine.record(key)
+    info = None if record is None else record.info
+    line = None if info is None else engine.queues.line(info.queue)
+    if record is None or info is None or line is None or record.standing is not Standing.WAITING:
+        return None
+    told = line.refusal_of(info)
+    if line.slept_since(info) is None:
+        return told
+    refusal = engine.starts.why_refused(info)
+    if refusal is None and told.reason not in _OF_NO_FILTER:
+        return Refusal(reason=Reason.WAITING, quota=info.quota)
+    return refusal or told
+
+
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:
     record = engine.record(key)
     info = None if record is None else record.info
@@ -258,14 +296,12 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
     if line is None:
         return None
     quotas = list(line.quotas())
-    # By quota: merging the line's classes costs more the more of them there are.
-    firsts = [first for quota in quotas if (first := line.first_of(quota)) is not None]
-    head = _read_unit(engine, unit_key(min(firsts)), 1) if firsts else None
-    refusal = None
+    head = None if (place := line.head()) is None else _read_head(engine, line, place)
+    refusal, refused_at = None, None
     if line.options.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
     elif (refused := min(line.last_refusals(), default=None, key=lambda pair: pair[0])) is not None:
-        refusal = refused[1]
+        refusal, refused_at = refused[1], _refused_at(engine, unit_key(refused[0]))
     return QueueFacts(
         queue=line.queue,
         policy=line.policy.name,
@@ -275,8 +311,13 @@ def _read_queue(engine: Engine, name: str) -> QueueFacts | None:
         admitted=engine.units.admitted_count(name),
         head=head,
         refusal=refusal,
+        refused_at=refused_at,
         held=engine.units.held_for(f"queue/{name}"),
     )
+
+
+def _read_head(engine: Engine, line: SchedulingQueue, place: OrderKey) -> UnitFacts | None:
+    return _read_unit(engine, unit_key(place), line.count_before(place) + 1)
 
 
 def _read_units(engine: Engine, places: Sequence[tuple[str, int]]) -> list[UnitFacts]:
@@ -288,8 +329,22 @@ def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
     record = engine.record(key)
     if record is None:
         return None
-    refusal, charge = engine.refusal_of(key), engine.charge_of(record.uid)
-    return UnitFacts(record, position, refusal, charge, holds_up=engine.holds_up(key))
+    return UnitFacts(
+        record,
+        position,
+        engine.refusal_of(key),
+        engine.charge_of(record.uid),
+        holds_up=engine.holds_up(key),
+        refused_at=_refused_at(engine, key),
+    )
+
+
+def _refused_at(engine: Engine, key: str) -> int | None:
+    record = engine.record(key)
+    if record is None or record.standing is not Standing.WAITING or record.info is None:
+        return None
+    line = engine.queues.line(record.info.queue)
+    return None if line is None else line.slept_since(record.info)
 
 
 def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:

@@ -25,8 +25,9 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.insight.wording import full_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.unit_demand import InvalidDemandError, build_demand
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.quantity import format_amount
+from shared_api.quantity import format_alike, format_amount
 from shared_api.resource_list import Amounts
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ALL_QUOTAS
@@ -59,17 +60,23 @@ class PathList(View):
 
 
 class RefusalView(View):
-    """Why a unit waits: the reason, the numbers, and both in words."""
+    """Why a unit waits: the reason, the numbers, and both in words.
+
+    `quota_namespace` is told where several quotas have the name: that of the one that counts.
+    `as_of` is when the unit was asked last, which is when that was so; "": it is so now.
+    """
 
     reason: str
     message: str
     quota: str = ""
+    quota_namespace: str = ""
     resource: str = ""
     limit: str = ""
     used: str = ""
     requested: str = ""
     missing: str = ""
     other: str = ""
+    as_of: str = ""
 
 
 class JobView(View):
@@ -101,8 +108,25 @@ class WouldPreemptView(View):
     victims: list[VictimView]
 
 
+class PodSetView(View):
+    """Pods of a unit that are alike.
+
+    `asked` is how many the unit has now, `granted` how many it was admitted with, `given_back` how
+    many of those have ended for good or were taken off by a scale-down, and `held` the rest, which
+    is charged.
+    """
+
+    name: str
+    asked: int
+    granted: int
+    given_back: int
+    held: int
+
+
 class UnitView(View):
     """One unit. `position` counts from 1 and is 0 for units that are not in line.
+
+    `demand` is what it asks for, also where no quota takes it; empty where that can not be read.
 
     `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
     `checks` are what its admission checks have said last, by their names.
@@ -127,6 +151,7 @@ class UnitView(View):
     created: str
     demand: dict[str, str]
     charged: dict[str, str]
+    pod_sets: list[PodSetView]
     checks: dict[str, str]
     refusal: RefusalView | None
     backfill_behind: str
@@ -139,10 +164,11 @@ class QueueView(View):
     """One queue.
 
     `quotas` are the one that it is named like, those that its annotation lists ("*" for all), and
-    those of its waiting and admitted units. `last_refusal` is that of the refused unit nearest to
-    the front; where none in line is refused, that of a pending unit that is held; of a stopped
-    queue, that it is. `stop_policy` is the one in force, `backfill` whether it is asked for,
-    `problems` what can not be read of the queue's annotations.
+    those of its waiting and admitted units. `head` is the first in line, but for units that others
+    pass and that ask for more than their quota may ever have. `last_refusal` is that of the
+    refused unit nearest to the front; where none in line is refused, that of a pending unit that is
+    held; of a stopped queue, that it is. `stop_policy` is the one in force, `backfill` whether it
+    is asked for, `problems` what can not be read of the queue's annotations.
     """
 
     name: str
@@ -237,22 +263,24 @@ class QuotaTreePage(View):
     items: list[QuotaNode]
 
 
-def view_refusal(refusal: Refusal) -> RefusalView:
-    """Return a refusal with its amounts as quantities."""
-
-    def shown(amount: int) -> str:
-        return format_amount(refusal.resource, amount) if refusal.resource else ""
-
+def view_refusal(refusal: Refusal, at: int | None = None) -> RefusalView:
+    """Return a refusal with its amounts as quantities; `at`: when it was found, if not now."""
+    numbers = (refusal.limit, refusal.used, refusal.requested, refusal.missing)
+    limit, used, requested, missing = (
+        format_alike(refusal.resource, numbers) if refusal.resource else ("", "", "", "")
+    )
     return RefusalView(
         reason=refusal.reason.value,
         message=full_message(refusal),
         quota=refusal.quota,
+        quota_namespace=refusal.quota_namespace,
         resource=refusal.resource,
-        limit=shown(refusal.limit),
-        used=shown(refusal.used),
-        requested=shown(refusal.requested),
-        missing=shown(refusal.missing),
+        limit=limit,
+        used=used,
+        requested=requested,
+        missing=missing,
         other=refusal.other,
+        as_of=_moment(at) if at else "",
     )
 
 
@@ -290,15 +318,47 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
         position=facts.position,
         priority=unit.spec.priority or 0,
         created=unit.metadata.creation_timestamp,
-        demand=_quantities(info.demand.total) if info is not None else {},
+        demand=_quantities(_read_demand(unit) if info is None else info.demand.total),
         charged=_quantities(charge.amounts) if charge is not None else {},
+        pod_sets=_view_pod_sets(unit, is_charged=charge is not None),
         checks={each.name: each.state for each in unit.status.admission_checks},
-        refusal=view_refusal(refusal) if refusal is not None else None,
+        refusal=view_refusal(refusal, facts.refused_at) if refusal is not None else None,
         backfill_behind=refusal.other if refusal is not None and refusal.reason in BEHIND else "",
         promised_start=_moment(facts.promise.at) if facts.promise is not None else "",
         promise_is_overdue=facts.promise is not None and facts.promise.is_overdue,
         would_preempt=view_would_preempt(would),
     )
+
+
+def _read_demand(unit: QueueUnit) -> Amounts:
+    try:
+        return build_demand(unit).total
+    except InvalidDemandError:
+        return {}
+
+
+def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
+    """Return a unit's pods by set; a set that the spec has no more is asked for no pods."""
+    status = unit.status
+    asked = {each.name: each.count for each in unit.spec.pod_set}
+    granted = {each.name: each.replicas for each in status.admissions}
+    given_back = {each.name: max(0, each.count) for each in status.reclaimable_pods}
+    if is_charged and not granted:
+        granted = asked  # adopted, or of an old version
+    found = []
+    for name in dict.fromkeys((*asked, *granted) if unit.spec.pod_set else ()):
+        has = granted.get(name, 0)
+        back = min(has, given_back.get(name, 0))
+        found.append(
+            PodSetView(
+                name=name,
+                asked=asked.get(name, 0),
+                granted=has,
+                given_back=back,
+                held=has - back,
+            )
+        )
+    return found
 
 
 def _moment(seconds: int) -> str:
@@ -326,7 +386,9 @@ def view_queue(facts: QueueFacts) -> QueueView:
         pending=facts.pending,
         admitted=facts.admitted,
         head=view_unit(facts.head) if facts.head is not None else None,
-        last_refusal=view_refusal(facts.refusal) if facts.refusal is not None else None,
+        last_refusal=(
+            view_refusal(facts.refusal, facts.refused_at) if facts.refusal is not None else None
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
 from queue_scheduler.nomination import for_whom_mark
-from shared_api.quantity import format_amount
+from shared_api.quantity import format_alike, format_amount
 
 MOST_NAMED: Final = 5
 """Victims whose names an event has; its note holds 1024 characters."""
@@ -64,10 +64,7 @@ _STABLE: Final[dict[Reason, str]] = {
         "queue {other} does not take quota {quota}; list it in the queue's annotation "
         "koord-queue/available-quota-in-queue"
     ),
-    Reason.NO_QUEUE: (
-        "queue {other} does not exist, or can not be read, in the namespace of queues "
-        "(--queue-namespace)"
-    ),
+    Reason.NO_QUEUE: "queue {other} does not exist in namespace {detail}, or can not be read",
     Reason.INVALID_DEMAND: "{detail}",
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
@@ -88,16 +85,42 @@ def stable_message(refusal: Refusal) -> str:
             "label it quota.scheduling.koordinator.sh/name"
         )
     words = _STABLE[refusal.reason]
-    if refusal.is_least and refusal.resource:
+    if refusal.reason is Reason.NO_QUEUE and not refusal.other:
+        words = "has no queue: {detail}"
+    if refusal.resource and not refusal.requested and refusal.missing:
+        words = _NONE_REQUESTED.get(refusal.reason, words)
+    elif refusal.is_least and refusal.resource:
         words += _EVEN_LEAST
     return words.format(
-        quota=refusal.quota,
+        quota=_named(refusal),
         resource=refusal.resource or "resources",
         other=refusal.other or "another quota",
         detail=refusal.detail,
         time=refusal.detail or "once",
         quota_or_namespace=quota_or_namespace,
     )
+
+
+_OVER: Final = (
+    "quota {quota} uses more {resource} than its %s: until that ends no unit starts in it, "
+    "not even one that requests none"
+)
+_NONE_REQUESTED: Final[dict[Reason, str]] = {
+    Reason.OVER_QUOTA_MAX: _OVER % "max",
+    Reason.OVER_PARENT_MAX: _OVER % "max",
+    Reason.OVER_RUNTIME: _OVER % "share at run time",
+    Reason.OVER_PARENT_RUNTIME: _OVER % "share at run time",
+    Reason.OVER_MIN: _OVER % "min",
+    Reason.NON_PREEMPTIBLE_OVER_MIN: _OVER % "min",
+}
+"""Where the limit was passed without the unit, which asks for nothing of the resource."""
+
+
+def _named(refusal: Refusal) -> str:
+    """Return the quota; which of several of that name, where there are."""
+    if not refusal.quota_namespace:
+        return refusal.quota
+    return f"{refusal.quota} (the one in namespace {refusal.quota_namespace}, which is the oldest)"
 
 
 _EVEN_LEAST: Final = ", even with its fewest pods (minCount)"
@@ -118,7 +141,7 @@ def queue_message(refusal: Refusal) -> str:
     words = _OF_QUEUES.get(refusal.reason)
     if words is None:
         return stable_message(refusal)
-    return words.format(quota=refusal.quota, other=refusal.other, detail=refusal.detail)
+    return words.format(quota=_named(refusal), other=refusal.other, detail=refusal.detail)
 
 
 _BEHIND: Final = frozenset(
@@ -141,18 +164,12 @@ def full_message(refusal: Refusal) -> str:
     if not refusal.resource:
         return text
 
-    def shown(amount: int) -> str:
-        return format_amount(refusal.resource, amount)
-
+    numbers = (refusal.missing, refusal.limit, refusal.used, refusal.requested)
+    missing, limit, used, requested = format_alike(refusal.resource, numbers)
     if refusal.reason is Reason.HURTS_OTHERS:
         # The numbers are the other quota's: what it uses, and what would be left to it.
-        return (
-            f"{text}: {refusal.other} uses {shown(refusal.used)}, would get {shown(refusal.limit)}"
-        )
-    return (
-        f"{text}: limit {shown(refusal.limit)}, used {shown(refusal.used)}, "
-        f"requested {shown(refusal.requested)}, missing {shown(refusal.missing)}"
-    )
+        return f"{text}: {refusal.other} uses {used}, would get {limit}"
+    return f"{text}: missing {missing} (limit {limit}, used {used}, requested {requested})"
 
 
 def eviction_message(decision: Preempt) -> str:

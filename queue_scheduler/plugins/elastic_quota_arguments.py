@@ -31,6 +31,7 @@ from shared_api.crd_schema import QUANTITY
 from shared_api.program_flags import name_choices
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
+from shared_api.resource_names import rename_deprecated
 
 # What schemas say besides the type; what a bad value is told comes from `read_arguments`.
 QuantityValue: TypeAlias = (
@@ -88,7 +89,8 @@ def read_arguments(
             multi_quota_tree=given.multi_quota_tree,
         )
         expected = given.expected_capacity
-        return settings, None if expected is None else parse_amounts(expected)
+        # It stands in for nodes, whose deprecated names are replaced.
+        return settings, None if expected is None else rename_deprecated(parse_amounts(expected))
     except msgspec.ValidationError as error:
         msg = f"pluginConfigs.ElasticQuotaV2: {name_choices(error, ElasticQuotaArguments)}"
         raise ValueError(msg) from error

@@ -29,12 +29,13 @@ class UnitClass:
         order: Their places.
         head: The first of them; None while there is none.
         refusal: Why the class sleeps; None: it is awake.
+        refused_at: When, in seconds since the epoch; None where nobody said what time it was.
         last_reason: Why it was refused last.
     """
 
     __slots__ = (
         *("demand", "head", "key", "last_reason", "number", "order", "priority", "quota"),
-        "refusal",
+        *("refusal", "refused_at"),
     )
 
     def __init__(self, number: int, info: QueueUnitInfo) -> None:
@@ -46,6 +47,7 @@ class UnitClass:
         self.order = PendingOrder()
         self.head: OrderKey | None = None
         self.refusal: Refusal | None = None
+        self.refused_at: int | None = None
         self.last_reason = Reason.WAITING
 
     def copy(self) -> UnitClass:
@@ -59,6 +61,7 @@ class UnitClass:
         twin.order = self.order.copy()
         twin.head = self.head
         twin.refusal = self.refusal
+        twin.refused_at = self.refused_at
         twin.last_reason = self.last_reason
         return twin
 

@@ -228,10 +228,17 @@ class SchedulingQueue:
         under_way = self.in_flight.values()
         return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
 
-    def refuse(self, info: QueueUnitInfo, refusal: Refusal) -> int:
-        """Put the unit's class to sleep; return the class's number."""
+    def refuse(self, info: QueueUnitInfo, refusal: Refusal, at: int | None = None) -> int:
+        """Put the unit's class to sleep; return the class's number.
+
+        Args:
+            info: The unit that was asked.
+            refusal: Why it may not start.
+            at: When, in seconds since the epoch.
+        """
         unit_class = self._classes[info.class_key]
         unit_class.refusal = refusal
+        unit_class.refused_at = at
         self._note(unit_class)
         if unit_class.last_reason is not refusal.reason:
             unit_class.last_reason = refusal.reason
@@ -275,6 +282,13 @@ class SchedulingQueue:
             return Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=self.depth, other=self.name)
         return Refusal(reason=Reason.WAITING, quota=info.quota)
 
+    def slept_since(self, info: QueueUnitInfo) -> int | None:
+        """Return since when `refusal_of` says what it was told; None: it says what is so now."""
+        unit_class = self._classes[info.class_key]
+        if self._is_stopped or unit_class.refusal is None:
+            return None
+        return unit_class.refused_at or 0
+
     def count_by_reason(self) -> dict[Reason, int]:
         """Return how many units wait for which reason; the reasons are those of `refusal_of`.
 
@@ -307,6 +321,25 @@ class SchedulingQueue:
             head = unit_class.head
             if unit_class.refusal is not None and head is not None:
                 yield head, unit_class.refusal
+
+    def head(self) -> OrderKey | None:
+        """Return the place of the first unit that others start after, or may start; None: no one.
+
+        One that asks for more than its quota may ever have is passed by, unless it holds others up.
+        """
+        return min(
+            (
+                place
+                for unit_class in self._classes.values()
+                if (place := unit_class.head) is not None
+                and not (
+                    unit_class.refusal is not None
+                    and unit_class.refusal.reason is Reason.EXCEEDS_QUOTA
+                    and self.holds_back(place) is HoldsBack.NOBODY
+                )
+            ),
+            default=None,
+        )
 
     def quotas(self) -> Iterator[str]:
         """Iterate over the quotas that units in line are charged to."""

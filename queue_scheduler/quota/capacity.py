@@ -4,7 +4,7 @@ The sum of `status.allocatable` over all nodes, cordoned and not-ready ones incl
 that were being deleted when they were first seen; less what the annotation
 `node.koordinator.sh/reservation` takes off: its `resources`, with cpu replaced by the number of
 `reservedCPUs` where those are given, floored at 0, and only for the apply policies "" and
-"Default".
+"Default". After that deprecated names are replaced (`shared_api.resource_names`).
 
 Source: koordinator, pkg/util/transformer/node_transformer.go.
 """
@@ -19,6 +19,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, parse_amounts, subtract
+from shared_api.resource_names import rename_deprecated
 from shared_api.well_known_labels import NODE_RESERVATION
 
 MAX_RESERVED_CPUS: Final = 8192
@@ -77,7 +78,7 @@ def allocatable(node: Node) -> Amounts:
         return {}
     reserved = _reserved(node.metadata.annotations.get(NODE_RESERVATION, ""))
     rest = {key: amounts[key] - reserved.get(key, 0) for key in amounts}
-    return {resource: max(0, amount) for resource, amount in rest.items()}
+    return rename_deprecated({resource: max(0, amount) for resource, amount in rest.items()})
 
 
 def _reserved(text: str) -> Amounts:

@@ -2,7 +2,9 @@
 
 `cpu` and `requests.cpu` are two limits on one amount, as the API server has it; the smaller counts.
 What is not asked for by a pod's requests is not compared: `limits.*`, counts of objects, storage
-classes. A quota with scopes is about some of the pods only, which a unit can not say of its own.
+classes. Deprecated names are replaced as in demands (`shared_api.resource_names`): two keys that
+come to one name are two limits as well. A quota with scopes is about some of the pods only, which a
+unit can not say of its own.
 
 Source: kubernetes, pkg/quota/v1/evaluator/core/pods.go.
 """
@@ -11,11 +13,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from queue_scheduler.quota.quota_decision import QuotaProblem
+from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
+from shared_api.resource_names import current_name
 
 PODS: Final = "pods"
 """Pseudo resource: how many pods."""
@@ -50,7 +53,9 @@ def parse_hard(quota: ResourceQuota) -> QuotaSpec:
             hard[resource] = min(amount, hard.get(resource, amount))
     except QuantityError as error:
         text = f"spec.hard: {error}"
-        problems = (QuotaProblem("UnreadableAmount", meta.namespace, name, text, fatal=True),)
+        problems = (
+            QuotaProblem(ProblemKind.UNREADABLE_AMOUNT, meta.namespace, name, text, fatal=True),
+        )
         hard = {}
     return QuotaSpec(
         name=name,
@@ -67,5 +72,5 @@ def _resource_of(key: str) -> str:
     if key in _BARE or key.startswith(_BARE_PREFIX):
         return key
     if key.startswith(REQUESTS) and key != _OF_CLAIMS:
-        return key.removeprefix(REQUESTS)
+        return current_name(key.removeprefix(REQUESTS))
     return ""

@@ -24,6 +24,7 @@ from queue_scheduler.quota.built_trees import BuiltTrees
 from queue_scheduler.quota.guarantee import ProtectedDemands, check_guarantee, entitle
 from queue_scheduler.quota.quota_decision import (
     Demand,
+    ProblemKind,
     QuotaProblem,
     QuotaRefusal,
     QuotaView,
@@ -403,6 +404,14 @@ class QuotaBooks:
         """Return one quota with its numbers, or None."""
         trees = self._trees or self._build()
         return find_view(name, self._specs.values(), trees, self._ledger)
+
+    def namespace_among_several(self, name: str) -> str:
+        """Return the namespace of the quota that counts, where others of its name exist; or ""."""
+        problems = (self._trees or self._build()).problems_of(name)
+        if not any(problem.kind is ProblemKind.DUPLICATE_NAME for problem in problems):
+            return ""
+        named = (spec for spec in self._specs.values() if spec.name == name)
+        return min(named, key=lambda spec: spec.age).namespace
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""

@@ -6,20 +6,26 @@ quota, fatal where no amount of it can be trusted; nothing here raises for what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from queue_scheduler.quota.quota_decision import QuotaProblem
+from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import wrap_int64
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_TIME, NO_UID, Timestamp, Uid
 from shared_api.objects.pod import QuantityText
-from shared_api.quantity import QuantityError, format_amount
+from shared_api.quantity import QuantityError, format_alike
 from shared_api.resource_list import Amounts, parse_amounts
+from shared_api.resource_names import (
+    RENAMED,
+    RENAMED_BATCH,
+    rename_deprecated,
+)
 from shared_api.well_known_labels import (
+    MAX_JOBS,
     QUOTA_ALLOW_LENT,
     QUOTA_IGNORE_DEFAULT_TREE,
     QUOTA_IS_PARENT,
@@ -32,6 +38,7 @@ from shared_api.well_known_labels import (
     RECLAIM_POLICY,
     ROOT_QUOTA,
     read_annotation,
+    spellings,
 )
 
 
@@ -42,6 +49,22 @@ class ReclaimPolicy(StrEnum):
     LOWER_PRIORITY = "LowerPriority"
     ANY = "Any"
 
+
+_REQUESTS: Final = "requests."
+_NEVER_REQUESTED_PREFIXES: Final = ("limits.", "count/", "services.")
+_NEVER_REQUESTED: Final = frozenset(
+    {
+        "pods",
+        "services",
+        "configmaps",
+        "secrets",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "requests.storage",
+    }
+)
+"""What the API server counts for a ResourceQuota. Source: kubernetes, pkg/apis/core/helper."""
 
 NO_AMOUNTS: Final[Mapping[str, int]] = {}
 
@@ -90,7 +113,9 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
     meta = quota.metadata
     maximum = reader.amounts("spec.max", quota.spec.max)
     minimum = reader.amounts("spec.min", quota.spec.min)
+    weight = reader.annotated_amounts(QUOTA_SHARED_WEIGHT)
     reader.compare(minimum, maximum)
+    reader.find_without_effect(maximum, weight)
     return QuotaSpec(
         name=meta.name,
         namespace=meta.namespace,
@@ -104,7 +129,7 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
         lends=meta.labels.get(QUOTA_ALLOW_LENT) != "false",
         min=minimum,
         max=maximum,
-        weight=effective_weight(reader.annotated_amounts(QUOTA_SHARED_WEIGHT), maximum),
+        weight=effective_weight(weight, maximum),
         total=reader.annotated_amounts(QUOTA_TOTAL_RESOURCE),
         namespaces=reader.namespaces(),
         reclaims=reader.reclaim_policy(),
@@ -130,13 +155,15 @@ class _Reader:
 
     def amounts(self, where: str, quantities: Mapping[str, QuantityText]) -> Amounts:
         try:
-            amounts = parse_amounts(quantities)
+            amounts = rename_deprecated(parse_amounts(quantities), RENAMED_BATCH)
         except QuantityError as error:
-            self._report("UnreadableAmount", f"{where}: {error}", fatal=True)
+            self._report(ProblemKind.UNREADABLE_AMOUNT, f"{where}: {error}", fatal=True)
             return {}
         for resource, amount in amounts.items():
             if amount < 0:
-                self._report("NegativeAmount", f"{where}: {resource} is negative", fatal=True)
+                self._report(
+                    ProblemKind.NEGATIVE_AMOUNT, f"{where}: {resource} is negative", fatal=True
+                )
         return amounts
 
     def annotated_amounts(self, key: str) -> Amounts | None:
@@ -146,10 +173,12 @@ class _Reader:
         try:
             amounts = parse_amounts(msgspec.json.decode(text, type=dict[str, str | int | float]))
         except (msgspec.MsgspecError, QuantityError) as error:
-            self._report("UnreadableAnnotation", f"annotation {key}: {error}; it is ignored")
+            self._report(
+                ProblemKind.UNREADABLE_ANNOTATION, f"annotation {key}: {error}; it is ignored"
+            )
             return None
         if any(amount < 0 for amount in amounts.values()):
-            self._report("NegativeAmount", f"annotation {key} has a negative value")
+            self._report(ProblemKind.NEGATIVE_AMOUNT, f"annotation {key} has a negative value")
         return amounts
 
     def namespaces(self) -> tuple[str, ...]:
@@ -160,7 +189,8 @@ class _Reader:
             return msgspec.json.decode(text, type=tuple[str, ...])
         except msgspec.MsgspecError as error:
             self._report(
-                "UnreadableAnnotation", f"annotation {QUOTA_NAMESPACES}: {error}; it is ignored"
+                ProblemKind.UNREADABLE_ANNOTATION,
+                f"annotation {QUOTA_NAMESPACES}: {error}; it is ignored",
             )
             return ()
 
@@ -171,7 +201,7 @@ class _Reader:
         except ValueError:
             known = ", ".join(ReclaimPolicy)
             self._report(
-                "UnknownReclaimPolicy",
+                ProblemKind.UNKNOWN_RECLAIM_POLICY,
                 f"annotation {RECLAIM_POLICY}: {text!r} is none of {known}; nothing is reclaimed",
             )
             return ReclaimPolicy.NEVER
@@ -180,17 +210,55 @@ class _Reader:
         for kind, text in min_against_max(minimum, maximum):
             self._report(kind, text)
 
-    def _report(self, kind: str, text: str, *, fatal: bool = False) -> None:
+    def find_without_effect(self, maximum: Amounts, weight: Amounts | None) -> None:
+        for text in without_effect(maximum, spellings(MAX_JOBS)):
+            self._report(ProblemKind.RESOURCE_WITHOUT_EFFECT, text)
+        for old in sorted(RENAMED_BATCH.keys() & (weight or {})):
+            new = RENAMED_BATCH[old]
+            if weight is not None and new in maximum and new not in weight:
+                key = QUOTA_SHARED_WEIGHT
+                text = f"annotation {key}: {old} weighs nothing: spec.max governs it as {new}"
+                self._report(ProblemKind.RESOURCE_WITHOUT_EFFECT, text)
+
+    def _report(self, kind: ProblemKind, text: str, *, fatal: bool = False) -> None:
         self.problems.append(QuotaProblem(kind, self._meta.namespace, self._meta.name, text, fatal))
+
+
+def without_effect(maximum: Mapping[str, int], unknown: Iterable[str] = ()) -> Iterator[str]:
+    """Yield a text for every key of a max that limits nothing, since no pod asks for it.
+
+    Names that are renamed in pods, and what a ResourceQuota's `hard` counts: koord-scheduler
+    compares what containers request.
+
+    Args:
+        maximum: The amounts.
+        unknown: Keys besides, that mean something in other kinds of quotas only.
+    """
+    for resource in sorted(maximum):
+        where = f"spec.max: {resource} limits nothing"
+        if resource in RENAMED:
+            yield f"{where}: koord-scheduler reads it in pods as {RENAMED[resource]}; name that"
+        elif resource.startswith(_NEVER_REQUESTED_PREFIXES) or resource in _NEVER_REQUESTED:
+            yield f"{where}: no container requests it"
+        elif resource.startswith(_REQUESTS):
+            yield f"{where}: no container requests it; name {resource.removeprefix(_REQUESTS)}"
+        elif resource in unknown:
+            yield f"{where}: only an ElasticQuotaTree counts jobs"
 
 
 def min_against_max(
     minimum: Mapping[str, int], maximum: Mapping[str, int]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[ProblemKind, str]]:
     """Yield (kind, text) for every key of min that max lacks or that is above max."""
     for resource, amount in sorted(minimum.items()):
         if resource not in maximum:
-            yield "MinKeyNotInMax", f"spec.min has {resource}, which spec.max does not govern"
+            yield (
+                ProblemKind.MIN_KEY_NOT_IN_MAX,
+                f"spec.min has {resource}, which spec.max does not govern",
+            )
         elif amount > maximum[resource]:
-            has, most = (format_amount(resource, n) for n in (amount, maximum[resource]))
-            yield "MinOverMax", f"spec.min {resource} {has} is more than spec.max {most}"
+            has, most = format_alike(resource, (amount, maximum[resource]))
+            yield (
+                ProblemKind.MIN_OVER_MAX,
+                f"spec.min {resource} {has} is more than spec.max {most}",
+            )

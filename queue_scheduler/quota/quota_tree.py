@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from queue_scheduler.quota.quota_decision import QuotaProblem
+from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_rules import (
     are_keys_consistent,
     do_mins_fit,
@@ -157,7 +157,7 @@ def _oldest_of_each_name(specs: Iterable[QuotaSpec], forest: QuotaForest) -> dic
         first = counted.setdefault(spec.name, spec)
         if first is not spec:
             text = f"quota names are global, and the older {first.namespace}/{first.name} counts"
-            _report(forest, spec, "DuplicateName", text)
+            _report(forest, spec, ProblemKind.DUPLICATE_NAME, text)
     normal = {name: spec for name, spec in counted.items() if name not in SPECIAL_QUOTAS}
     for spec in normal.values():
         forest.problems.extend(spec.problems)
@@ -195,11 +195,13 @@ def _judge_path(
         text = "its parents form a cycle: " + " -> ".join([*cycle, end])
         for name in cycle:
             faults[name] = name
-            _report(forest, specs[name], "Cycle", text)
+            _report(forest, specs[name], ProblemKind.CYCLE, text)
         path, fault = path[: path.index(end)], end
     elif path and end != ROOT_QUOTA and end not in sound and not fault:
         fault = path[-1]
-        _report(forest, specs[fault], "ParentMissing", f"its parent {end!r} does not exist")
+        _report(
+            forest, specs[fault], ProblemKind.PARENT_MISSING, f"its parent {end!r} does not exist"
+        )
     depth = 0 if end == ROOT_QUOTA or fault else _depth(end, specs)
     for name in reversed(path):
         depth += 1
@@ -207,7 +209,9 @@ def _judge_path(
             fault = name
         elif not fault and depth > MAX_DEPTH:
             fault = name
-            _report(forest, specs[name], "TooDeep", f"more than {MAX_DEPTH} levels of quotas")
+            _report(
+                forest, specs[name], ProblemKind.TOO_DEEP, f"more than {MAX_DEPTH} levels of quotas"
+            )
         if fault:
             faults[name] = fault
         else:
@@ -223,7 +227,7 @@ def _depth(name: str, specs: Mapping[str, QuotaSpec]) -> int:
 
 
 def _report(
-    forest: QuotaForest, spec: QuotaSpec, kind: str, text: str, *, fatal: bool = True
+    forest: QuotaForest, spec: QuotaSpec, kind: ProblemKind, text: str, *, fatal: bool = True
 ) -> None:
     forest.problems.append(QuotaProblem(kind, spec.namespace, spec.name, text, fatal))
 
@@ -270,17 +274,17 @@ def _warn(node: QuotaNode, forest: QuotaForest) -> None:
     mins = [child.spec.min for child in node.children]
     if not do_mins_fit(spec.min, None, (), mins):
         text = "the min of its children adds up to more than its own: each is scaled down"
-        _report(forest, spec, "ChildrenMinOverMin", text, fatal=False)
+        _report(forest, spec, ProblemKind.CHILDREN_MIN_OVER_MIN, text, fatal=False)
     if node.children and not spec.is_parent:
         text = f'it has children, but no label {QUOTA_IS_PARENT}: "true"'
-        _report(forest, spec, "NotMarkedAsParent", text, fatal=False)
+        _report(forest, spec, ProblemKind.NOT_MARKED_AS_PARENT, text, fatal=False)
     if node.parent is None or node.parent.parent is None:
         return
     parent = node.parent.spec
     own, its = {"min": spec.min, "max": spec.max}, {"min": parent.min, "max": parent.max}
     if not are_keys_consistent(own, its, None, relaxed=False):
         text = f"the resources of min and max differ from those of its parent {parent.name}"
-        _report(forest, spec, "ResourcesDiffer", text, fatal=False)
+        _report(forest, spec, ProblemKind.RESOURCES_DIFFER, text, fatal=False)
     if not do_tree_ids_agree(spec.tree_id, parent.tree_id, None):
         text = f"its tree id is not that of its parent {parent.name}, which counts"
-        _report(forest, spec, "TreeIdDiffers", text, fatal=False)
+        _report(forest, spec, ProblemKind.TREE_ID_DIFFERS, text, fatal=False)

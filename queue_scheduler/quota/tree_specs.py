@@ -5,7 +5,8 @@ used becomes a `QuotaProblem`, and nothing here raises for what an object holds.
 is empty or has a slash has no path of its own: it is left out, with all below it.
 
 Pseudo resources stand in min and max beside the others: how many jobs (`MAX_JOBS`), and at the
-root, from a label of the tree, how many that may be preempted (`MAX_PREEMPTIBLE_JOBS`).
+root, from a label of the tree, how many that may be preempted (`MAX_PREEMPTIBLE_JOBS`). Deprecated
+names are replaced as in demands, so that either spelling governs either (`resource_names`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Final
 
 import msgspec
 
-from queue_scheduler.quota.quota_decision import QuotaProblem
+from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_rules import do_mins_fit
-from queue_scheduler.quota.quota_spec import QuotaSpec, min_against_max
+from queue_scheduler.quota.quota_spec import QuotaSpec, min_against_max, without_effect
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree, ElasticQuotaTreeNode
 from shared_api.objects.pod import QuantityText
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
+from shared_api.resource_names import rename_deprecated
 from shared_api.well_known_labels import (
     LEND_LIMIT,
     MAX_JOBS,
@@ -74,7 +76,7 @@ class _Reader:
             elif child.name in seen:
                 text = f"of two children called {child.name!r} the first counts"
             if text:
-                problems.append(self._problem("BadName", path, text))
+                problems.append(self._problem(ProblemKind.BAD_NAME, path, text))
                 continue
             seen.add(child.name)
             yield f"{path}{SEPARATOR}{child.name}", path, child
@@ -86,15 +88,17 @@ class _Reader:
         maximum = self._amounts("max", path, node.max, problems)
         minimum = self._amounts("min", path, node.min, problems)
         for kind, text in min_against_max(minimum, maximum):
-            if kind == "MinOverMax":
+            if kind is ProblemKind.MIN_OVER_MAX:
                 problems.append(self._problem(kind, path, text))
+        idle = ProblemKind.RESOURCE_WITHOUT_EFFECT
+        problems += [self._problem(idle, path, text) for text in without_effect(maximum)]
         mins = [self._amounts("min", path, child.min, []) for child in node.children]
         if node.min and not do_mins_fit(minimum, None, (), mins):
             text = "the min of its children adds up to more than its own"
-            problems.append(self._problem("ChildrenMinOverMin", path, text))
+            problems.append(self._problem(ProblemKind.CHILDREN_MIN_OVER_MIN, path, text))
         if node.attributes.get(TREE_PREEMPT_POLICY) == PREEMPT_LOWER_PRIORITY:
             text = f"attribute {TREE_PREEMPT_POLICY} has no effect; min counts all that is booked"
-            problems.append(self._problem("AttributeWithoutEffect", path, text))
+            problems.append(self._problem(ProblemKind.ATTRIBUTE_WITHOUT_EFFECT, path, text))
         if path == TREE_ROOT:
             maximum.update(self._preemptible_jobs(problems))
         return QuotaSpec(
@@ -119,10 +123,10 @@ class _Reader:
         problems: list[QuotaProblem],
     ) -> Amounts:
         try:
-            amounts = parse_amounts(quantities)
+            amounts = rename_deprecated(parse_amounts(quantities))
         except QuantityError as error:
             problems.append(
-                self._problem("UnreadableAmount", path, f"{where}: {error}", fatal=True)
+                self._problem(ProblemKind.UNREADABLE_AMOUNT, path, f"{where}: {error}", fatal=True)
             )
             return {}
         today, legacy = spellings(MAX_JOBS)
@@ -131,7 +135,7 @@ class _Reader:
         for resource, amount in amounts.items():
             if amount < 0:
                 text = f"{where}: {resource} is negative"
-                problems.append(self._problem("NegativeAmount", path, text, fatal=True))
+                problems.append(self._problem(ProblemKind.NEGATIVE_AMOUNT, path, text, fatal=True))
         return amounts
 
     def _kept(
@@ -146,10 +150,11 @@ class _Reader:
         if not text:
             return {}
         try:
-            lent = parse_amounts(msgspec.json.decode(text, type=dict[str, QuantityText]))
+            found = msgspec.json.decode(text, type=dict[str, QuantityText])
+            lent = rename_deprecated(parse_amounts(found))
         except (msgspec.MsgspecError, QuantityError) as error:
             text = f"attribute {LEND_LIMIT}: {error}; it is ignored"
-            problems.append(self._problem("UnreadableAttribute", path, text))
+            problems.append(self._problem(ProblemKind.UNREADABLE_ATTRIBUTE, path, text))
             return {}
         kept = {
             resource: minimum[resource] - max(0, amount)
@@ -165,7 +170,7 @@ class _Reader:
             first = self._owners.setdefault(namespace, path)
             if first != path:
                 text = f"namespace {namespace} is listed at {first}, which counts"
-                problems.append(self._problem("NamespaceTwice", path, text))
+                problems.append(self._problem(ProblemKind.NAMESPACE_TWICE, path, text))
         return tuple(each for each in node.namespaces if self._owners[each] == path)
 
     def _preemptible_jobs(self, problems: list[QuotaProblem]) -> Amounts:
@@ -175,9 +180,11 @@ class _Reader:
         most = read_int32(text, None)
         if most is None or most < 0:
             words = f"label {MAX_PREEMPTIBLE_JOBS}: {text!r} is no number of jobs; it is ignored"
-            problems.append(self._problem("UnreadableLabel", TREE_ROOT, words))
+            problems.append(self._problem(ProblemKind.UNREADABLE_LABEL, TREE_ROOT, words))
             return {}
         return {MAX_PREEMPTIBLE_JOBS: most}
 
-    def _problem(self, kind: str, path: str, text: str, *, fatal: bool = False) -> QuotaProblem:
+    def _problem(
+        self, kind: ProblemKind, path: str, text: str, *, fatal: bool = False
+    ) -> QuotaProblem:
         return QuotaProblem(kind, self._tree.metadata.namespace, path, text, fatal)

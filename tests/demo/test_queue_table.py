@@ -37,7 +37,7 @@ ROW = QueueRow(
     most=12,
     longest_wait_seconds=28.19,
 )
-REFUSAL = "needs more nvidia.com/gpu than the max of quota vc-6c71a0 leaves: limit 12, used 12"
+REFUSAL = "needs more nvidia.com/gpu than the max of quota vc-6c71a0 leaves: missing 2 (limit 12"
 
 
 def test_the_table_says_how_a_queue_stands() -> None:

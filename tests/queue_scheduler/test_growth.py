@@ -14,6 +14,7 @@ from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.unit_demand import build_demand
+from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
 from shared_api.testing.object_builders import resource_quota
 from shared_api.well_known_labels import STOP_POLICY
@@ -65,6 +66,12 @@ def test_the_pods_that_came_are_added_to_what_is_recorded() -> None:
     (admission,) = after(unit)
     assert (admission.replicas, admission.running) == (3, 1)
     assert admission.resources == {"cpu": "9"}, "5 as recorded, and two pods of 2"
+
+
+def test_what_an_older_version_recorded_is_read_by_its_current_name() -> None:
+    recorded: ResourceQuantities = {"cpu": "1", "kubernetes.io/gpu-core": "60"}
+    (admission,) = after(granting(grown(UNIT, 3), resources=recorded))
+    assert admission.resources == {"cpu": "5", "koordinator.sh/gpu-core": "60"}
 
 
 def test_a_recorded_amount_that_can_not_be_read_is_taken_from_the_spec() -> None:

@@ -59,6 +59,11 @@ def pod_set(name: str = "main", count: int = 1, **requests: Any) -> PodSet:
             id="pod sets come first",
         ),
         pytest.param(
+            unit_of(request={"kubernetes.io/gpu": 1, "koordinator.sh/batch-cpu": 2}),
+            {"koordinator.sh/gpu": 1, "kubernetes.io/batch-cpu": 2},
+            id="a total by deprecated names",
+        ),
+        pytest.param(
             unit_of(request={"cpu": "2"}, resource={"cpu": "8"}), {"cpu": 2000}, id="then request"
         ),
         pytest.param(unit_of(pod_set=(pod_set(count=0, cpu=1),)), {"cpu": 0}, id="no pods"),
@@ -252,3 +257,9 @@ def test_what_was_granted(unit: QueueUnit, status: dict[str, Any], want: int) ->
 def test_how_many_pods_were_granted(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
     got = admitted_occupancy(changed(unit, 2, "Running", **status), build_demand(unit))
     assert got.pods == want
+
+
+def test_what_an_older_version_recorded_is_charged_by_its_current_name() -> None:
+    admission = Admission(name="main", replicas=2, resources={"koordinator.sh/batch-cpu": "5"})
+    unit = changed(PODS, 2, "Running", admissions=(admission,))
+    assert admitted_occupancy(unit, build_demand(unit)).amounts == {"kubernetes.io/batch-cpu": 5}

@@ -6,6 +6,7 @@ import pytest
 
 from queue_scheduler import unit_registry
 from queue_scheduler.decision import Reason
+from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_policies import PRIORITY
@@ -74,6 +75,18 @@ def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
     assert dict(registry.records) == {}
     assert registry.bookings.charge_of(record.uid) is None
     assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
+
+
+def test_a_queue_that_is_missing_is_told_with_the_namespace_of_queues() -> None:
+    engine = Engine(PluginRunner([NaiveQuota()]), (), queue_namespace="queues-here")
+    engine.on_quota(build_quota("a", cpu=4))
+    engine.on_queue_unit(UNIT)
+    twin = engine.fork()
+    for each in (engine, twin):
+        refusal = each.refusal_of("ns/u")
+        assert refusal is not None
+        assert (refusal.reason, refusal.other) == (Reason.NO_QUEUE, "a")
+        assert refusal.detail == "queues-here"
 
 
 def test_what_is_held_is_counted_by_reason(registry: UnitRegistry) -> None:

@@ -27,6 +27,10 @@ def container(limits: dict[str, Any] | None = None, **requests: Any) -> dict[str
     return {"resources": {"requests": requests, "limits": limits or {}}}
 
 
+def asking(requests: dict[str, Any], limits: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"resources": {"requests": requests, "limits": limits or {}}}
+
+
 def sidecar(**requests: Any) -> dict[str, Any]:
     return {**container(**requests), "restartPolicy": "Always"}
 
@@ -117,6 +121,40 @@ def test_agrees_with_kubernetes(pod: dict[str, Any]) -> None:
             },
             {"gpu": 1},
             id="only cpu, memory and huge pages exist at pod level",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    asking({"kubernetes.io/gpu-core": 60}),
+                    asking({"koordinator.sh/gpu-core": 40}),
+                ],
+                "overhead": {"koordinator.sh/batch-cpu": 5},
+            },
+            {"koordinator.sh/gpu-core": 100, "kubernetes.io/batch-cpu": 5},
+            id="deprecated names are replaced in containers and overhead, before they add up",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu=1)],
+                "initContainers": [asking({"kubernetes.io/rdma": 3})],
+            },
+            {"cpu": 1000, "koordinator.sh/rdma": 3},
+            id="and in init containers",
+        ),
+        pytest.param(
+            {"containers": [container({"kubernetes.io/gpu-core": 60})]},
+            {"koordinator.sh/gpu-core": 60},
+            id="and in limits that stand for requests",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    asking({"kubernetes.io/gpu-core": 60, "koordinator.sh/gpu-core": 40}),
+                    asking({"kubernetes.io/gpu-core": 1}),
+                ]
+            },
+            {"kubernetes.io/gpu-core": 60, "koordinator.sh/gpu-core": 41},
+            id="but not in a container that has the new name too",
         ),
     ],
 )

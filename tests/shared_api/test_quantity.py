@@ -22,6 +22,7 @@ from shared_api.quantity import (
     amount,
     amount_of_nanos,
     canonical,
+    format_alike,
     format_amount,
     milli_value,
     parse_quantity,
@@ -263,3 +264,25 @@ def test_a_float_is_never_taken_for_less_than_it_is(number: float) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     if is_quantity(text):
         assert abs(parse_quantity(text).nanos) <= MAX_UNITS * NANOS
+
+
+@pytest.mark.parametrize(
+    ("resource", "amounts", "want"),
+    [
+        pytest.param("cpu", (4000, 3000), ("4", "3"), id="whole cores"),
+        pytest.param("cpu", (4000, 3500, 0), ("4000m", "3500m", "0"), id="one is in milli"),
+        pytest.param("cpu", (10_000_000,), ("10000",), id="thousands of cores"),
+        pytest.param("memory", (2**31, 2**30), ("2Gi", "1Gi"), id="the largest unit of all"),
+        pytest.param("memory", (2**30, 2**20), ("1024Mi", "1Mi"), id="the smaller of two units"),
+        pytest.param("memory", (2**30, 1), ("1073741824", "1"), id="one is in bytes"),
+        pytest.param("memory", (0, 0), ("0", "0"), id="nothing"),
+        pytest.param("nvidia.com/gpu", (1000, 1200), ("1000", "1200"), id="counts"),
+        pytest.param("kubernetes.io/batch-cpu", (6000,), ("6000",), id="one count"),
+    ],
+)
+def test_amounts_that_are_compared_have_one_unit(
+    resource: str, amounts: tuple[int, ...], want: tuple[str, ...]
+) -> None:
+    got = format_alike(resource, amounts)
+    assert got == want
+    assert tuple(amount(resource, text) for text in got) == amounts

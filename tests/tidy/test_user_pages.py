@@ -6,6 +6,7 @@ And what there is they tell: every setting, key, metric, route and reason.
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import random
 from collections.abc import Iterable
@@ -25,12 +26,18 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
 from queue_controllers.jobframework.obstacle import WAYS_OUT
+from queue_scheduler import queue_status
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
+from queue_scheduler.admission_checks import Shortfall
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
+from queue_scheduler.metrics import VERDICTS
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
+from queue_scheduler.queue_status import READY
+from queue_scheduler.quota.quota_decision import ProblemKind
+from queue_scheduler.unit_record import Standing
 from shared_api import well_known_labels
 from shared_api.client.errors import Invalid
 from shared_api.testing.fake_api_server import FakeApiServer
@@ -39,6 +46,7 @@ from tests.tidy.source_tree import ROOT, planted, shipped_files
 from tests.tidy.user_pages import (
     blocks,
     broken_links,
+    camel_texts,
     event_reasons,
     examples,
     first_cells,
@@ -46,6 +54,7 @@ from tests.tidy.user_pages import (
     quoted,
     read_pages,
     repeated_sentences,
+    words,
 )
 
 ALL_PAGES: Final = read_pages(of_users=False)
@@ -65,6 +74,7 @@ NO_KEYS: Final = {
     well_known_labels.QUOTA_PREFIX,
     well_known_labels.TREE_ROOT,
     well_known_labels.DEFAULT_QUEUE,
+    well_known_labels.DEFAULT_QUEUE_NAMESPACE,
     well_known_labels.ALL_QUOTAS,
     *well_known_labels.SPECIAL_QUOTAS,
 }
@@ -72,6 +82,46 @@ NO_KEYS: Final = {
 
 NO_EVENTS: Final = {"Pod", "QueueUnit", "Schedule"}
 """What is said beside the reasons of events: kinds, and the action of all of them."""
+
+NOT_TOLD: Final = {
+    # Kinds that are read, written or asked for, and their fields.
+    "BearerToken",
+    "ClusterTrainingRuntime",
+    "CronJob",
+    "CustomResourceDefinition",
+    "DecimalExponent",
+    "DeleteOptions",
+    "ExecCredential",
+    "PodTemplate",
+    "ReplicaSet",
+    "SubjectAccessReview",
+    "TokenReview",
+    # What other programs say: the API server, and operators in their conditions.
+    "AlreadyExists",
+    "HeadPodReady",
+    "NotFound",
+    "RayClusterSuspended",
+    "RayClusterSuspending",
+    "RayServiceSuspended",
+    "ResourcesDeployed",
+    "SidecarMode",
+    # Operators of label selectors.
+    "DoesNotExist",
+    "NotIn",
+    # Gates of upstream's, which are taken as they come.
+    "AllAlpha",
+    "AllBeta",
+    "ElasticQuotaTreeBuildQueueForQuota",
+    "ElasticQuotaTreeDecoupledQueue",
+    "MaximumExecutionTime",
+    "QueueUnitActive",
+    "QueueUnitConditions",
+    "QueueUnitRequeueState",
+    # Values of a metric's label that are names of actions, and a name of a cache.
+    "DeleteUnit",
+    "ScheduledPod",
+}
+"""Texts of several words in one that no user of the project meets as a reason."""
 
 OUR_PREFIXES: Final = (
     well_known_labels.PREFIX,
@@ -226,6 +276,60 @@ def test_the_tables_have_all_events() -> None:
     assert event_reasons(sources) - told - waiting - NO_EVENTS == set()
     texts = {node.value for each in sources for node in ast.walk(each.tree) if is_text(node)}
     assert told - texts == set()
+
+
+def test_the_table_has_all_that_may_be_wrong_with_a_quota() -> None:
+    kinds = {kind.value for kind in ProblemKind}
+    assert first_cells(PAGES, "problem of a quota") == kinds
+    assert kinds - first_cells(PAGES, "event on others") == set()
+
+
+def test_the_table_has_all_places_where_a_unit_may_stand() -> None:
+    told = first_cells(PAGES, "`standing` of a unit")
+    assert told == {standing.value for standing in Standing} - {Standing.PULLED_OUT.value}
+
+
+def test_the_table_has_all_reasons_of_a_queue() -> None:
+    told = first_cells(PAGES, "reason of a queue's `Ready`")
+    own = camel_texts([planted(inspect.getsource(queue_status))])
+    assert own - told == set()
+    assert told - own - {reason.value for reason in Reason} == {READY, "Stopped"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"),
+    [
+        ("koord_queue_units_without_nodes_total", VERDICTS),
+        ("koord_queue_admission_check_failures_total", tuple(Shortfall)),
+        ("job_schedule_attempts_total", ("scheduled", "unschedulable")),
+        (
+            "koord_queue_informer_watch_ends_total",
+            ("ended", "lost", "stalled", "overdue", "expired", "refused", "asked"),
+        ),
+    ],
+)
+def test_the_table_has_the_values_of_a_metrics_label(metric: str, values: tuple[str, ...]) -> None:
+    (row,) = (line for line in TEXT.splitlines() if line.startswith(f"| `{metric}`"))
+    assert set(values) - words(row) == set()
+
+
+def test_whatever_looks_like_a_reason_is_in_a_page() -> None:
+    """However it comes to be told: found by its spelling, not by the call that it stands in."""
+    found = camel_texts(each for each in shipped_files() if "testing" not in each.path.parts)
+    assert found - words(TEXT) - NOT_TOLD == set()
+    assert NOT_TOLD - found == set()
+
+
+def test_a_reason_is_found_wherever_it_stands() -> None:
+    text = """
+__all__ = ["ByExport"]
+class Kind(StrEnum):
+    ONE = "ByEnum"
+def find():
+    yield "ByYield", f"no reason {1}"
+REASONS = {"a": "ByTable"}
+"""
+    assert camel_texts([planted(text)]) == {"ByEnum", "ByYield", "ByTable"}
 
 
 def test_the_reasons_of_events_are_found() -> None:

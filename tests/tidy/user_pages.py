@@ -179,6 +179,40 @@ def event_reasons(sources: Iterable[SourceFile]) -> set[str]:
     return {text for text in texts if isinstance(text, str) and _REASON.fullmatch(text)}
 
 
+_WORDS_IN_ONE: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
+
+
+def camel_texts(sources: Iterable[SourceFile]) -> set[str]:
+    """Return the texts of sources that look like a reason, a phase or a kind, wherever they stand.
+
+    A reason of one word looks like any other text, and the names that a module exports are no texts
+    of users.
+    """
+    found: set[str] = set()
+    for source in sources:
+        exported = {
+            id(each) for node in source.tree.body if _exports(node) for each in ast.walk(node)
+        }
+        found |= {
+            node.value
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in exported
+            and _WORDS_IN_ONE.fullmatch(node.value)
+        }
+    return found
+
+
+def _exports(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+
+
+def words(text: str) -> set[str]:
+    """Return the words of a page, as far as they are letters."""
+    return set(re.findall(r"[A-Za-z]+", text))
+
+
 # ----------------------------------------------------------------------------------- examples
 
 

@@ -69,6 +69,13 @@ def test_pods_that_ask_for_what_is_managed_need_nodes(
     assert [each.pod_set for each in got] == want
 
 
+@pytest.mark.parametrize("managed", ["kubernetes.io/gpu", "koordinator.sh/gpu"])
+@pytest.mark.parametrize("asked", ["kubernetes.io/gpu", "koordinator.sh/gpu"])
+def test_a_managed_resource_goes_by_either_name(managed: str, asked: str) -> None:
+    got = plan_pods(unit_of(pod_set("gpu", 1, {asked: "1"})), frozenset({managed}))
+    assert got == (PlannedPods("gpu", 1),)
+
+
 def test_as_many_pods_as_were_admitted() -> None:
     admitted = [{"name": "a", "replicas": 2, "running": 0}, {"name": "b", "replicas": 0}]
     unit = unit_of(pod_set("a", 5), pod_set("b", 5), pod_set("c", 5), admissions=admitted)

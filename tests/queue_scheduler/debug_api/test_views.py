@@ -7,10 +7,18 @@ import pytest
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
 from queue_scheduler.quota_sources import QUOTA_READERS, read_quota_views
 from shared_api.client.resource_types import ELASTIC_QUOTAS
-from shared_api.testing.object_builders import consumer_ref, elastic_quota, job_body, queue
+from shared_api.testing.object_builders import (
+    consumer_ref,
+    elastic_quota,
+    job_body,
+    pod_set,
+    queue,
+    queue_unit,
+)
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
 from tests.queue_scheduler.cycle_kit import Line
@@ -57,7 +65,7 @@ def test_a_refusal_has_its_numbers_and_its_words(api: DebugApi) -> None:
     assert unit.refusal == views.RefusalView(
         reason="OverQuotaMax",
         message="needs more cpu than the max of quota team leaves: "
-        "limit 4, used 3, requested 2, missing 1",
+        "missing 1 (limit 4, used 3, requested 2)",
         quota="team",
         resource="cpu",
         limit="4",
@@ -68,6 +76,82 @@ def test_a_refusal_has_its_numbers_and_its_words(api: DebugApi) -> None:
     assert unit.job == views.JobView(api_version="batch/v1", kind="Job", name="train")
     assert (unit.phase, unit.standing, unit.priority) == ("Enqueued", "waiting", 5)
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
+
+
+def test_a_unit_without_a_quota_shows_what_it_asks_for(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_unit("lost", quota="gone", cpu=2)
+    unit = api.queue_unit("default", "lost")
+    assert (unit.quota, unit.demand, unit.refusal is not None) == ("", {"cpu": "2"}, True)
+
+
+def test_a_demand_that_can_not_be_read_is_shown_as_none(kit: ShellKit, api: DebugApi) -> None:
+    kit.shared.tell(Engine.on_queue_unit, queue_unit("odd", requests={"cpu": "much"}))
+    assert api.queue_unit("default", "odd").demand == {}
+
+
+def test_pods_that_were_granted_given_back_and_are_held_add_up(
+    kit: ShellKit, api: DebugApi
+) -> None:
+    kit.add_unit("waits", podSet=[pod_set("main", 7, {"cpu": "1"})])
+    waits = api.queue_unit("default", "waits")
+    assert waits.pod_sets == [
+        views.PodSetView(name="main", asked=7, granted=0, given_back=0, held=0)
+    ]
+    status = {
+        "phase": "Running",
+        "admissions": [{"name": "main", "replicas": 7, "running": 3}],
+        "reclaimablePods": [{"name": "main", "count": 4}],
+    }
+    kit.direct.patch(
+        "queueunits", "waits", {"status": status}, namespace="default", subresource="status"
+    )
+    kit.learn("waits")
+    runs = api.queue_unit("default", "waits")
+    assert runs.pod_sets == [
+        views.PodSetView(name="main", asked=7, granted=7, given_back=4, held=3)
+    ]
+    assert runs.charged == {"cpu": "3"}
+
+
+def test_the_reason_of_one_unit_is_asked_anew_and_that_of_a_list_says_when_it_was_told(
+    kit: ShellKit, api: DebugApi
+) -> None:
+    """Not every change wakes who was refused: only what may let it in."""
+    kit.shared.tell(Engine.on_quota, elastic_quota("org", max={"cpu": 5}, is_parent=True))
+    kit.shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}, parent="org"))
+    kit.shared.tell(Engine.on_quota, elastic_quota("next", max={"cpu": 9}, parent="org"))
+    kit.shared.tell(Engine.on_queue, queue("next"))
+    kit.add_unit("theirs", quota="next", cpu=3)
+    kit.add_unit("ours", cpu=2)
+    kit.shared.decide_next("next", 0.0, NOW)
+    kit.shared.decide_next("team", 0.0, NOW)
+    kit.add_unit("big", cpu=3)
+    kit.shared.decide_next("team", 0.0, NOW)
+    told = api.queue_unit("default", "big").refusal
+    assert told is not None
+    assert (told.reason, told.used, told.as_of) == ("OverQuotaMax", "2", "")
+    listed = api.queue("team", 0, 1)
+    for shown in (listed.units[0].refusal, listed.queue.last_refusal):
+        assert shown is not None
+        assert (shown.reason, shown.as_of) == ("OverQuotaMax", "2027-01-15T08:00:00Z")
+
+
+def test_what_was_told_and_is_so_no_more_is_not_shown(kit: ShellKit, api: DebugApi) -> None:
+    run = kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    kit.add_unit("big", cpu=2)
+    kit.decide()
+    line = kit.engine.queues.line("team")
+    assert line is not None
+    kit.shared.tell(Engine.on_queue_unit_gone, run)
+    record = kit.engine.record("default/big")
+    assert record is not None
+    assert record.info is not None
+    stale = Refusal(reason=Reason.OVER_PARENT_MAX, quota="org", resource="cpu", limit=16, used=16)
+    line.refuse(record.info, stale, 1)
+    shown = api.queue_unit("default", "big").refusal
+    assert shown is not None
+    assert (shown.reason, shown.as_of) == ("Pending", "")
 
 
 def test_a_reserved_unit_shows_what_its_checks_say(kit: ShellKit, api: DebugApi) -> None:

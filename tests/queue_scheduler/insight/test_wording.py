@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -44,8 +45,42 @@ def test_every_reason_has_words_where_nothing_is_known(reason: Reason) -> None:
 def test_the_full_words_have_every_number_as_a_quantity() -> None:
     assert full_message(refusal(Reason.OVER_QUOTA_MAX)) == (
         "needs more cpu than the max of quota team leaves: "
-        "limit 4, used 3500m, requested 1500m, missing 1"
+        "missing 1000m (limit 4000m, used 3500m, requested 1500m)"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit"),
+    [
+        (Reason.OVER_QUOTA_MAX, "max"),
+        (Reason.OVER_PARENT_MAX, "max"),
+        (Reason.OVER_RUNTIME, "share at run time"),
+        (Reason.OVER_PARENT_RUNTIME, "share at run time"),
+        (Reason.OVER_MIN, "min"),
+        (Reason.NON_PREEMPTIBLE_OVER_MIN, "min"),
+    ],
+)
+def test_who_requests_nothing_of_a_resource_is_not_told_that_it_needs_more(
+    reason: Reason, limit: str
+) -> None:
+    said = refusal(reason, used=6000, requested=0)
+    assert full_message(said) == (
+        f"quota team uses more cpu than its {limit}: until that ends no unit starts in it, "
+        "not even one that requests none: missing 2 (limit 4, used 6, requested 0)"
+    )
+
+
+def test_numbers_of_one_sentence_have_one_unit() -> None:
+    said = Refusal(
+        reason=Reason.OVER_QUOTA_MAX,
+        quota="team",
+        resource="nvidia.com/gpu",
+        limit=1000,
+        requested=1200,
+    )
+    assert full_message(said).endswith("missing 200 (limit 1000, used 0, requested 1200)")
+    hurts = refusal(Reason.HURTS_OTHERS)
+    assert full_message(hurts).endswith("neighbour uses 3500m, would get 4000m")
 
 
 def test_who_may_have_fewer_pods_is_told_that_not_even_those_fit() -> None:
@@ -61,7 +96,7 @@ def test_memory_is_written_as_people_do() -> None:
     said = Refusal(
         reason=Reason.OVER_RUNTIME, quota="team", resource="memory", limit=gib, requested=2 * gib
     )
-    assert full_message(said).endswith("limit 1Gi, used 0, requested 2Gi, missing 1Gi")
+    assert full_message(said).endswith("missing 1Gi (limit 1Gi, used 0, requested 2Gi)")
 
 
 def test_who_declares_no_time_is_told_what_a_job_declares_it_with() -> None:
@@ -75,9 +110,22 @@ def test_who_waits_behind_another_is_told_behind_whom() -> None:
 
 
 def test_a_queue_that_is_not_found_may_be_unreadable_or_in_another_namespace() -> None:
-    said = stable_message(refusal(Reason.NO_QUEUE))
-    assert said.startswith("queue neighbour does not exist, or can not be read, in the namespace")
-    assert "--queue-namespace" in said
+    said = Refusal(reason=Reason.NO_QUEUE, quota="team", other="batch", detail="koord-queue")
+    words = "queue batch does not exist in namespace koord-queue, or can not be read"
+    assert stable_message(said) == words
+
+
+def test_a_unit_that_no_plugin_places_is_told_so() -> None:
+    said = Refusal(reason=Reason.NO_QUEUE, detail="no plugin maps this unit to a queue")
+    assert stable_message(said) == "has no queue: no plugin maps this unit to a queue"
+
+
+@pytest.mark.parametrize("words_of", [stable_message, full_message, queue_message])
+def test_of_several_quotas_of_one_name_the_one_that_counts_is_told(
+    words_of: Callable[[Refusal], str],
+) -> None:
+    said = Refusal(reason=Reason.EXCEEDS_QUOTA, quota="team", quota_namespace="labs")
+    assert "quota team (the one in namespace labs, which is the oldest)" in words_of(said)
 
 
 def test_an_admission_that_was_not_written_may_be_refused() -> None:

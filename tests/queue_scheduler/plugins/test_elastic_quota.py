@@ -54,6 +54,10 @@ def quota(name: str, cpu: int = 4, *, uid: str = "", namespace: str = "kq", **mo
     return elastic_quota(name, max=amounts, min=amounts, namespace=namespace, metadata=meta, **more)
 
 
+def created(at: str) -> dict[str, str]:
+    return {"creationTimestamp": at}
+
+
 def shared_queue(takes: str) -> Queue:
     annotations = {"koord-queue/available-quota-in-queue": takes}
     return queue("shared", metadata={"annotations": annotations})
@@ -220,6 +224,21 @@ def test_units_of_a_quota_wait_until_there_is_room(kit: ShellKit) -> None:
         3000,
         2000,
     )
+
+
+def test_a_refusal_names_the_namespace_where_several_quotas_have_the_name() -> None:
+    plugin = new_plugin(quota("team", namespace="kq", metadata=created("2026-01-01T00:00:00Z")))
+    engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+    engine.on_queue(queue("team"))
+    engine.on_queue_unit(build_unit("big", "team", cpu=9))
+    first = engine.decide_next("team", 0.0)
+    assert isinstance(first, Refused)
+    assert (first.refusal.quota, first.refusal.quota_namespace) == ("team", "")
+    younger = created("2026-02-01T00:00:00Z")
+    engine.on_quota(quota("team", 40, uid="x", namespace="labs", metadata=younger))
+    again = engine.decide_next("team", 0.0)
+    assert isinstance(again, Refused)
+    assert (again.refusal.reason, again.refusal.quota_namespace) == (Reason.EXCEEDS_QUOTA, "kq")
 
 
 def test_nodes_are_the_capacity_in_runtime_mode() -> None:

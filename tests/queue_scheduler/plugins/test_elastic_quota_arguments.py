@@ -46,6 +46,11 @@ def test_the_expected_capacity_is_read_in_base_units() -> None:
     assert expected == {"cpu": 1500, "memory": 1024}
 
 
+def test_the_expected_capacity_may_have_deprecated_names_as_nodes_may() -> None:
+    _, expected = read_arguments({"expectedCapacity": {"koordinator.sh/batch-cpu": 8000}}, ONE)
+    assert expected == {"kubernetes.io/batch-cpu": 8000}
+
+
 def test_the_oversell_rate_comes_from_the_command_line() -> None:
     settings, _ = read_arguments({"mode": "max"}, Fraction(3, 2))
     assert (settings.oversell_numerator, settings.oversell_denominator) == (3, 2)

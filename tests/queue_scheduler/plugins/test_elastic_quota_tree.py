@@ -180,7 +180,7 @@ def test_jobs_wait_for_jobs_and_are_woken_by_their_end() -> None:
     assert refusal.reason is Reason.OVER_MAX_JOBS
     assert full_message(refusal) == (
         "is one job more than quota root/a may have (koord-queue/max-jobs): "
-        "limit 1, used 1, requested 1, missing 1"
+        "missing 1 (limit 1, used 1, requested 1)"
     )
     room.finish("first")
     assert room.start("root-a") == ["second"]

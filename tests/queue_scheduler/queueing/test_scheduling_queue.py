@@ -25,6 +25,7 @@ from shared_api.objects.meta import Uid
 from tests.properties.engine_kit import build_queue, build_unit
 
 NO = Refusal(reason=Reason.OVER_QUOTA_MAX)
+TOO_LARGE = Refusal(reason=Reason.EXCEEDS_QUOTA)
 ELSE = Refusal(reason=Reason.GUARANTEE_OF_OTHERS)
 POLICIES = {policy.name: policy for policy in BUILT_IN_POLICIES}
 
@@ -271,6 +272,26 @@ def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None
         assert line.refusal_of(units[-1]).limit == BACKFILL_DEPTH
         line.options = QueueOptions(backfill=True, max_depth=3)
         assert line.depth == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused", "want"),
+    [
+        pytest.param("Priority", {}, 1, id="the first"),
+        pytest.param("Priority", {1: NO}, 1, id="one that does not fit yet"),
+        pytest.param("Priority", {1: TOO_LARGE}, 2, id="behind one that never fits"),
+        pytest.param("Priority", {1: TOO_LARGE, 2: TOO_LARGE}, None, id="none that may ever fit"),
+        pytest.param("Block", {1: TOO_LARGE}, 1, id="one that never fits, and holds others up"),
+    ],
+)
+def test_the_head_is_who_may_start_or_holds_up_others(
+    policy: str, refused: dict[int, Refusal], want: int | None
+) -> None:
+    line = filled(policy, info(1, shape="large"), info(2))
+    for place, refusal in refused.items():
+        line.refuse(info(place, shape="large" if place == 1 else ""), refusal)
+    head = line.head()
+    assert (None if head is None else head[0]) == want
 
 
 def test_why_a_unit_waits() -> None:

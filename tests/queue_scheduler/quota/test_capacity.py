@@ -42,6 +42,13 @@ def test_a_node_counts_until_it_is_gone_but_not_if_it_was_leaving_when_first_see
     assert capacity.total == {"cpu": 4000}
 
 
+def test_deprecated_names_are_replaced_after_what_is_reserved_is_taken_off() -> None:
+    amounts = {"kubernetes.io/gpu-core": "400", "koordinator.sh/batch-cpu": "9000"}
+    reserved = {"resources": {"kubernetes.io/gpu-core": "100", "koordinator.sh/gpu-core": "7"}}
+    want = {"koordinator.sh/gpu-core": 300, "kubernetes.io/batch-cpu": 9000}
+    assert allocatable(node(reservation=reserved, **amounts)) == want
+
+
 def test_the_total_follows_the_nodes() -> None:
     capacity = NodeCapacity()
     capacity.on_node(node("a", cpu="4", memory="1Gi"))

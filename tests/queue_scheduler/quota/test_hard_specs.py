@@ -21,6 +21,16 @@ from shared_api.testing.object_builders import resource_quota
         pytest.param({"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": 4 * 2**20}, id="huge pages"),
         pytest.param({"pods": 5}, {"pods": 5}, id="pods"),
         pytest.param(
+            {"requests.koordinator.sh/batch-cpu": 5, "requests.koordinator.sh/gpu-core": 100},
+            {"kubernetes.io/batch-cpu": 5, "koordinator.sh/gpu-core": 100},
+            id="deprecated names as in demands",
+        ),
+        pytest.param(
+            {"requests.koordinator.sh/batch-cpu": 5, "requests.kubernetes.io/batch-cpu": 4},
+            {"kubernetes.io/batch-cpu": 4},
+            id="both names: the smaller",
+        ),
+        pytest.param(
             {"limits.cpu": 1, "count/jobs.batch": 1, "services": 1, "requests.storage": "1Gi"},
             {},
             id="what no pod asks for by its requests",

@@ -109,6 +109,16 @@ def test_weight_in_force(annotation: str, want: dict[str, int]) -> None:
             id="weight is negative",
         ),
         pytest.param(
+            build_quota("q", maximum={"kubernetes.io/gpu-core": 100}),
+            [("ResourceWithoutEffect", False)],
+            id="max has a name that is renamed in pods",
+        ),
+        pytest.param(
+            build_quota("q", maximum={"cpu": 10, "pods": 2}),
+            [("ResourceWithoutEffect", False)],
+            id="max counts pods",
+        ),
+        pytest.param(
             build_quota("q", maximum={"x": 1}, annotations={QUOTA_TOTAL_RESOURCE: "[]"}),
             [("UnreadableAnnotation", False)],
             id="total is no object",
@@ -118,6 +128,65 @@ def test_weight_in_force(annotation: str, want: dict[str, int]) -> None:
 def test_problems_are_values(quota: ElasticQuota, want: list[tuple[str, bool]]) -> None:
     assert kinds(quota) == want
     assert parse_quota(quota).is_usable is not want[0][1]
+
+
+@pytest.mark.parametrize(
+    ("resource", "want"),
+    [
+        ("kubernetes.io/gpu", "koord-scheduler reads it in pods as koordinator.sh/gpu; name that"),
+        ("pods", "no container requests it"),
+        ("limits.cpu", "no container requests it"),
+        ("count/jobs.batch", "no container requests it"),
+        ("services.loadbalancers", "no container requests it"),
+        ("requests.storage", "no container requests it"),
+        ("requests.cpu", "no container requests it; name cpu"),
+        ("koord-queue/max-jobs", "only an ElasticQuotaTree counts jobs"),
+        ("kube-queue/max-jobs", "only an ElasticQuotaTree counts jobs"),
+    ],
+)
+def test_what_limits_nothing_is_named_with_the_way_out(resource: str, want: str) -> None:
+    (problem,) = parse_quota(build_quota("q", maximum={"cpu": 10, resource: 2})).problems
+    assert (problem.kind, problem.text) == (
+        "ResourceWithoutEffect",
+        f"spec.max: {resource} limits nothing: {want}",
+    )
+
+
+@pytest.mark.parametrize(
+    "resource", ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "koordinator.sh/gpu-core"]
+)
+def test_what_pods_ask_for_has_effect(resource: str) -> None:
+    assert parse_quota(build_quota("q", maximum={resource: 2})).problems == ()
+
+
+def test_batch_names_are_replaced_in_min_and_max_and_names_of_devices_are_not() -> None:
+    amounts = {"koordinator.sh/batch-cpu": 5, "kubernetes.io/fpga": 2}
+    spec = parse_quota(build_quota("q", minimum=amounts, maximum=amounts))
+    want = {"kubernetes.io/batch-cpu": 5, "kubernetes.io/fpga": 2}
+    assert (spec.min, spec.max, spec.weight) == (want, want, want)
+
+
+def test_a_batch_name_is_left_where_the_new_one_is_there_too() -> None:
+    amounts = {"koordinator.sh/batch-cpu": 5, "kubernetes.io/batch-cpu": 2}
+    spec = parse_quota(build_quota("q", maximum=amounts))
+    assert (spec.max, [each.kind for each in spec.problems]) == (amounts, ["ResourceWithoutEffect"])
+
+
+def test_annotations_are_not_renamed() -> None:
+    old, new = "koordinator.sh/batch-cpu", "kubernetes.io/batch-cpu"
+    spec = parse_quota(
+        build_quota(
+            "q",
+            maximum={old: 5},
+            weight={old: 3},
+            annotations={QUOTA_TOTAL_RESOURCE: f'{{"{old}": 9}}'},
+        )
+    )
+    assert (spec.max, spec.weight, spec.total) == ({new: 5}, {old: 3}, {old: 9})
+    key = QUOTA_SHARED_WEIGHT
+    assert [each.text for each in spec.problems] == [
+        f"annotation {key}: {old} weighs nothing: spec.max governs it as {new}"
+    ]
 
 
 def test_a_problem_says_where_and_how_much() -> None:

@@ -46,6 +46,16 @@ def test_the_name_of_today_wins_over_the_older_one() -> None:
     assert spec.max == {"koord-queue/max-jobs": 2}
 
 
+def test_either_spelling_of_a_renamed_resource_governs_either() -> None:
+    limits = {"kubernetes.io/gpu-core": 100, "koordinator.sh/batch-cpu": 6000}
+    lent = {LENDLIMIT: '{"kubernetes.io/gpu-core": 30}'}
+    node = tree_node("a", min=limits, max=limits, attributes=lent)
+    spec = specs_of(elastic_quota_tree(tree_node("root", node)))["root/a"]
+    want = {"koordinator.sh/gpu-core": 100, "kubernetes.io/batch-cpu": 6000}
+    assert (spec.min, spec.max, spec.problems) == (want, want, ())
+    assert spec.kept == {"koordinator.sh/gpu-core": 70}
+
+
 @pytest.mark.parametrize(
     ("lent", "want"),
     [
