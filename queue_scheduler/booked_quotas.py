@@ -221,5 +221,6 @@ def translate(refusal: QuotaRefusal) -> Refusal:
         limit=refusal.limit,
         used=refusal.used,
         requested=refusal.requested,
+        is_rounded=refusal.rounded,
         other=refusal.other,
     )

@@ -146,13 +146,16 @@ def full_message(refusal: Refusal) -> str:
 
     if refusal.reason is Reason.HURTS_OTHERS:
         # The numbers are the other quota's: what it uses, and what would be left to it.
-        return (
-            f"{text}: {refusal.other} uses {shown(refusal.used)}, would get {shown(refusal.limit)}"
+        numbers = f"{refusal.other} uses {shown(refusal.used)}, would get {shown(refusal.limit)}"
+    else:
+        numbers = (
+            f"limit {shown(refusal.limit)}, used {shown(refusal.used)}, "
+            f"requested {shown(refusal.requested)}, missing {shown(refusal.missing)}"
         )
-    return (
-        f"{text}: limit {shown(refusal.limit)}, used {shown(refusal.used)}, "
-        f"requested {shown(refusal.requested)}, missing {shown(refusal.missing)}"
-    )
+    return f"{text}: {numbers}{_ROUNDED if refusal.is_rounded else ''}"
+
+
+_ROUNDED: Final = " (no more than koord-scheduler up to 1.8 loses by rounding shares half up)"
 
 
 def eviction_message(decision: Preempt) -> str:
