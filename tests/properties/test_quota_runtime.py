@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.quota.built_trees import BuiltTrees
+from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
 from queue_scheduler.quota.runtime_quota import Claim, DivisionRules, divide
 from queue_scheduler.quota.scheduler_memory import cautious_runtimes
 from queue_scheduler.quota.scratch_check import check_from_scratch
 from queue_scheduler.quota.water_level import Pool, PooledClaim
-from tests.properties.quota_cases import KEYS, random_amounts, random_books, random_settings
+from tests.properties.quota_cases import (
+    KEYS,
+    NAMES,
+    random_amounts,
+    random_books,
+    random_quota,
+    random_settings,
+)
 
 pytestmark = pytest.mark.properties
 
@@ -104,6 +113,59 @@ def test_floors_are_promises(total: int, claims: list[Claim], rounding: Rounding
     for got, claim in zip(divide(total, claims, rounding), claims, strict=True):
         assert got >= min(claim.request, claim.floor)
         assert got <= max(claim.request, 0 if claim.lends else claim.floor)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.integers(-5, 100), CLAIMS, st.sampled_from([1, 1000]))
+def test_only_what_rounding_lost_is_made_up_for(
+    total: int, claims: list[Claim], scale: int
+) -> None:
+    claims = [claim._replace(request=claim.request * scale) for claim in claims]
+    bare = divide(total * scale, claims, Rounding.HALF_UP)
+    granted = divide(total * scale, claims, Rounding.HALF_UP, tolerant=True)
+    made_up = [got - had for got, had in zip(granted, bare, strict=True)]
+    assert min(made_up, default=0) >= 0
+    hungry = [claim for claim in claims if claim.request > claim.floor and claim.weight > 0]
+    # At most a unit for each of them, never more than one asks for, or than there is for all.
+    assert sum(made_up) <= len(hungry)
+    for got, more, claim in zip(granted, made_up, claims, strict=True):
+        assert not more or (claim.weight > 0 and got == claim.request)
+    if any(made_up):
+        assert sum(granted) <= total * scale
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 30), st.integers(0, 20)), max_size=3))
+def test_where_all_that_is_asked_for_is_there_nobody_lacks_a_unit(
+    drawn: list[tuple[int, int, int]],
+) -> None:
+    total = sum(request for _, request, _ in drawn)
+    claims = [Claim(*claim, lends=True) for claim in drawn]
+    granted = divide(total, claims, Rounding.HALF_UP, tolerant=True)
+    assert granted == [claim.request for claim in claims]
+
+
+@settings(max_examples=500, deadline=None)
+@given(SEEDS, SCALES)
+def test_what_is_started_is_over_no_max(seed: int, scale: int) -> None:
+    rng = random.Random(seed)
+    rules = replace(
+        random_settings(rng, QuotaMode.RUNTIME),
+        rounding_override=Rounding.HALF_UP,
+        cap_by_total=False,
+    )
+    books = QuotaBooks(rules)
+    names = NAMES[: rng.randint(2, len(NAMES))]
+    for number in range(len(names)):
+        books.on_quota(random_quota(rng, names, number, scale))
+    books.on_capacity({key: rng.randint(10, 60) * scale for key in KEYS})
+    for number in range(30):
+        quota, demand = rng.choice(names), Demand(random_amounts(rng, 6 * scale))
+        if books.check(quota, demand) is None:
+            books.book(str(number), quota, demand)
+    for node in books.trees.trees[""].nodes.values():
+        over = {key: node.used[key] for key, most in node.spec.max.items() if node.used[key] > most}
+        assert not over, (node.name, over)
 
 
 LACKS = st.one_of(st.integers(-3, 12), st.integers(0, 10**6), st.just(2**55 + 1))

@@ -109,6 +109,20 @@ def test_nobody_waits_for_what_rounding_half_up_lost() -> None:
     assert view.runtime == {"cpu": 750}
 
 
+def test_a_refusal_says_that_rounding_lost_what_is_missing() -> None:
+    # A third of 1000 is 333 for each of three: one unit is lost, and would do for one of two.
+    books = new_books(Rounding.HALF_UP)
+    for name in "abc":
+        books.on_quota(build_quota(name, maximum={"x": 900}, weight={"x": 1}))
+    books.on_capacity({"x": 1000})
+    for name in "bc":
+        books.on_foreign(name, name, {"x": 334})
+    refusals = [books.check("a", Demand({"x": amount})) for amount in (332, 334, 335)]
+    assert [refusal and (refusal.missing, refusal.rounded) for refusal in refusals] == [
+        None, (1, True), (2, False),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("rounding", Rounding)
 def test_nobody_waits_for_a_lost_unit_below_the_first_level(rounding: Rounding) -> None:
     # The bare division of koord-scheduler 1.8 gives a and b 1 each, and c 1 of the 2 it asks for.
