@@ -106,7 +106,8 @@ class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
     `booked`: sum of the units charged to it. `demand`: what the division is fed with: bookings
     and counted foreign pods, masked to the keys of `max`. `used`: the same over its subtree.
     `limits`: what `used` is compared with now in this mode; a missing key is unlimited.
-    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes).
+    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes), with
+    the units that its rounding would lose.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Counts how often a released pod lacks one unit: `python -m tests.contracts.lost_units [SEEDS]`.
+"""Counts how often a released pod lacks one unit.
+
+    python -m tests.contracts.lost_units [SEEDS] [quiet]
 
 koord-scheduler up to 1.8 rounds shares half up, which loses single units, and refreshes quotas one
 by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit,
@@ -6,7 +8,8 @@ either way. Here jobs come and go in random trees, production's books release th
 the scheduler judges their pods: once with the tolerance of the books, and once without it.
 
 A turn is a second. A job's pods are made together, judged in order, and judged again each turn
-while they are refused; every tenth turn all leaves are refreshed.
+while they are refused, as something happens in a cluster every second; every tenth turn all leaves
+are refreshed. `quiet` has a tenth of the jobs, which run eight times as long.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -29,11 +32,23 @@ from queue_scheduler.quota.runtime_quota import Claim, divide, scaled_min
 from queue_scheduler.quota.tree_books import NodeBooks
 from tests.properties.quota_cases import build_quota
 
-TURNS: Final = 200
 REFRESH_TURNS: Final = 10
 STUCK_TURNS: Final = 60
 SIZES: Final = (10, 50, 100, 125, 250, 333, 500, 750, 1000, 1500, 2000, 4000)
 KEY: Final = "cpu"
+
+
+class Pace(NamedTuple):
+    """How much happens: turns in all, jobs in a turn, and how long they run."""
+
+    turns: int
+    arrivals: float
+    shortest: int
+    longest: int
+
+
+BUSY: Final = Pace(turns=200, arrivals=0.4, shortest=20, longest=120)
+QUIET: Final = Pace(turns=1000, arrivals=0.04, shortest=160, longest=960)
 
 
 @dataclass
@@ -127,7 +142,8 @@ class LazyScheduler:
 class World:
     """One random tree with its queue and its scheduler."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, pace: Pace) -> None:
+        self.pace = pace
         self.rng = rng = random.Random(seed)
         self.counts = Counts()
         self.seen: set[tuple[str, int]] = set()
@@ -161,9 +177,9 @@ class World:
 
     def run(self) -> Counts:
         """Let some minutes pass."""
-        for turn in range(TURNS):
+        for turn in range(self.pace.turns):
             self._end(turn)
-            if self.rng.random() < 0.4:
+            if self.rng.random() < self.pace.arrivals:
                 self._arrive(turn)
             self._release(turn)
             for job in self.running:
@@ -200,7 +216,7 @@ class World:
             self.counts.released += 1
             job.pending = job.count
             job.released_at = turn
-            job.ends_at = turn + self.rng.randint(20, 120)
+            job.ends_at = turn + self.rng.randint(self.pace.shortest, self.pace.longest)
             self.running.append(job)
             own = self.scheduler.own
             own[job.quota] = own.get(job.quota, 0) + job.pod * job.count
@@ -244,20 +260,21 @@ def without_tolerance() -> Iterator[None]:
         yield
 
 
-def count(seeds: Iterable[int]) -> Counts:
+def count(seeds: Iterable[int], pace: Pace = BUSY) -> Counts:
     """Run these worlds and add up."""
     total = Counts()
     for seed in seeds:
-        total.add(World(seed).run())
+        total.add(World(seed, pace).run())
     return total
 
 
 def main(arguments: list[str]) -> int:
     """Print both counts."""
     seeds = range(int(arguments[0]) if arguments else 400)
+    pace = QUIET if "quiet" in arguments else BUSY
     with without_tolerance():
-        before = count(seeds)
-    after = count(seeds)
+        before = count(seeds, pace)
+    after = count(seeds, pace)
     for name, counts in (("without the tolerance", before), ("with the tolerance", after)):
         print(f"{name}: {counts.describe()}")
     return 0
