@@ -235,5 +235,6 @@ def translate(refusal: QuotaRefusal, namespace: str = "") -> Refusal:
         limit=refusal.limit,
         used=refusal.used,
         requested=refusal.requested,
+        is_rounded=refusal.rounded,
         other=refusal.other,
     )

@@ -94,6 +94,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         other: The quota that would be hurt, the unit ahead, the queue or plugin concerned.
         detail: Words for what numbers do not say; stable while the reason is.
         is_least: The unit may start with fewer pods than all, and this is about the fewest.
+        is_rounded: What is missing is no more than koord-scheduler's rounding loses.
     """
 
     reason: Reason
@@ -106,6 +107,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     other: str = ""
     detail: str = ""
     is_least: bool = False
+    is_rounded: bool = False
 
     @property
     def missing(self) -> int:

@@ -168,8 +168,13 @@ def full_message(refusal: Refusal) -> str:
     missing, limit, used, requested = format_alike(refusal.resource, numbers)
     if refusal.reason is Reason.HURTS_OTHERS:
         # The numbers are the other quota's: what it uses, and what would be left to it.
-        return f"{text}: {refusal.other} uses {used}, would get {limit}"
-    return f"{text}: missing {missing} (limit {limit}, used {used}, requested {requested})"
+        shown = f"{refusal.other} uses {used}, would get {limit}"
+    else:
+        shown = f"missing {missing} (limit {limit}, used {used}, requested {requested})"
+    return f"{text}: {shown}{_ROUNDED if refusal.is_rounded else ''}"
+
+
+_ROUNDED: Final = ", no more than koord-scheduler up to 1.8 loses by rounding shares half up"
 
 
 def eviction_message(decision: Preempt) -> str:

@@ -1,9 +1,9 @@
 """One division of one resource among the children of one quota, from the running sums.
 
-The same arithmetic as `runtime_quota.compute_division`, for a single parent and resource. Children
-that ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until a
-child asks for another amount (`tree_books.ask_for` drops them). Where shares are rounded half up,
-so is what they all have in common (`water_level`).
+The same arithmetic as `runtime_quota.compute_division`, tolerant, for a single parent and resource.
+Children that ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept
+until a child asks for another amount (`tree_books.ask_for` drops them). Where shares are rounded
+half up, so is what they all have in common (`water_level`).
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class NodeDivision:
         request: int,
     ) -> Grants:
         names, claims = self._claims(parent, key, total, memory, changed, request)
-        granted = divide(total or 0, claims, self._rounding)
+        granted = divide(total or 0, claims, self._rounding, tolerant=True)
         return dict(zip(names, granted, strict=True))
 
     def _claims(

@@ -16,9 +16,11 @@ It takes care where
     within its (scaled) min;
   * default or system quota have a negative weight (overflow): they get nothing, and W must stay
     positive whoever of the others is hungry: every other weight is larger than they are negative;
-  * shares are rounded half up: a round with n hungry may lose n/2 units, so T must exceed the sum
-    by n(n+1)/4 (n(n+1) is asked for: float64 may be off by one); one hungry child loses nothing.
-    Below the first level T is just the sum where everybody lends, so here a division is the rule;
+  * shares are rounded half up: a round with n hungry may lose n/2 units, all rounds n(n+1)/4
+    (with float64 less than n(n+1)/2). Then G is more than S by that at the end, but for what T
+    exceeds the sum by; and n units are made up for (`runtime_quota`). So all are filled where n is
+    at most 3, or T exceeds the sum by n*n. Below the first level T is just the sum where everybody
+    lends, so where many are hungry a division is the rule;
   * float64 is no longer exact, or a quota that does not lend has min > max.
 
 Where p is plain with J and without it, its other children get what they got, nothing below them
@@ -28,9 +30,14 @@ of the scheduler's memory: it does not depend on floors. And the less J asks for
 
 from __future__ import annotations
 
+from typing import Final
+
 from queue_scheduler.quota.node_division import Memory, NodeDivision
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.tree_books import LARGEST_EXACT, NodeBooks, TreeBooks
+
+FEW_HUNGRY: Final = 3
+"""Of so many children rounding half up loses no more units than are made up for."""
 
 
 class PlainLevels:
@@ -123,7 +130,7 @@ class PlainLevels:
         active = parent.active.get(key, 0)
         if child is None or not child.limited.get(key, 0):
             active += 1
-        return active <= 1 or needed + active * (active + 1) <= total
+        return active <= FEW_HUNGRY or needed + active * active <= total
 
     def is_plain_root(
         self, child: NodeBooks | None, key: str, needed: int, total: int, delta: int

@@ -69,7 +69,8 @@ class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is (the root's name for the total of the nodes); `other` the quota that would be hurt, or
     whose guarantee would be. All 0 where the reason has no numbers. `grounds`: where runtimes
     decided, unless anything may change the answer. `via`: the quota asked for, where what is left
-    under the limit is not the same for all who come from below (`tree_books.taken_by`).
+    under the limit is not the same for all who come from below (`tree_books.taken_by`). `rounded`:
+    koord-scheduler's rounding half up loses no less than what is missing.
     """
 
     reason: RefusalReason
@@ -82,6 +83,7 @@ class QuotaRefusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     other: str = ""
     grounds: Grounds | None = None
     via: str = ""
+    rounded: bool = False
 
 
 Rule: TypeAlias = tuple[RefusalReason, str, str]
@@ -129,7 +131,8 @@ class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
     `booked`: sum of the units charged to it. `demand`: what the division is fed with: bookings
     and counted foreign pods, masked to the keys of `max`. `used`: the same over its subtree.
     `limits`: what `used` is compared with now in this mode; a missing key is unlimited.
-    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes).
+    `runtime`: as koord-scheduler would compute it from these demands (empty in other modes), with
+    the units that its rounding would lose.
     """
 
     name: str

@@ -9,6 +9,12 @@ Amounts are integers, so shares must be rounded, and releases differ in how. The
 that use float64 (`scaled_min`, `half_up_share`) do so because koord-scheduler does: they repeat its
 expressions, and are the only inexact arithmetic here.
 
+**Tolerance.** Rounding half up (koord-scheduler up to 1.8) may hand out less than there is: units
+that nobody has, and that a child may lack. A queue that promises must not let a job wait for them
+(DECISIONS.md NN), so a tolerant division hands them out: to the children whose request they
+complete, those that lack least first, and at most one unit for each child whose share was rounded.
+So nobody gets more than it asks for, and all together get no more than there is.
+
 `divide` is the heart, and everything that decides uses it. `compute_division` is the whole tree
 from scratch: slow, and written to be compared with koord-scheduler's code. The books keep the same
 numbers incrementally and are tested against it.
@@ -38,11 +44,15 @@ Hungry: TypeAlias = tuple[int, int, int]
 
 
 class DivisionRules(msgspec.Struct, frozen=True):
-    """What differs between koord-schedulers; `guarantee` is the gate ElasticQuotaGuaranteeUsage."""
+    """What differs between koord-schedulers; `guarantee` is the gate ElasticQuotaGuaranteeUsage.
+
+    `tolerant`: no koord-scheduler, but what a queue compares with (see the module).
+    """
 
     rounding: Rounding
     scale_min: bool = True
     guarantee: bool = False
+    tolerant: bool = False
 
 
 class DivisionState(msgspec.Struct, frozen=True):
@@ -82,11 +92,18 @@ class Claim(NamedTuple):
     lends: bool
 
 
-def divide(total: int, claims: Sequence[Claim | ClaimTuple], rounding: Rounding) -> list[int]:
+def divide(
+    total: int,
+    claims: Sequence[Claim | ClaimTuple],
+    rounding: Rounding,
+    *,
+    tolerant: bool = False,
+) -> list[int]:
     """Return what each child gets; claims come sorted by the children's names, which break ties."""
     granted: list[int] = []
     hungry: list[Hungry] = []
     rest = total
+    lost = 0
     for child, (weight, request, floor, lends) in enumerate(claims):
         if request > floor:
             granted.append(request)
@@ -96,6 +113,7 @@ def divide(total: int, claims: Sequence[Claim | ClaimTuple], rounding: Rounding)
             got = request if lends else floor
             granted.append(got)
             rest -= got
+    rounded = sum(weight > 0 for _, weight, _ in hungry)
     while rest > 0 and hungry:
         weights = [weight for _, weight, _ in hungry]
         weight_sum = sum(weights)
@@ -105,10 +123,31 @@ def divide(total: int, claims: Sequence[Claim | ClaimTuple], rounding: Rounding)
             shares = half_up(weights, rest, weight_sum)
         else:
             shares = largest_remainder(rest, weights, weight_sum)
+        lost += rest - sum(shares)
         rest, hungry = _hand_out(shares, hungry)
-    for child, _, lacks in hungry:
-        granted[child] -= lacks
+    completed = 0
+    if tolerant and lost > 0:
+        completed = completed_by(
+            min(lost, rounded), [lacks for _, weight, lacks in hungry if weight > 0]
+        )
+    for child, weight, lacks in hungry:
+        if lacks > completed or weight <= 0:
+            granted[child] -= lacks
     return granted
+
+
+def completed_by(lost: int, lacks: list[int]) -> int:
+    """Return up to which lack requests are completed by this many units; 0: none is.
+
+    Those that lack least come first; of several that lack the same, all are completed or none.
+    """
+    completed = 0
+    for lack in sorted(set(lacks)):
+        lost -= lack * lacks.count(lack)
+        if lost < 0:
+            break
+        completed = lack
+    return completed
 
 
 def _hand_out(shares: list[int], hungry: list[Hungry]) -> tuple[int, list[Hungry]]:
@@ -283,7 +322,7 @@ def _divide_node(
             )
             for child in node.children
         ]
-        granted = divide(total.get(key, 0), claims, rules.rounding)
+        granted = divide(total.get(key, 0), claims, rules.rounding, tolerant=rules.tolerant)
         for child, amount in zip(node.children, granted, strict=True):
             runtimes[child.name][key] = amount
     division.runtime.update(runtimes)

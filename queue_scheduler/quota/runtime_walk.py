@@ -31,6 +31,7 @@ from queue_scheduler.quota.tree_books import (
     governs,
     has_demand,
 )
+from queue_scheduler.quota.water_level import WaterLevel
 from shared_api.resource_list import Amounts
 
 
@@ -125,7 +126,8 @@ class RuntimeWalk:
                     breach = self._hurt(levels, key, amount, memory)
             if breach is not None:
                 grounds = self._find_grounds(levels, breach, key, amount, memory)
-                return msgspec.structs.replace(breach.refusal, grounds=grounds)
+                is_rounded = _is_lost_by_rounding(levels, breach)
+                return msgspec.structs.replace(breach.refusal, grounds=grounds, rounded=is_rounded)
         return None
 
     def _find_grounds(
@@ -283,6 +285,19 @@ class RuntimeWalk:
 def _holds(books: NodeBooks) -> bool:
     """Say whether the quota's cover counts: a leaf, or a parent with demand of its own."""
     return not books.children or has_demand(books)
+
+
+def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
+    """Say whether no more is missing than rounding half up loses on the way to the breach."""
+    missing = breach.refusal.missing
+    for level in levels:
+        after = level.granted_after
+        # At most one unit for each child is made up for; more are hardly ever lost.
+        if isinstance(after, WaterLevel) and missing <= len(level.parent.children):
+            missing -= after.lost()
+        if missing <= 0 or level is breach.level:
+            break
+    return missing <= 0
 
 
 def _refusal(

@@ -23,7 +23,10 @@ def check_from_scratch(books: NodeBooks, demand: Demand) -> QuotaRefusal | None:
     job = Demand(dict(books.counted(demand.amounts)))
     rules = ContractRules(
         division=DivisionRules(
-            settings.rounding, scale_min=settings.scale_min, guarantee=settings.guarantee_usage
+            settings.rounding,
+            scale_min=settings.scale_min,
+            guarantee=settings.guarantee_usage,
+            tolerant=True,
         ),
         check_parent=settings.check_parent,
         by_resource=True,

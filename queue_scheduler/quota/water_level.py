@@ -7,8 +7,9 @@ they lack, a round costs one look-up per weight. And to ask what would change if
 more, one number is exchanged in one list; nothing else is computed anew.
 
 Every share is the same expression of the same three integers as in `runtime_quota.half_up`, so the
-amounts are the same to the unit. Who has a weight of 0 or less gets no share: children with such
-are divided by `runtime_quota.divide`.
+amounts are the same to the unit. So is what the tolerant division there makes up for: whoever lacks
+no more above its level than the *crumb* is full as well. Who has a weight of 0 or less gets no
+share: children with such are divided by `runtime_quota.divide`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from queue_scheduler.quota.runtime_quota import half_up_share
+from queue_scheduler.quota.runtime_quota import completed_by, half_up_share
 
 PooledClaim: TypeAlias = tuple[int, int, int]
 """weight, request, floor. A request within the floor is granted as it is."""
@@ -89,8 +90,9 @@ class Pool:
         # Most are full after the first round.
         if rest > 0 and request <= floor + half_up_share(weight, rest, weights):
             return request
-        levels = _fill(self._exchange(was, claim), rest)
-        return min(request, floor + levels[weight])
+        levels, crumb = _fill(self._exchange(was, claim), rest)
+        got = floor + levels[weight]
+        return got if request - got > crumb else request
 
     def _exchange(self, was: PooledClaim, claim: PooledClaim) -> Lacks:
         """Return what the hungry lack with one claim in another's place."""
@@ -109,7 +111,7 @@ class Pool:
 class WaterLevel:
     """What every child gets of a total."""
 
-    __slots__ = ("_changed", "_claim", "_claims", "_lacks", "_levels")
+    __slots__ = ("_changed", "_claim", "_claims", "_crumb", "_lacks", "_levels", "_rest")
 
     def __init__(
         self,
@@ -121,7 +123,8 @@ class WaterLevel:
     ) -> None:
         self._claims = claims
         self._lacks = lacks
-        self._levels = _fill(lacks, rest)
+        self._rest = rest
+        self._levels, self._crumb = _fill(lacks, rest)
         self._changed = changed
         self._claim = claim
 
@@ -136,11 +139,23 @@ class WaterLevel:
         if request <= floor:
             return request
         got = floor + self._levels[weight]
-        return min(got, request)
+        return got if request - got > self._crumb else request
+
+    def lost(self) -> int:
+        """Return how much nobody got, though somebody asks for more."""
+        given = 0
+        is_short = False
+        for weight, own in self._lacks.items():
+            level = self._levels[weight]
+            completed = bisect_right(own, level + self._crumb)
+            given += sum(own[:completed]) + level * (len(own) - completed)
+            is_short = is_short or completed < len(own)
+        return max(0, self._rest - given) if is_short else 0
 
     def short(self) -> list[str]:
         """Return who gets less than he claims."""
-        levels = self._levels
+        crumb = self._crumb
+        levels = {weight: level + crumb for weight, level in self._levels.items()}
         if not any(own and own[-1] > levels[weight] for weight, own in self._lacks.items()):
             return []
         names = [
@@ -154,36 +169,60 @@ class WaterLevel:
         return names
 
 
-def _fill(lacks: Lacks, rest: int) -> dict[int, int]:
-    """Return the level of each weight."""
+Filled: TypeAlias = tuple[dict[int, int], int]
+"""The level of each weight, and the crumb."""
+
+
+def _fill(lacks: Lacks, rest: int) -> Filled:
     if len(lacks) == 1:
         for weight, own in lacks.items():
-            return {weight: _fill_one(weight, own, rest)}
+            return _fill_one(weight, own, rest)
     levels = dict.fromkeys(lacks, 0)
     full = dict.fromkeys(lacks, 0)
+    lost = 0
     while rest > 0:
         weight_sum = sum(weight * (len(own) - full[weight]) for weight, own in lacks.items())
         if not weight_sum:
             break
+        lost += rest
         given_back = 0
         for weight, own in lacks.items():
             before = full[weight]
             if before < len(own):
-                level = levels[weight] + half_up_share(weight, rest, weight_sum)
-                levels[weight] = level
+                share = half_up_share(weight, rest, weight_sum)
+                lost -= share * (len(own) - before)
+                level = levels[weight] = levels[weight] + share
                 after = full[weight] = bisect_right(own, level, before)
                 given_back += level * (after - before) - sum(own[before:after])
         rest = given_back
-    return levels
+    if lost <= 0:
+        return levels, 0
+    made_up = min(lost, sum(map(len, lacks.values())))
+    lacking: list[int] = []
+    for weight, own in lacks.items():
+        if full[weight] < len(own):
+            lacking += _nearly_full(own, full[weight], levels[weight], made_up)
+    return levels, completed_by(made_up, lacking)
 
 
-def _fill_one(weight: int, lacks: list[int], rest: int) -> int:
-    """Return the level where all have the same weight."""
-    level = full = 0
+def _fill_one(weight: int, lacks: list[int], rest: int) -> Filled:
+    """Do it where all have the same weight."""
+    level = full = lost = 0
     count = len(lacks)
     while rest > 0 and full < count:
-        level += half_up_share(weight, rest, weight * (count - full))
+        share = half_up_share(weight, rest, weight * (count - full))
+        lost += rest - share * (count - full)
+        level += share
         after = bisect_right(lacks, level, full)
         rest = level * (after - full) - sum(lacks[full:after])
         full = after
-    return level
+    crumb = 0
+    if lost > 0 and full < count:
+        made_up = min(lost, count)
+        crumb = completed_by(made_up, _nearly_full(lacks, full, level, made_up))
+    return {weight: level}, crumb
+
+
+def _nearly_full(lacks: list[int], full: int, level: int, most: int) -> list[int]:
+    """Return what those lack above the level who are not full, and lack no more than `most`."""
+    return [lack - level for lack in lacks[full : bisect_right(lacks, level + most, full)]]

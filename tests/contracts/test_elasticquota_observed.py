@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.contracts import elasticquota_observed
+from queue_scheduler.quota.runtime_quota import DivisionRules
+from tests.contracts import elasticquota_observed, koordinator_model
 from tests.contracts.elasticquota_vectors import load
 from tests.contracts.koordinator_model import Json
 
@@ -22,6 +24,21 @@ VECTORS = [
 def test_observation(vector: Json) -> None:
     wrong, _ = elasticquota_observed.run_vector(vector)
     assert wrong is None
+
+
+# The one observation in which the books' tolerance (DECISIONS.md NN) gives another runtime than
+# koord-scheduler published. 1.8 gave q0 5 of the 6 that it uses, and lost the sixth by rounding.
+MADE_UP_FOR = {"ob-045": "q0 runtime: got {'example.com/x': 6,"}
+
+
+def test_the_tolerance_for_lost_units_is_the_only_exception(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(koordinator_model, "DivisionRules", partial(DivisionRules, tolerant=True))
+    wrong = {vector["id"]: elasticquota_observed.run_vector(vector)[0] for vector in VECTORS}
+    wrong = {name: text for name, text in wrong.items() if text is not None}
+    assert list(wrong) == list(MADE_UP_FOR)
+    assert all(text in str(wrong[name]) for name, text in MADE_UP_FOR.items())
 
 
 def test_all_are_there() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.contracts import elasticquota_vectors
+from queue_scheduler.quota.runtime_quota import DivisionRules, divide
+from tests.contracts import elasticquota_vectors, koordinator_model
 from tests.contracts.koordinator_model import Json
 
 FILE = Path(__file__).parents[1] / "data" / "elasticquota-vectors.json.gz"
@@ -17,6 +19,15 @@ VECTORS = elasticquota_vectors.load(FILE)["vectors"]
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["id"]))
 def test_vector(vector: Json) -> None:
     assert elasticquota_vectors.run_vector(vector) is None
+
+
+def test_no_vector_is_about_a_unit_that_the_books_make_up_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # All pass with the books' tolerance (DECISIONS.md NN) as with the bare rule.
+    monkeypatch.setattr(koordinator_model, "DivisionRules", partial(DivisionRules, tolerant=True))
+    monkeypatch.setattr(elasticquota_vectors, "divide", partial(divide, tolerant=True))
+    assert [elasticquota_vectors.run_vector(vector) for vector in VECTORS] == [None] * len(VECTORS)
 
 
 def test_all_are_there() -> None:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.quota.built_trees import BuiltTrees
+from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
 from queue_scheduler.quota.runtime_quota import Claim, DivisionRules, divide
 from queue_scheduler.quota.scheduler_memory import cautious_runtimes
 from queue_scheduler.quota.scratch_check import check_from_scratch
 from queue_scheduler.quota.water_level import Pool, PooledClaim
-from tests.properties.quota_cases import KEYS, random_amounts, random_books, random_settings
+from tests.properties.quota_cases import (
+    KEYS,
+    NAMES,
+    random_amounts,
+    random_books,
+    random_quota,
+    random_settings,
+)
 
 pytestmark = pytest.mark.properties
 
@@ -66,7 +75,7 @@ def test_runtimes_are_those_of_the_division(seed: int, scale: int) -> None:
         tree.tree,
         {name: books.own for name, books in tree.nodes.items()},
         {key: tree.left(key) for key in KEYS if key in (tree.total or {})},
-        DivisionRules(rules.rounding, scale_min=rules.scale_min),
+        DivisionRules(rules.rounding, scale_min=rules.scale_min, tolerant=True),
     )
     for name, books in tree.nodes.items():
         if not books.is_special:
@@ -106,6 +115,59 @@ def test_floors_are_promises(total: int, claims: list[Claim], rounding: Rounding
         assert got <= max(claim.request, 0 if claim.lends else claim.floor)
 
 
+@settings(max_examples=2000, deadline=None)
+@given(st.integers(-5, 100), CLAIMS, st.sampled_from([1, 1000]))
+def test_only_what_rounding_lost_is_made_up_for(
+    total: int, claims: list[Claim], scale: int
+) -> None:
+    claims = [claim._replace(request=claim.request * scale) for claim in claims]
+    bare = divide(total * scale, claims, Rounding.HALF_UP)
+    granted = divide(total * scale, claims, Rounding.HALF_UP, tolerant=True)
+    made_up = [got - had for got, had in zip(granted, bare, strict=True)]
+    assert min(made_up, default=0) >= 0
+    hungry = [claim for claim in claims if claim.request > claim.floor and claim.weight > 0]
+    # At most a unit for each of them, never more than one asks for, or than there is for all.
+    assert sum(made_up) <= len(hungry)
+    for got, more, claim in zip(granted, made_up, claims, strict=True):
+        assert not more or (claim.weight > 0 and got == claim.request)
+    if any(made_up):
+        assert sum(granted) <= total * scale
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 30), st.integers(0, 20)), max_size=3))
+def test_where_all_that_is_asked_for_is_there_nobody_lacks_a_unit(
+    drawn: list[tuple[int, int, int]],
+) -> None:
+    total = sum(request for _, request, _ in drawn)
+    claims = [Claim(*claim, lends=True) for claim in drawn]
+    granted = divide(total, claims, Rounding.HALF_UP, tolerant=True)
+    assert granted == [claim.request for claim in claims]
+
+
+@settings(max_examples=500, deadline=None)
+@given(SEEDS, SCALES)
+def test_what_is_started_is_over_no_max(seed: int, scale: int) -> None:
+    rng = random.Random(seed)
+    rules = replace(
+        random_settings(rng, QuotaMode.RUNTIME),
+        rounding_override=Rounding.HALF_UP,
+        cap_by_total=False,
+    )
+    books = QuotaBooks(rules)
+    names = NAMES[: rng.randint(2, len(NAMES))]
+    for number in range(len(names)):
+        books.on_quota(random_quota(rng, names, number, scale))
+    books.on_capacity({key: rng.randint(10, 60) * scale for key in KEYS})
+    for number in range(30):
+        quota, demand = rng.choice(names), Demand(random_amounts(rng, 6 * scale))
+        if books.check(quota, demand) is None:
+            books.book(str(number), quota, demand)
+    for node in books.trees.trees[""].nodes.values():
+        over = {key: node.used[key] for key, most in node.spec.max.items() if node.used[key] > most}
+        assert not over, (node.name, over)
+
+
 LACKS = st.one_of(st.integers(-3, 12), st.integers(0, 10**6), st.just(2**55 + 1))
 POOLED = st.lists(
     st.tuples(st.sampled_from([1, 1, 1, 2, 7, 2**40]), LACKS, st.integers(0, 50)).map(
@@ -134,7 +196,8 @@ def test_levels_are_the_division_that_rounds_half_up(
     claim = (weight, data.draw(st.integers(0, request + 9)), floor)
     for total_of, name in ((claims, ""), ([*claims[:changed], claim, *claims[changed + 1 :]], "c")):
         total = sum(request for _, request, _ in total_of) + spare
-        want = divide(total, [(*each, True) for each in total_of], Rounding.HALF_UP)
+        drawn = [(*each, True) for each in total_of]
+        want = divide(total, drawn, Rounding.HALF_UP, tolerant=True)
         level = pool.fill(total, str(changed), claim) if name else pool.fill(total)
         assert [level.get(str(number), -1) for number in range(len(claims))] == want
         short = {str(n) for n, each in enumerate(total_of) if want[n] < each[1]}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.insight.wording import full_message, queue_message, stable_message
@@ -97,6 +98,26 @@ def test_memory_is_written_as_people_do() -> None:
         reason=Reason.OVER_RUNTIME, quota="team", resource="memory", limit=gib, requested=2 * gib
     )
     assert full_message(said).endswith("missing 1Gi (limit 1Gi, used 0, requested 2Gi)")
+
+
+@pytest.mark.parametrize(
+    ("reason", "numbers"),
+    [
+        (Reason.OVER_RUNTIME, "missing 1m (limit 749m, used 0, requested 750m)"),
+        (Reason.HURTS_OTHERS, "other uses 0, would get 749m"),
+    ],
+)
+def test_rounding_is_named_where_it_loses_what_is_missing(reason: Reason, numbers: str) -> None:
+    said = Refusal(
+        reason=reason, quota="q", resource="cpu", limit=749, requested=750, other="other"
+    )
+    rounded = replace(said, is_rounded=True)
+    assert full_message(said).endswith(f": {numbers}")
+    assert full_message(rounded).endswith(
+        f": {numbers}, no more than koord-scheduler up to 1.8 loses by rounding shares half up"
+    )
+    # What is written on objects does not move with the numbers.
+    assert stable_message(rounded) == stable_message(said)
 
 
 def test_who_declares_no_time_is_told_what_a_job_declares_it_with() -> None:

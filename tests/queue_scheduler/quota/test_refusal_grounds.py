@@ -11,20 +11,21 @@ from tests.properties.quota_cases import build_quota, take_woken
 
 
 def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900) -> QuotaBooks:
-    """Return books with parents p and r, where a unit is lost if pa asks for one.
+    """Return books with parents p and r, where pc loses a unit if pa asks for one.
 
-    With 301 and 302 to divide, nothing is lost; with 1 more the last one gets 301.
+    p has 603 for the 301 of pb and the pending pod of pc; an ancestor's max does not count that.
     """
     books = QuotaBooks(QuotaSettings(rounding_override=Rounding.HALF_UP))
     if above:
         books.on_quota(build_quota(above, maximum={"x": above_max}, is_parent=True))
     for parent in "pr":
-        books.on_quota(build_quota(parent, maximum={"x": 900}, parent=above, is_parent=True))
+        maximum = {"x": 603 if parent == "p" else 900}
+        books.on_quota(build_quota(parent, maximum=maximum, parent=above, is_parent=True))
         for name in "abc":
             books.on_quota(build_quota(parent + name, maximum={"x": 500}, parent=parent))
     books.on_capacity({"x": capacity})
     books.book("one", "pb", Demand({"x": 301}))
-    books.book("two", "pc", Demand({"x": 302}))
+    books.on_foreign("two", "pc", {"x": 302})
     return books
 
 
@@ -44,7 +45,7 @@ def doubtful(books: QuotaBooks) -> list[object]:
     return list(books.trees.doubtful(tree, "x", scopes))
 
 
-def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
+def test_who_would_take_a_unit_waits_for_its_own_branch() -> None:
     books = half_up_books(capacity=700)
     refusal = let_wait(books, "pa", 1)
     assert (refusal.reason, refusal.other) == (RefusalReason.HURTS_OTHERS, "pc")
@@ -60,7 +61,7 @@ def test_who_lost_a_unit_waits_for_his_own_branch() -> None:
     books.release("four")
     assert doubtful(books) == []
     assert take_woken(books) == []
-    books.release("two")
+    books.on_foreign("two", "pc", None)
     assert doubtful(books) == ["pa"]
     assert take_woken(books) == ["pa"]
 

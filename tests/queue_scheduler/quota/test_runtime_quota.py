@@ -9,6 +9,7 @@ from queue_scheduler.quota.runtime_quota import (
     Claim,
     DivisionRules,
     DivisionState,
+    completed_by,
     compute_division,
     divide,
     half_up,
@@ -58,6 +59,61 @@ def test_divide(
 )
 def test_rounding(rounding: Rounding, total: int, want: list[int]) -> None:
     assert divide(total, [Claim(3, 100, 0, lends=True)] * 3, rounding) == want
+
+
+# Five rounds that each lose as much as they can: nine units of seven children.
+MOST_LOST = [320, 1001, 1114, 1136, 1141, 1145, 1146]
+
+
+@pytest.mark.parametrize(
+    ("total", "claims", "bare", "want"),
+    [
+        pytest.param(
+            2250,
+            [(30_000, 1000, 818), (40_000, 750, 409), (40_000, 500, 340)],
+            [1000, 749, 500],
+            [1000, 750, 500],
+            id="750m in a nearly empty cluster",
+        ),
+        pytest.param(
+            1000, [(1, 334, 0), (1, 335, 0), (1, 900, 0)], [333] * 3, [334, 333, 333],
+            id="to whom it completes",
+        ),
+        pytest.param(1000, [(1, 334, 0)] * 3, [333] * 3, [333] * 3, id="of equals all or none"),
+        pytest.param(999, [(1, 334, 0)] * 3, [333] * 3, [333] * 3, id="nothing was lost"),
+        pytest.param(1001, [(1, 335, 0)] * 3, [334] * 3, [334] * 3, id="nor where units are made"),
+        pytest.param(
+            4, [(1, 1, 0), (1, 1, 0), (1, 2, 0), (0, 1, 0)], [1, 1, 1, 0], [1, 1, 2, 0],
+            id="not without a weight",
+        ),
+        pytest.param(
+            7003, [(1, request, 0) for request in MOST_LOST],
+            [*MOST_LOST[:5], 1141, 1141], [*MOST_LOST[:6], 1141],
+            id="one unit for each child at most",
+        ),
+    ],
+)  # fmt: skip
+def test_a_tolerant_division_makes_up_for_what_rounding_lost(
+    total: int, claims: list[tuple[int, int, int]], bare: list[int], want: list[int]
+) -> None:
+    lending = [Claim(*claim, lends=True) for claim in claims]
+    assert divide(total, lending, Rounding.HALF_UP) == bare
+    assert divide(total, lending, Rounding.HALF_UP, tolerant=True) == want
+    exact = divide(total, lending, Rounding.LARGEST_REMAINDER)
+    assert divide(total, lending, Rounding.LARGEST_REMAINDER, tolerant=True) == exact
+
+
+@pytest.mark.parametrize(
+    ("lost", "lacks", "want"),
+    [
+        pytest.param(3, [], 0, id="nobody lacks anything"),
+        pytest.param(3, [5, 2, 1], 2, id="those that lack least"),
+        pytest.param(2, [2, 1], 1, id="no more than was lost"),
+        pytest.param(3, [1, 2, 2], 1, id="of two that lack the same both or none"),
+    ],
+)
+def test_whose_request_lost_units_complete(lost: int, lacks: list[int], want: int) -> None:
+    assert completed_by(lost, lacks) == want
 
 
 def test_half_up_repeats_float64() -> None:

@@ -7,6 +7,7 @@ import pytest
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.runtime_quota import divide
 from queue_scheduler.quota.water_level import Pool, PooledClaim
+from tests.queue_scheduler.quota.test_runtime_quota import MOST_LOST
 
 
 def pool_of(claims: list[PooledClaim]) -> Pool:
@@ -17,7 +18,7 @@ def pool_of(claims: list[PooledClaim]) -> Pool:
 
 
 def divided(total: int, claims: list[PooledClaim]) -> list[int]:
-    return divide(total, [(*claim, True) for claim in claims], Rounding.HALF_UP)
+    return divide(total, [(*claim, True) for claim in claims], Rounding.HALF_UP, tolerant=True)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,22 @@ def test_an_exchanged_claim_leaves_the_pool_as_it_was(
     assert pool.grant(98, "5", claim) == want[5]
     assert level.short() == want_short
     assert [pool.fill(98).get(str(number), -1) for number in range(6)] == divided(98, claims)
+
+
+@pytest.mark.parametrize(
+    ("total", "claims", "want"),
+    [
+        pytest.param(1000, [(1, 334, 0)] * 3, 1, id="of three that lack the same none has it"),
+        pytest.param(1000, [(1, 334, 0), (1, 335, 0), (1, 900, 0)], 0, id="one was given it"),
+        pytest.param(1000, [(1, 300, 0)] * 3, 0, id="nobody lacks anything"),
+        pytest.param(1001, [(1, 400, 0)] * 3, 0, id="units were made"),
+        pytest.param(7003, [(1, one, 0) for one in MOST_LOST], 5, id="more than is made up for"),
+    ],
+)
+def test_what_nobody_has(total: int, claims: list[PooledClaim], want: int) -> None:
+    level = pool_of(claims).fill(total)
+    assert level.lost() == want
+    assert [level.get(str(number), -1) for number in range(len(claims))] == divided(total, claims)
 
 
 def test_who_is_taken_out_leaves_nothing() -> None:

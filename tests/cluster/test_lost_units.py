@@ -1,0 +1,64 @@
+"""What rounding half up loses keeps no job waiting, and nobody gets over a max by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.conftest import Cluster
+from tests.cluster.job_side_world import PODS
+from tests.cluster.queue_world import QUOTA_LABEL, QueueWorld, quota_view, refusal_of, stays, until
+
+pytestmark = pytest.mark.cluster
+
+
+def create_branch(
+    world: QueueWorld, parent: str, limits: tuple[int, int], **children: tuple[int, int]
+) -> None:
+    """Create a parent with its children; limits are min and max in cores."""
+    is_parent = {"quota.scheduling.koordinator.sh/is-parent": "true"}
+    world.create_quota(parent, cpu_min=limits[0], cpu_max=limits[1], labels=is_parent)
+    below = {"quota.scheduling.koordinator.sh/parent": parent}
+    for name, (low, high) in children.items():
+        world.create_quota(name, cpu_min=low, cpu_max=high, labels=below)
+
+
+def create_pending_pod(world: QueueWorld, quota: str, cpu: str) -> None:
+    """Create a pod that no job accounts for, and that no scheduler takes."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": f"pod-{quota}", "labels": {QUOTA_LABEL: quota}}
+    spec = {"schedulerName": "nobody", "containers": [container]}
+    world.api.request("POST", PODS, {"metadata": metadata, "spec": spec})
+
+
+def test_a_job_that_lacks_only_what_rounding_lost_starts(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    create_branch(world, "p", (40, 48), ra=(12, 30), rb=(10, 30), rc=(6, 40), rd=(5, 40))
+    world.create_job("one", "ra", cpu="1", run_seconds=600)
+    world.create_job("two", "rd", cpu="500m", run_seconds=600)
+    until(lambda: world.running_pods("one") and world.running_pods("two"))
+    world.create_job("three", "rc", cpu="750m", suspend=True, run_seconds=600)
+    until(lambda: world.running_pods("three"))
+    assert quota_view(cluster.scheduler, "rc")["runtime"]["cpu"] == "750m"
+
+
+def test_a_unit_above_the_max_of_a_parent_waits(cluster: Cluster, world: QueueWorld) -> None:
+    create_branch(world, "full", (0, 2), fa=(0, 2), fb=(0, 2))
+    world.create_job("half", "fa", cpu="1", run_seconds=600)
+    until(lambda: world.running_pods("half"))
+    world.create_job("over", "fb", cpu="1001m", suspend=True)
+    refusal = until(lambda: refusal_of(cluster.scheduler, "over"))
+    assert (refusal["reason"], refusal["missing"]) == ("OverParentMax", "1m")
+    stays(lambda: world.is_suspended("over"))
+
+
+def test_a_refusal_for_what_rounding_lost_says_so(cluster: Cluster, world: QueueWorld) -> None:
+    # Of one core three that ask for 334m get 333m each.
+    create_branch(world, "third", (0, 1), ta=(0, 1), tb=(0, 1), tc=(0, 1))
+    for quota in ("tb", "tc"):
+        create_pending_pod(world, quota, "334m")
+    until(lambda: quota_view(cluster.scheduler, "tc").get("foreign"))
+    world.create_job("fourth", "ta", cpu="334m", suspend=True)
+    refusal = until(lambda: refusal_of(cluster.scheduler, "fourth"))
+    assert (refusal["reason"], refusal["missing"]) == ("OverRuntime", "1m")
+    assert "loses by rounding" in refusal["message"]

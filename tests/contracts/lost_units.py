@@ -1,0 +1,284 @@
+"""Counts how often a released pod lacks one unit.
+
+    python -m tests.contracts.lost_units [SEEDS] [quiet]
+
+koord-scheduler up to 1.8 rounds shares half up, which loses single units, and refreshes quotas one
+by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit,
+either way. Here jobs come and go in random trees, production's books release them, and a model of
+the scheduler judges their pods: once with the tolerance of the books, and once without it.
+
+A turn is a second. A job's pods are made together, judged in order, and judged again each turn
+while they are refused, as something happens in a cluster every second; every tenth turn all leaves
+are refreshed. `quiet` has a tenth of the jobs, which run eight times as long.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Final, NamedTuple
+
+import pytest
+
+from queue_scheduler.quota import plain_levels, runtime_quota, water_level
+from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_fit import SUM_REASONS
+from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
+from queue_scheduler.quota.runtime_quota import Claim, divide, scaled_min
+from queue_scheduler.quota.tree_books import NodeBooks
+from tests.properties.quota_cases import build_quota
+
+REFRESH_TURNS: Final = 10
+STUCK_TURNS: Final = 60
+SIZES: Final = (10, 50, 100, 125, 250, 333, 500, 750, 1000, 1500, 2000, 4000)
+KEY: Final = "cpu"
+
+
+class Pace(NamedTuple):
+    """How much happens: turns in all, jobs in a turn, and how long they run."""
+
+    turns: int
+    arrivals: float
+    shortest: int
+    longest: int
+
+
+BUSY: Final = Pace(turns=200, arrivals=0.4, shortest=20, longest=120)
+QUIET: Final = Pace(turns=1000, arrivals=0.04, shortest=160, longest=960)
+
+
+@dataclass
+class Job:
+    """A job, with the pods that are not bound yet."""
+
+    number: int
+    quota: str
+    pod: int
+    count: int
+    ends_at: int
+    pending: int = 0
+    released_at: int = 0
+
+
+@dataclass
+class Counts:
+    """Jobs by what happened to them, and turns that they lost; one is one base unit."""
+
+    arrived: int = 0
+    released: int = 0
+    waited_for_one: int = 0
+    """Were refused by the queue for one unit of a runtime."""
+    queue_turns: int = 0
+    """In which that was so."""
+    refused_for_one: int = 0
+    """Were released, and had a pod refused by the scheduler for one unit."""
+    pod_turns: int = 0
+    """In which that was so."""
+    stuck_for_one: int = 0
+    """It was so a minute later still."""
+    refused_for_more: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Add those of another run."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    def describe(self) -> str:
+        """Return all of them as text."""
+        return ", ".join(f"{each.name} {getattr(self, each.name)}" for each in fields(self))
+
+
+class LazyScheduler:
+    """What koord-scheduler 1.8 knows of one resource: it refreshes one chain at a time.
+
+    Source: koordinator v1.8.0, pkg/scheduler/plugins/elasticquota/core: group_quota_manager.go
+    (refreshRuntimeNoLock), scale_minquota_when_over_root_res.go, runtime_quota_calculator.go.
+    """
+
+    def __init__(self, root: NodeBooks, total: int) -> None:
+        self.root, self.total = root, total
+        self.own: dict[str, int] = {}
+        self.used: dict[str, int] = {}
+        self.floors: dict[str, int] = {}
+
+    def limited(self, node: NodeBooks) -> int:
+        """Return what a quota asks its parent for."""
+        asked = self.own.get(node.name, 0) + sum(map(self.limited, node.children))
+        return min(asked, node.spec.max.get(KEY, 0))
+
+    def refresh(self, leaf: NodeBooks) -> int:
+        """Compute the runtimes along a chain; return the leaf's. Siblings keep their old floors."""
+        total = self.total
+        for node in reversed(leaf.chain):
+            parent = node.parent
+            assert parent is not None
+            minimum = node.spec.min.get(KEY, 0)
+            mins = sum(child.spec.min.get(KEY, 0) for child in parent.children)
+            self.floors[node.name] = (
+                scaled_min(total, minimum, mins) if minimum and total < mins else minimum
+            )
+            claims = [
+                Claim(
+                    child.spec.weight.get(KEY, 0),
+                    self.limited(child),
+                    self.floors.get(child.name, child.spec.min.get(KEY, 0)),
+                    lends=True,
+                )
+                for child in parent.children
+            ]
+            granted = divide(total, claims, Rounding.HALF_UP)
+            total = granted[parent.children.index(node)]
+        return total
+
+    def missing(self, leaf: NodeBooks, pod: int) -> int:
+        """Return how much a pod of this size lacks now; 0 or less: it passes."""
+        return self.used.get(leaf.name, 0) + pod - self.refresh(leaf)
+
+
+class World:
+    """One random tree with its queue and its scheduler."""
+
+    def __init__(self, seed: int, pace: Pace) -> None:
+        self.pace = pace
+        self.rng = rng = random.Random(seed)
+        self.counts = Counts()
+        self.seen: set[tuple[str, int]] = set()
+        self.books = QuotaBooks(QuotaSettings(rounding_override=Rounding.HALF_UP))
+        self.leaves: list[str] = []
+        total = rng.choice([20, 50, 100]) * 1000
+        for parent in "pq"[: rng.choice([1, 1, 2])]:
+            self._add_parent(parent, total)
+        self.books.on_capacity({KEY: total})
+        tree = self.books.trees.trees[""]
+        self.nodes = tree.nodes
+        self.scheduler = LazyScheduler(tree.root, total)
+        self.waiting: list[Job] = []
+        self.running: list[Job] = []
+
+    def _add_parent(self, parent: str, total: int) -> None:
+        rng, cores = self.rng, total // 1000
+        most = rng.randint(cores // 3, cores)
+        least = rng.randint(0, most)
+        self.books.on_quota(
+            build_quota(parent, minimum={KEY: least}, maximum={KEY: most}, is_parent=True)
+        )
+        for number in range(rng.randint(2, 6)):
+            name = f"{parent}{number}"
+            high = rng.randint(2, most)
+            low = rng.randint(0, min(high, max(1, least // 3)))
+            self.books.on_quota(
+                build_quota(name, minimum={KEY: low}, maximum={KEY: high}, parent=parent)
+            )
+            self.leaves.append(name)
+
+    def run(self) -> Counts:
+        """Let some minutes pass."""
+        for turn in range(self.pace.turns):
+            self._end(turn)
+            if self.rng.random() < self.pace.arrivals:
+                self._arrive(turn)
+            self._release(turn)
+            for job in self.running:
+                self._judge(job, turn)
+            if turn % REFRESH_TURNS == 0:
+                leaves = list(self.leaves)
+                self.rng.shuffle(leaves)
+                for leaf in leaves:
+                    self.scheduler.refresh(self.nodes[leaf])
+        return self.counts
+
+    def _arrive(self, turn: int) -> None:
+        self.counts.arrived += 1
+        job = Job(
+            self.counts.arrived,
+            self.rng.choice(self.leaves),
+            self.rng.choice(SIZES),
+            self.rng.randint(1, 4),
+            turn,
+        )
+        self.waiting.append(job)
+
+    def _release(self, turn: int) -> None:
+        for job in list(self.waiting):
+            demand = Demand({KEY: job.pod * job.count})
+            refusal = self.books.check(job.quota, demand)
+            if refusal is not None:
+                if refusal.missing == 1 and refusal.reason not in SUM_REASONS:
+                    self._count("waited_for_one", job)
+                    self.counts.queue_turns += 1
+                continue
+            self.waiting.remove(job)
+            self.books.book(str(job.number), job.quota, demand)
+            self.counts.released += 1
+            job.pending = job.count
+            job.released_at = turn
+            job.ends_at = turn + self.rng.randint(self.pace.shortest, self.pace.longest)
+            self.running.append(job)
+            own = self.scheduler.own
+            own[job.quota] = own.get(job.quota, 0) + job.pod * job.count
+
+    def _judge(self, job: Job, turn: int) -> None:
+        node, used = self.nodes[job.quota], self.scheduler.used
+        for _ in range(job.pending):
+            missing = self.scheduler.missing(node, job.pod)
+            if missing <= 0:
+                used[job.quota] = used.get(job.quota, 0) + job.pod
+                job.pending -= 1
+                continue
+            self.counts.pod_turns += missing == 1
+            self._count("refused_for_one" if missing == 1 else "refused_for_more", job)
+            if missing == 1 and turn - job.released_at >= STUCK_TURNS:
+                self._count("stuck_for_one", job)
+
+    def _count(self, what: str, job: Job) -> None:
+        key = (what, job.number)
+        if key not in self.seen:
+            self.seen.add(key)
+            setattr(self.counts, what, getattr(self.counts, what) + 1)
+
+    def _end(self, turn: int) -> None:
+        for job in [job for job in self.running if turn >= job.ends_at]:
+            self.running.remove(job)
+            self.books.release(str(job.number))
+            amount = job.pod * job.count
+            self.scheduler.own[job.quota] -= amount
+            bound = job.pod * (job.count - job.pending)
+            self.scheduler.used[job.quota] = self.scheduler.used.get(job.quota, 0) - bound
+
+
+@contextmanager
+def without_tolerance() -> Iterator[None]:
+    """Let the books take the bare division of the scheduler, as they once did."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (runtime_quota, water_level):
+            patch.setattr(module, "completed_by", lambda *_: 0)
+        patch.setattr(plain_levels, "FEW_HUNGRY", 1)
+        yield
+
+
+def count(seeds: Iterable[int], pace: Pace = BUSY) -> Counts:
+    """Run these worlds and add up."""
+    total = Counts()
+    for seed in seeds:
+        total.add(World(seed, pace).run())
+    return total
+
+
+def main(arguments: list[str]) -> int:
+    """Print both counts."""
+    seeds = range(int(arguments[0]) if arguments else 400)
+    pace = QUIET if "quiet" in arguments else BUSY
+    with without_tolerance():
+        before = count(seeds, pace)
+    after = count(seeds, pace)
+    for name, counts in (("without the tolerance", before), ("with the tolerance", after)):
+        print(f"{name}: {counts.describe()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
