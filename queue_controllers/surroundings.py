@@ -55,6 +55,7 @@ class SurroundingsReader:
         quotas: the cache of ElasticQuotas; empty while their CRD is missing.
         namespaces: the cache of namespaces.
         priority_classes: the cache of priority classes.
+        leaves_to_kueue: whether jobs with Kueue's label are left alone.
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
     """
@@ -65,12 +66,14 @@ class SurroundingsReader:
         quotas: Listed[ElasticQuota],
         namespaces: NamespaceCache,
         priority_classes: Listed[PriorityClass],
+        leaves_to_kueue: Callable[[], bool] = lambda: True,
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
     ) -> None:
         self._quotas = quotas
         self._namespaces = namespaces
         self._priority_classes = priority_classes
+        self._leaves_to_kueue = leaves_to_kueue
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
@@ -87,6 +90,7 @@ class SurroundingsReader:
             quotas=self._current_names(),
             namespace_labels={} if known is None else known.metadata.labels,
             priority_classes=classes,
+            leaves_to_kueue=self._leaves_to_kueue(),
             default_priority=default,
         )
 

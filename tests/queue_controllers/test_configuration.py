@@ -136,6 +136,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             "adopt": "never",
             "fullPodTemplates": True,
             "scheduleAdmissionLabel": True,
+            "leaveToKueue": False,
             "job": {
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
