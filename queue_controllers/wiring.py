@@ -28,7 +28,7 @@ from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.gate_executor import HELD_PODS, GateExecutor
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
-from queue_controllers.jobframework.job_lookup import unit_indexes
+from queue_controllers.jobframework.job_lookup import OwnerLookup, unit_indexes
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
 from queue_controllers.jobframework.reconciler import JobReconciler
@@ -190,7 +190,7 @@ class Controllers:
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
-    def _build_owners(self, adapters: Iterable[GenericJob[Any]]) -> Callable[[str], OwnersOf]:
+    def _build_owners(self, adapters: Iterable[GenericJob[Any]]) -> OwnerLookup:
         client, clock = self._host.client, self._host.clock
         reader = OwnerReader(client, clock)
         judge = OwnerJudge(

@@ -337,10 +337,11 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     namespace = {"metadata": {"name": "cron", "labels": labels}}
     world.api.request("POST", "/api/v1/namespaces", namespace)
     owner = world.create_cron_job("nightly", "cron")
-    quota = {"metadata": {"name": "r2"}, "spec": {"max": {"cpu": "1"}}}
+    kind = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota"}
+    quota = {**kind, "metadata": {"name": "r2"}, "spec": {"max": {"cpu": "1"}}}
     made = world.api.request("POST", QUOTAS.format("cron"), quota)
     foreign = {"name": "r2", "uid": made["metadata"]["uid"], "controller": True}
-    served = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota", **foreign}
+    served = {**kind, **foreign}
     unserved = {"apiVersion": "example.com/v1", "kind": "Robot", **foreign}
     for name, above in (("started", owner), ("foreign", served), ("nobodys", unserved)):
         world.create_job(name, "", namespace="cron", owner=above, run_seconds=LONG)
