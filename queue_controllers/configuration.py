@@ -9,6 +9,7 @@ override:
     fullPodTemplates: false
     scheduleAdmissionLabel: false
     leaveToKueue: auto           # auto | true | false: jobs with the label of Kueue
+    priorityFrom: any            # any | class: whether the annotation and numbers count, too
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
@@ -134,6 +135,7 @@ class GeneralOptions(
     adopt: Adopt | None = None
     full_pod_templates: bool = False
     schedule_admission_label: bool = False
+    priority_from: Literal["any", "class"] = "any"
     kueue: KueueOption = msgspec.field(name="leaveToKueue", default="auto")
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()

@@ -160,6 +160,7 @@ class Controllers:
             quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
             priority_classes=self._classes.store,
+            only_classes=configuration.general.priority_from == "class",
             leaves_to_kueue=self._kueue.leaves_jobs,
             on_all_changed=self._look_at_all,
             on_namespace_changed=self._look_at_namespace,

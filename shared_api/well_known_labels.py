@@ -229,6 +229,9 @@ DEFAULT_QUEUE: Final = "default"
 """Where units wait that have no queue of their own (plugins defaultgroup, ResourceQuota)."""
 
 # --- namespaces -------------------------------------------------------------------------------
+MAX_PRIORITY: Final = PREFIX + "max-priority"
+"""Annotation on namespaces: no job in it has a higher priority, whatever it or its PriorityClass
+says. W: administrators, R: the controllers."""
 AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota-in-namespace",
     PREFIX + "available-quota",

@@ -63,6 +63,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     build_unit,
     choose_unit_name,
     is_our_make,
+    why_other_priority,
 )
 from queue_controllers.jobframework.release import mark_opened, release_job, release_whole
 from queue_controllers.jobframework.standing import (
@@ -173,7 +174,8 @@ def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> D
     ended = job.status.outcome is not None or (view.unit is not None and is_final(view.unit))
     if ended or not view.ownership.managed:
         return decision
-    troubles = frozenset(unreadable_annotations(job).values())
+    lower = why_other_priority(job, view.around)
+    troubles = frozenset((*unreadable_annotations(job).values(), *([lower] if lower else ())))
     memory = decision.memory
     others = {each for each in memory.told if not each.startswith(IGNORED_ANNOTATION)}
     told = memory.told - others

@@ -47,6 +47,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     namespace_labels: dict[str, str] = {}
     """Of the job's namespace."""
     priority_classes: Mapping[str, int] = {}
+    max_priority: int | None = None
+    """What the namespace lets its jobs have at most."""
+    only_classes: bool = False
+    """Priorities are those of PriorityClasses, whatever else a job says."""
     leaves_to_kueue: bool = True
     """Kueue is there, or is said to be: what has its label is its business."""
     default_priority: int | None = None

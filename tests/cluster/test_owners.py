@@ -147,3 +147,18 @@ def test_a_child_that_grows_out_of_its_owner_is_held(world: QueueWorld) -> None:
     world.api.request("PATCH", path, {"spec": {"parallelism": 40}}, content_type=MERGE)
     until(lambda: units_of(world, child))
     until(lambda: world.is_suspended("grows-w-0"))
+
+
+def test_a_namespace_bounds_the_priorities_of_its_jobs(world: QueueWorld) -> None:
+    path = "/api/v1/namespaces/default"
+    bounded = {"metadata": {"annotations": {"koord-queue/max-priority": "10"}}}
+    world.api.request("PATCH", path, bounded, content_type=MERGE)
+    first = {"scheduling.x-k8s.io/priority": "2147483647"}
+    world.create_job("urgent", "team", suspend=True, annotations=first)
+    until(lambda: world.unit_of("urgent"))
+    until(lambda: world.unit_of("urgent")["spec"]["priority"] == 10)
+    note = until(lambda: world.event_notes("urgent").get("IgnoredAnnotation"))
+    assert "priority 2147483647 is above 10" in str(note)
+    lifted = {"metadata": {"annotations": {"koord-queue/max-priority": None}}}
+    world.api.request("PATCH", path, lifted, content_type=MERGE)
+    until(lambda: world.unit_of("urgent")["spec"]["priority"] == 2**31 - 1)
