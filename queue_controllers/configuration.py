@@ -9,6 +9,8 @@ override:
     fullPodTemplates: false
     scheduleAdmissionLabel: false
     reportUnqueuedJobs: false    # an event on jobs that name no queue where others are queued
+    leaveToKueue: auto           # auto | true | false: jobs with the label of Kueue
+    priorityFrom: any            # any | class: whether the annotation and numbers count, too
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
@@ -30,7 +32,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -43,6 +45,7 @@ from queue_controllers.extensions.declared_kind import (
 from queue_controllers.jobframework.job_settings import (
     Adopt,
     JobSettings,
+    LeaveToKueue,
     Manage,
     backoff_from,
 )
@@ -121,6 +124,9 @@ class ReservationOptions(
     node_blacklist_expiry: Seconds = "12h"
 
 
+KueueOption: TypeAlias = Literal["auto"] | bool
+
+
 class GeneralOptions(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -131,8 +137,15 @@ class GeneralOptions(
     full_pod_templates: bool = False
     schedule_admission_label: bool = False
     report_unqueued_jobs: bool = False
+    priority_from: Literal["any", "class"] = "any"
+    kueue: KueueOption = msgspec.field(name="leaveToKueue", default="auto")
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()
+
+    @property
+    def leave_to_kueue(self) -> LeaveToKueue:
+        """Whether jobs with Kueue's label are left alone."""
+        return LeaveToKueue(str(self.kueue).lower())
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +169,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     manage: Manage | None
     adopt: Adopt | None
+    leave_to_kueue: LeaveToKueue | None
     enable_reservation: bool
     without_effect: Mapping[str, str]
     """Flags that were given and do nothing, each with what to use instead."""
@@ -191,6 +205,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         workers=workers,
         manage=None if manage is None else Manage(manage),
         adopt=None if got.adopt is None else Adopt(got.adopt),
+        leave_to_kueue=None if got.leave_to_kueue is None else LeaveToKueue(got.leave_to_kueue),
         enable_reservation=parse_bool("--enable-reservation", got.enable_reservation),
         without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
@@ -237,6 +252,11 @@ def _parser() -> argparse.ArgumentParser:
         "--adopt",
         choices=[each.value for each in Adopt],
         help="jobs that already run (default: running)",
+    )
+    add(
+        "--leave-to-kueue",
+        choices=[each.value for each in LeaveToKueue],
+        help="jobs with the label of Kueue (default: auto, where its Workloads are served)",
     )
     add(
         "--enable-reservation",

@@ -125,6 +125,10 @@ class ExtensionServer(Generic[JobT]):
             return None
         return job
 
+    def job_at(self, key: str) -> JobT | None:
+        """Return a job by its key, from the cache; None where it is not there."""
+        return self._jobs.get(key)
+
     # --- handlers ----------------------------------------------------------------------------
 
     def on_job(self, old: JobT | None, new: JobT | None) -> None:

@@ -6,15 +6,26 @@ about once a second, so only changes that matter for names count as changes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from queue_controllers.jobframework.managed import Surroundings
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
-from shared_api.well_known_labels import MANAGED_NAMESPACE, QUOTA_NAMESPACES, read_annotation
+from shared_api.well_known_labels import (
+    MANAGED_NAMESPACE,
+    MAX_PRIORITY,
+    QUOTA_NAMESPACES,
+    read_annotation,
+)
+
+MAX_INT32: Final = 2**31 - 1
+"""Of a priority."""
+
+_INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
 ObjectT = TypeVar("ObjectT")
 ObjectT_co = TypeVar("ObjectT_co", covariant=True)
@@ -55,6 +66,8 @@ class SurroundingsReader:
         quotas: the cache of ElasticQuotas; empty while their CRD is missing.
         namespaces: the cache of namespaces.
         priority_classes: the cache of priority classes.
+        only_classes: whether priorities are those of PriorityClasses alone.
+        leaves_to_kueue: whether jobs with Kueue's label are left alone.
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
     """
@@ -65,12 +78,16 @@ class SurroundingsReader:
         quotas: Listed[ElasticQuota],
         namespaces: NamespaceCache,
         priority_classes: Listed[PriorityClass],
+        only_classes: bool = False,
+        leaves_to_kueue: Callable[[], bool] = lambda: True,
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
     ) -> None:
         self._quotas = quotas
         self._namespaces = namespaces
         self._priority_classes = priority_classes
+        self._only_classes = only_classes
+        self._leaves_to_kueue = leaves_to_kueue
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
@@ -87,6 +104,9 @@ class SurroundingsReader:
             quotas=self._current_names(),
             namespace_labels={} if known is None else known.metadata.labels,
             priority_classes=classes,
+            max_priority=_max_priority(known),
+            only_classes=self._only_classes,
+            leaves_to_kueue=self._leaves_to_kueue(),
             default_priority=default,
         )
 
@@ -109,7 +129,7 @@ class SurroundingsReader:
 
     def on_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
         """Take in a change of a namespace."""
-        if new is not None and _is_managed(old) != _is_managed(new):
+        if new is not None and _what_counts(old) != _what_counts(new):
             self._on_namespace_changed(new.metadata.name)
 
     def _current_names(self) -> QuotaNames:
@@ -140,6 +160,20 @@ def _quota_identity(quota: ElasticQuota | None) -> tuple[str, ...]:
 
 def _class_identity(each: PriorityClass | None) -> tuple[str, int, bool] | None:
     return None if each is None else (each.metadata.name, each.value, each.global_default)
+
+
+def _what_counts(namespace: Namespace | None) -> tuple[bool, int | None]:
+    return _is_managed(namespace), _max_priority(namespace)
+
+
+def _max_priority(namespace: Namespace | None) -> int | None:
+    """Return what the namespace's annotation says, None where it says nothing that can be read."""
+    if namespace is None:
+        return None
+    text = read_annotation(namespace.metadata.annotations, MAX_PRIORITY) or ""
+    if _INT.fullmatch(text) is None:
+        return None
+    return max(min(int(text), MAX_INT32), -MAX_INT32 - 1)
 
 
 def _is_managed(namespace: Namespace | None) -> bool:

@@ -9,7 +9,7 @@ In strict mode, beside them: informers ──► reservation_controller ──�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -28,14 +28,15 @@ from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.gate_executor import HELD_PODS, GateExecutor
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
-from queue_controllers.jobframework.job_lookup import unit_indexes
+from queue_controllers.jobframework.job_lookup import OwnerLookup, unit_indexes
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
 from queue_controllers.jobframework.reconciler import JobReconciler
 from queue_controllers.kind_turns import take_turns
+from queue_controllers.kueue_presence import KueuePresence
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.other_objects import OtherReader
-from queue_controllers.owner_lookup import OwnerReader
+from queue_controllers.owner_lookup import OwnerJudge, OwnerReader, OwnersOf
 from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
 from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slimmer_for
 from queue_controllers.reservations.execute import ReservationExecutor
@@ -115,7 +116,7 @@ def build_controllers(
     if flags.enable_job_extensions:
         enabled |= {each.kind.key: each for each in configuration.declared}
     informers = InformerMaker(host, informer_wait_seconds)
-    return Controllers(host, flags, configuration, enabled, informers)
+    return Controllers(host, flags, configuration, enabled, informers, makers=extensions.values())
 
 
 class Controllers:
@@ -128,6 +129,8 @@ class Controllers:
         configuration: Configuration,
         adapters: Mapping[str, GenericJob[Any]],
         informers: InformerMaker,
+        *,
+        makers: Iterable[GenericJob[Any]],
     ) -> None:
         self._host = host
         self._threads: list[LoopThread] = []
@@ -146,6 +149,7 @@ class Controllers:
         self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
         self._classes = self._informers.make(PRIORITY_CLASSES, IndexedStore())
         self._events = self._build_events()
+        self._kueue = self._build_kueue(flags, configuration)
         quotas: IndexedStore[ElasticQuota] = IndexedStore()
         self._quotas = self._informers.follow(
             ELASTIC_QUOTAS,
@@ -157,10 +161,12 @@ class Controllers:
             quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
             priority_classes=self._classes.store,
+            only_classes=configuration.general.priority_from == "class",
+            leaves_to_kueue=self._kueue.leaves_jobs,
             on_all_changed=self._look_at_all,
             on_namespace_changed=self._look_at_namespace,
         )
-        self._owners = OwnerReader(host.client, host.clock)
+        self._owners = self._build_owners(makers)
         self._others = OtherReader(host.client, host.clock)
         self._takeover = Takeover(
             host.leadership,
@@ -170,12 +176,8 @@ class Controllers:
         )
         self._run("takeover", self._takeover.step)
         self._run("quota-kind", self._quotas.step)
-        self.servers: tuple[ExtensionServer[Any], ...] = tuple(
-            self._build_pod_server(adapter, flags, configuration)
-            if isinstance(adapter, GatedPods)
-            else self._build_server(adapter, flags, configuration)
-            for adapter in kinds
-        )
+        self._run("kueue", self._kueue.step)
+        self.servers = self._build_servers(kinds, flags, configuration)
         self.reservations = self._build_reservations(flags, configuration)
         self._subscribe()
 
@@ -189,6 +191,19 @@ class Controllers:
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
+
+    def _build_owners(self, adapters: Iterable[GenericJob[Any]]) -> OwnerLookup:
+        client, clock = self._host.client, self._host.clock
+        reader = OwnerReader(client, clock)
+        judge = OwnerJudge(
+            client, clock, adapters=adapters, find=self._find_job, units=self._units.store
+        )
+        return lambda namespace: OwnersOf(namespace, reader, judge)
+
+    def _build_kueue(self, flags: Flags, configuration: Configuration) -> KueuePresence:
+        setting = flags.leave_to_kueue or configuration.general.leave_to_kueue
+        host = self._host
+        return KueuePresence(host.client, host.clock, setting, on_changed=self._look_at_all)
 
     def _build_events(self) -> EventRecorder:
         host = self._host
@@ -210,6 +225,16 @@ class Controllers:
         )
         recorder.wake = self._run("event-recorder", recorder.step).wake
         return recorder
+
+    def _build_servers(
+        self, kinds: Sequence[GenericJob[Any]], flags: Flags, configuration: Configuration
+    ) -> tuple[ExtensionServer[Any], ...]:
+        return tuple(
+            self._build_pod_server(adapter, flags, configuration)
+            if isinstance(adapter, GatedPods)
+            else self._build_server(adapter, flags, configuration)
+            for adapter in kinds
+        )
 
     def _build_server(
         self, adapter: GenericJob[JobT], flags: Flags, configuration: Configuration
@@ -356,6 +381,13 @@ class Controllers:
     def _pods_of(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
         return pods_of_job(self._pods.store, kind, job, unit_key)
 
+    def _find_job(self, kind: JobKind, key: str) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return a job of a kind that is queued, from its cache; None where it is not there."""
+        for server in self.servers:
+            if server.adapter.kind == kind:
+                return server.job_at(key)
+        return None
+
     def _subscribe(self) -> None:
         self._namespaces.add_handler(self._around.on_namespace)
         self._classes.add_handler(self._around.on_priority_class)
@@ -390,7 +422,7 @@ class Controllers:
     def _are_caches_ready(self) -> bool:
         """Say whether what all kinds rest on is complete; a kind of job waits for itself."""
         shared = all(informer.has_synced() for informer in self._shared_informers())
-        return shared and self._quotas.is_ready()
+        return shared and self._quotas.is_ready() and self._kueue.is_known()
 
     def _caches(self) -> list[SharedInformer[Any]]:
         served = (watch.informer for watch in self._kind_watches())

@@ -92,6 +92,10 @@ class AccessReviewer:
             self._verdicts[key] = verdict
         return verdict
 
+    def may_list_units(self, authorization: str, namespace: str) -> bool:
+        """Return whether the bearer of a token may read the units of a namespace."""
+        return self.judge(authorization, path="", namespace=namespace).status is HTTPStatus.OK
+
     def _ask(self, token: str, path: str, namespace: str) -> Verdict:
         try:
             who = self._review(TOKEN_REVIEWS, {"token": token})

@@ -232,6 +232,9 @@ DEFAULT_QUEUE_NAMESPACE: Final = "koord-queue"
 """Where queues are, if a flag does not say otherwise."""
 
 # --- namespaces -------------------------------------------------------------------------------
+MAX_PRIORITY: Final = PREFIX + "max-priority"
+"""Annotation on namespaces: no job in it has a higher priority, whatever it or its PriorityClass
+says. W: administrators, R: the controllers."""
 AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota-in-namespace",
     PREFIX + "available-quota",

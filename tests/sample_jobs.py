@@ -54,6 +54,40 @@ def declared_on_page(version: str, kind: str) -> dict[str, Any]:
     return declared
 
 
+KUEUE_WORKLOADS: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "workloads.kueue.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
+    },
+    "spec": {
+        "group": "kueue.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {
+            "kind": "Workload",
+            "listKind": "WorkloadList",
+            "plural": "workloads",
+            "singular": "workload",
+        },
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+"""The CRD that says that Kueue is there."""
+
+
 def sample(name: str) -> dict[str, Any]:
     """Return a sample of tests/data/jobs."""
     loaded: dict[str, Any] = yaml.safe_load((DATA / "jobs" / f"{name}.yaml").read_text("utf-8"))

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
 from queue_controllers.jobframework.generic_job import (
+    Child,
     JobKind,
     JobPodSet,
     Outcome,
@@ -148,6 +149,24 @@ class AppWrapperAdapter(ManagedByField[AppWrapper]):
         """Return the wrapper's name."""
         return labels.get(APP_WRAPPER_LABEL, "")
 
+    makes: ClassVar[str] = "the objects in spec.components"
+
+    def child_of(self, job: AppWrapper, kind: str, name: str) -> Child | None:
+        """Return what a component wraps; None too where it cannot be said which pods it makes."""
+        try:
+            positions = [
+                at
+                for at, each in enumerate(job.spec.components)
+                if _names(_json_object(bytes(each.template)), kind, name)
+            ]
+            places = [each.component for each in _sets_of(job)] if positions else []
+        except UnknownPodsError:
+            return None
+        if not positions:
+            return None
+        sets = zip(places, self.pod_sets(job), strict=False)  # those of none, where one is unknown
+        return Child(pod_sets=tuple(each for at, each in sets if at == positions[0]))
+
     def why_unknown(self, job: AppWrapper) -> str:
         """Say of which component it is not known which pods it makes."""
         return self._sets_and_trouble(job)[1]
@@ -204,6 +223,14 @@ def _outcome_of(status: AppWrapperStatus) -> Outcome | None:
     unhealthy = find_condition(status.conditions, "Unhealthy")
     message = "" if unhealthy is None else unhealthy.message or unhealthy.reason
     return Outcome(succeeded=False, message=message)
+
+
+def _names(wrapped: Json, kind: str, name: str) -> bool:
+    """Return whether a wrapped object has this `group/Kind` and name."""
+    meta = wrapped.get("metadata")
+    group, slash, _ = str(wrapped.get("apiVersion", "")).partition("/")
+    its_kind = f"{group if slash else ''}/{wrapped.get('kind', '')}"
+    return its_kind == kind and isinstance(meta, dict) and meta.get("name") == name
 
 
 # --- pod sets -----------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ tests/data/recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from queue_controllers.jobframework.generic_job import (
+    Child,
     JobKind,
     JobPodSet,
     StatusFacts,
@@ -30,6 +31,7 @@ from queue_controllers.jobframework.replicated_jobs import (
     ReplicatedJob,
     patch_for_updates,
     pod_sets_of,
+    pods_of_one,
     read_status,
 )
 from queue_controllers.jobframework.suspend_switch import ManagedByField
@@ -92,6 +94,19 @@ class JobSetAdapter(PodsByRole, ManagedByField[JobSet]):
         names = (each.name for each in job.spec.replicated_jobs)
         changes = patch_for_updates(names, updates)
         return {"spec": {"replicatedJobs": changes}} if changes else {}
+
+    makes: ClassVar[str] = "Jobs named JOBSET-REPLICATEDJOB-INDEX"
+
+    def child_of(self, job: JobSet, kind: str, name: str) -> Child | None:
+        """Return the Job of a replicated job, by its name."""
+        if kind != "batch/Job":
+            return None
+        for each in job.spec.replicated_jobs:
+            begin = f"{job.metadata.name}-{each.name}-"
+            index = name.removeprefix(begin)
+            if name.startswith(begin) and index in map(str, range(each.wanted)):
+                return Child(pod_sets=(pods_of_one(each),))
+        return None
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the pod template of every replicated job."""

@@ -17,11 +17,11 @@ Source: the CRD of mpi-operator 0.8; what it really did is in tests/data/recordi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.jobframework.generic_job import Child, JobKind
 from queue_controllers.jobframework.replica_roles import (
     JOB_NAME_LABEL,
     JOB_ROLE_LABEL,
@@ -43,6 +43,9 @@ KIND: Final = JobKind(
     plural="mpijobs",
     name_suffix="mpi-qu",
 )
+
+LAUNCHER: Final = "launcher"
+"""The pod set of the pod that starts the others."""
 
 OPERATOR_NAME: Final = "mpi-operator"
 """Value of the operator's label on its pods: other operators name jobs by the same label."""
@@ -78,6 +81,15 @@ class MpiJobAdapter(RoleAdapter[MpiJob]):
     def specs_of(self, job: MpiJob) -> ReplicaSpecs:
         """Return `spec.mpiReplicaSpecs`."""
         return job.spec.mpi_replica_specs
+
+    makes: ClassVar[str] = "one Job, named MPIJOB-launcher"
+
+    def child_of(self, job: MpiJob, kind: str, name: str) -> Child | None:
+        """Return the launcher's Job."""
+        if kind != "batch/Job" or name != f"{job.metadata.name}-launcher":
+            return None
+        sets = self.table.pod_sets(self.specs_of(job), {})
+        return Child(pod_sets=tuple(each for each in sets if each.name == LAUNCHER))
 
     def pod_set_of(self, pod: Pod) -> str:
         """Return the role by the label `job-role`, the only one that this operator has for it."""

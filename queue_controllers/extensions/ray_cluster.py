@@ -14,9 +14,9 @@ Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import JobKind, StatusFacts
+from queue_controllers.jobframework.generic_job import Child, JobKind, JobPodSet, StatusFacts
 from queue_controllers.jobframework.job_conditions import true_since
 from queue_controllers.jobframework.ray_pods import (
     CLUSTER,
@@ -25,6 +25,7 @@ from queue_controllers.jobframework.ray_pods import (
     RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
+    clean_up_template,
 )
 from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct, is_condition_true
@@ -51,6 +52,9 @@ class RayCluster(WireStruct, frozen=True):
     status: RayClusterStatus = RayClusterStatus()
 
 
+MAX_NAME_CHARS: Final = 63
+"""To which the operator cuts the names of Jobs, from the left."""
+
 _EMPTY: Final = RayClusterStatus()
 
 
@@ -65,6 +69,15 @@ class RayClusterAdapter(RayAdapter[RayCluster]):
     def cluster_of(self, job: RayCluster) -> RayClusterSpec:
         """Return `spec`."""
         return job.spec
+
+    makes: ClassVar[str] = "one Job, named RAYCLUSTER-redis-cleanup"
+
+    def child_of(self, job: RayCluster, kind: str, name: str) -> Child | None:
+        """Return the Job that empties its Redis when it is deleted."""
+        if kind != "batch/Job" or name != f"{job.metadata.name}-redis-cleanup"[-MAX_NAME_CHARS:]:
+            return None
+        pod = JobPodSet(name="redis-cleanup", count=1, template=clean_up_template(job.spec))
+        return Child(pod_sets=(pod,), outlives=True)
 
     def status_of(self, job: RayCluster) -> StatusFacts:
         """Read conditions and counts; it runs when the head and all wanted workers are ready."""

@@ -15,9 +15,10 @@ Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from queue_controllers.jobframework.generic_job import (
+    Child,
     JobKind,
     JobPodSet,
     Outcome,
@@ -38,6 +39,7 @@ from queue_controllers.jobframework.ray_pods import (
     RayClusterStatus,
     cluster_pod_sets,
     image_of,
+    most_of_cluster,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import parse_path
@@ -89,6 +91,7 @@ class RayJobStatus(WireStruct, frozen=True):
     job_status: str = ""
     job_deployment_status: str = ""
     message: str = ""
+    ray_cluster_name: str = ""
     start_time: Timestamp | None = None
     ray_cluster_status: RayClusterStatus = RayClusterStatus()
 
@@ -137,16 +140,37 @@ class RayJobAdapter(RayAdapter[RayJob]):
             pods=cluster.pods,
         )
 
+    makes: ClassVar[str] = (
+        "the RayCluster that status.rayClusterName names, and a Job of its own name that submits"
+    )
+
+    def child_of(self, job: RayJob, kind: str, name: str) -> Child | None:
+        """Return the RayCluster of the run, or what submits."""
+        spec = job.spec
+        if kind == "batch/Job":
+            sets = tuple(each for each in self.pod_sets(job) if each.name == SUBMITTER)
+            return Child(pod_sets=sets) if sets and name == job.metadata.name else None
+        if kind != "ray.io/RayCluster" or spec.ray_cluster_spec is None or spec.cluster_selector:
+            return None
+        if not name.startswith(f"{job.metadata.name}-"):
+            return None
+        beside = self._beside_head(job)
+        return Child(
+            pod_sets=most_of_cluster(spec.ray_cluster_spec, beside_head=beside),
+            # The operator writes it there before it makes the RayCluster, and takes it away when
+            # it suspends the job.
+            is_named=name == job.status.ray_cluster_name,
+            outlives=True,
+        )
+
     def pod_sets(self, job: RayJob) -> tuple[JobPodSet, ...]:
         """The head, the worker groups, then the pod that submits."""
         spec = job.spec
         cluster = spec.ray_cluster_spec
         if cluster is None:
             return ()
-        mode = spec.submission_mode or K8S_JOB_MODE
-        beside_head = (SUBMITTER_CONTAINER,) if mode == SIDECAR_MODE else ()
-        sets = cluster_pod_sets(cluster, beside_head=beside_head)
-        if mode != K8S_JOB_MODE:
+        sets = cluster_pod_sets(cluster, beside_head=self._beside_head(job))
+        if (spec.submission_mode or K8S_JOB_MODE) != K8S_JOB_MODE:
             return sets
         own = spec.submitter_pod_template
         submitter = JobPodSet(
@@ -156,6 +180,9 @@ class RayJobAdapter(RayAdapter[RayJob]):
             has_template=own is not None,
         )
         return (*sets, submitter)
+
+    def _beside_head(self, job: RayJob) -> tuple[ScheduledContainer, ...]:
+        return (SUBMITTER_CONTAINER,) if job.spec.submission_mode == SIDECAR_MODE else ()
 
     def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change the templates; a submitter without one is known by its labels."""

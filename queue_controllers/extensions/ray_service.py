@@ -13,14 +13,15 @@ Source: KubeRay v1.7.0, ray-operator/controllers/ray/rayservice_controller.go.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import JobKind, StatusFacts
+from queue_controllers.jobframework.generic_job import Child, JobKind, StatusFacts
 from queue_controllers.jobframework.job_conditions import true_since
 from queue_controllers.jobframework.ray_pods import (
     RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
+    most_of_cluster,
 )
 from shared_api.field_path import parse_path
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct, is_condition_true
@@ -49,6 +50,7 @@ class RayServiceSpec(WireStruct, frozen=True):
 class OneServiceStatus(WireStruct, frozen=True):
     """`activeServiceStatus` and `pendingServiceStatus`: one RayCluster each."""
 
+    ray_cluster_name: str = ""
     ray_cluster_status: RayClusterStatus = RayClusterStatus()
 
 
@@ -81,6 +83,19 @@ class RayServiceAdapter(RayAdapter[RayService]):
     def cluster_of(self, job: RayService) -> RayClusterSpec:
         """Return `spec.rayClusterConfig`."""
         return job.spec.ray_cluster_config
+
+    makes: ClassVar[str] = "the RayClusters that its status names"
+
+    def child_of(self, job: RayService, kind: str, name: str) -> Child | None:
+        """Return a RayCluster: the one that serves, or the one that is about to."""
+        if kind != "ray.io/RayCluster" or not name.startswith(f"{job.metadata.name}-"):
+            return None
+        services = (job.status.active_service_status, job.status.pending_service_status)
+        return Child(
+            pod_sets=most_of_cluster(job.spec.ray_cluster_config),
+            # Written there before the RayCluster is made.
+            is_named=name in {each.ray_cluster_name for each in services},
+        )
 
     def status_of(self, job: RayService) -> StatusFacts:
         """Read conditions and counts; it runs when it is ready to serve."""

@@ -18,11 +18,12 @@ Source: Trainer's CRDs and documentation; what the real one (v2.3) did is in tes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from queue_controllers.jobframework.generic_job import (
+    Child,
     JobKind,
     JobPodSet,
     OtherObject,
@@ -113,6 +114,14 @@ class TrainJobAdapter(PodsByRole, ManagedByField[TrainJob]):
         "spec.runtimePatches": "manager",
         "spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs": "name",
     }
+
+    makes: ClassVar[str] = "a JobSet of its own name"
+
+    def child_of(self, job: TrainJob, kind: str, name: str) -> Child | None:
+        """Return the JobSet."""
+        wanted = self.other_of(job)
+        is_it = kind == f"{wanted.group}/{wanted.kind}" and name == wanted.name
+        return Child() if is_it else None
 
     def other_of(self, job: TrainJob) -> OtherObject:
         """Return the JobSet that Trainer makes."""

@@ -55,7 +55,7 @@ from queue_controllers.jobframework.job_progress import (
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
-from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.job_view import LEFT_TO_ITS_OWNER, Decision, JobView
 from queue_controllers.jobframework.job_warnings import announce_queued, warn_about_job
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
@@ -64,6 +64,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     build_unit,
     choose_unit_name,
     is_our_make,
+    why_other_priority,
 )
 from queue_controllers.jobframework.release import mark_opened, release_job, release_whole
 from queue_controllers.jobframework.standing import (
@@ -80,9 +81,11 @@ from queue_controllers.jobframework.unit_status import (
     set_condition,
 )
 from queue_controllers.jobframework.waiting import (
+    hold_with_owner,
     is_silent,
     note_silence,
     wait_for_demand,
+    wait_for_owner,
     wait_until_stopped,
     with_event_once,
 )
@@ -106,6 +109,8 @@ from shared_api.well_known_labels import (
     spellings,
 )
 
+"""The event of a job whose owner does not count."""
+
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
 
@@ -115,8 +120,9 @@ def decide(view: JobView) -> Decision:
     if job is None:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
     if unit is None and not view.ownership.managed:
-        left_alone = Decision(memory=msgspec.structs.replace(memory, arrived=False))
-        return warn_about_job(view, job, left_alone)
+        return _leave_to_others(view, job)
+    if unit is None and (decision := wait_for_owner(view)) is not None:
+        return decision
     job, state, memory = judge_standing(view, job)
     settings = settings_of_job(job, view.settings)
     view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
@@ -135,13 +141,25 @@ def decide(view: JobView) -> Decision:
         decision = _decide_with_unit(view, job, unit, state)
     ended = job.status.outcome is not None or (unit is not None and is_final(unit))
     if view.ownership.managed and not ended:
-        decision = warn_about_job(view, job, _with_unreadable_told(job, decision))
+        decision = warn_about_job(view, job, _with_unreadable_told(view, job, decision))
     return msgspec.structs.replace(decision, state=state)
 
 
-def _with_unreadable_told(job: JobFacts, decision: Decision) -> Decision:
+def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
+    """Let a job alone that is not the queue's, but for one that runs while its owner is held."""
+    memory = view.memory
+    if view.ownership.held_by_owner:
+        return hold_with_owner(view, suspend_job(view, job))
+    was_nested = view.ownership.nested and (memory.arrived or memory.nested)
+    memory = msgspec.structs.replace(memory, arrived=False, nested=was_nested, unproved_since=None)
+    memory = LEFT_TO_ITS_OWNER if memory == LEFT_TO_ITS_OWNER else memory
+    return warn_about_job(view, job, Decision(memory=memory))
+
+
+def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """Return the decision with a warning for each annotation that is ignored; each value once."""
-    troubles = frozenset(unreadable_annotations(job).values())
+    lower = why_other_priority(job, view.around)
+    troubles = frozenset((*unreadable_annotations(job).values(), *([lower] if lower else ())))
     memory = decision.memory
     others = {each for each in memory.told if not each.startswith(IGNORED_ANNOTATION)}
     told = memory.told - others
@@ -198,6 +216,8 @@ def _is_to_adopt(view: JobView, job: JobFacts, state: JobState) -> bool:
         return False
     if state.state not in {State.STARTING, State.RUNNING}:
         return False
+    if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
+        return False
     is_too_late = job.kind.holds_at_birth and job.released_at is None
     return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
 
@@ -242,6 +262,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     memory = msgspec.structs.replace(
         view.memory,
         arrived=False,
+        nested=False,
+        unproved_since=None,
         evicting=evicting,
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,

@@ -306,6 +306,35 @@ class NeedsOther(LearnsDemand, Protocol):
         ...
 
 
+class Child(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that a job makes, and that makes pods in its turn."""
+
+    pod_sets: tuple[JobPodSet, ...] | None = None
+    """All pods that it may make; None: what the job was admitted with is read off this object."""
+    is_named: bool = True
+    """Nothing more is to come that names it. False: the job's status does, and does not yet."""
+    outlives: bool = False
+    """It may be there still when the job has ended."""
+
+
+@runtime_checkable
+class MakesJobs(Protocol):
+    """A kind whose operator makes objects of kinds that are jobs themselves."""
+
+    @property
+    def makes(self) -> str:
+        """What it makes, as the end of a sentence ("Jobs named ...")."""
+        ...
+
+    def child_of(self, job: Any, kind: str, name: str) -> Child | None:  # noqa: ANN401 - a capability is asked of any kind
+        """Return what the operator makes under this name for a job; None: nothing.
+
+        `kind` is written `group/Kind`. It must be told by what users cannot choose freely: the
+        rule by which the operator names its objects, or the job's status.
+        """
+        ...
+
+
 class PodOwner(msgspec.Struct, frozen=True, kw_only=True):
     """What tells the pods of a set from all others before there are any."""
 

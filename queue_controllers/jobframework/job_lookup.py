@@ -10,9 +10,10 @@ import msgspec
 
 from queue_controllers.jobframework.generic_job import JobKind, JobT, OtherObject
 from queue_controllers.jobframework.managed import Surroundings
+from queue_controllers.jobframework.owners import Owners
 from queue_controllers.jobframework.queue_unit_builder import is_our_make
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
-from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid
+from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.queue_unit_phases import is_booked
@@ -54,10 +55,10 @@ class SurroundingsLookup(Protocol):
 
 
 class OwnerLookup(Protocol):
-    """What stands above an owner."""
+    """What is known about owners."""
 
-    def __call__(self, namespace: str, owner: OwnerReference) -> OwnerReference | None:
-        """Return the controller owner of an owner; may ask the API server, raises ApiFailure."""
+    def __call__(self, namespace: str) -> Owners:
+        """Return what can be asked about the owners of jobs in a namespace."""
         ...
 
 

@@ -25,6 +25,15 @@ class Manage(StrEnum):
     """Every job that nobody else owns."""
 
 
+class LeaveToKueue(StrEnum):
+    """Whether jobs that name a queue of Kueue are left alone."""
+
+    AUTO = "auto"
+    """Where Kueue's Workloads are served."""
+    TRUE = "true"
+    FALSE = "false"
+
+
 class Adopt(StrEnum):
     """What becomes of a job that already runs when it is first seen."""
 

@@ -48,6 +48,11 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     arrived: bool = False
     """Seen for the first time by a watch, and not yet found to be another's: a new job, which is
     suspended even if it has pods already. All others with living pods are adopted."""
+    nested: bool = False
+    """Came like that, and was left to its owner: should that one not count any more, it is no job
+    that ran before the queue knew of it, and is suspended."""
+    unproved_since: float | None = None
+    """Since when only its owner's word is missing for a job that is not looked at before."""
     unsuspended_at: tuple[float, ...] = ()
     """When somebody turned the switch off against the queue (monotonic), newest last."""
     evicting: bool = False
@@ -82,6 +87,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTHING_KNOWN = JobMemory()
+LEFT_TO_ITS_OWNER = JobMemory(nested=True)
+"""One for all: there may be very many children."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

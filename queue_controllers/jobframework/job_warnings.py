@@ -4,10 +4,12 @@ First, that it is queued, and as which unit: a job that just waits says nothing 
 told when the scheduler has written why the unit waits, so that a job that starts at once costs no
 event.
 
-Then two mistakes that are no error anywhere: a label or annotation that nothing reads, since it is
-misspelled, and a job that names no queue or quota although the others of its namespace do. The
-first is told of managed jobs and of those that are suspended, which wait for nobody; the second
-only where the setting `reportUnqueuedJobs` asks for it, since such a job may well be meant so.
+Then that an owner of the job does not count. Last, two mistakes that are no error anywhere: a label
+or annotation that nothing reads, since it is misspelled, and a job that names no queue or quota
+although the others of its namespace do. The first is told of managed jobs and of those that are
+suspended, which wait for nobody; the second only where the setting `reportUnqueuedJobs` asks for
+it, since such a job may well be meant so.
+
 All are told once per job and process.
 """
 
@@ -25,10 +27,11 @@ from shared_api.key_spelling import explain_unread_keys
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import QUOTA_RESERVED, Phase, phase_of, was_evicted
-from shared_api.well_known_labels import KUEUE_QUEUE_NAME, QUEUE_NAME, QUOTA_NAME
+from shared_api.well_known_labels import QUEUE_NAME, QUOTA_NAME
 
 KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
 NOT_QUEUED: Final = "NotQueued"
+OWNER_IGNORED: Final = "OwnerIgnored"
 QUEUED: Final = "Queued"
 
 MAX_SHOWN_KEYS: Final = 5
@@ -41,7 +44,7 @@ def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
     What has happened to one that was evicted says so already.
     """
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
-    if QUEUED in decision.memory.told or waits is None or waits.status != "False":
+    if waits is None or waits.status != "False":
         return decision
     if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
         return decision
@@ -53,24 +56,27 @@ def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
 def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """Return the decision with a warning for each mistake that has not been told yet."""
     managed = view.ownership.managed
-    if not managed and not _may_be_meant_for_the_queue(job):
+    if not managed and not _may_be_meant_for_the_queue(view, job):
         return decision
+    if why := view.ownership.ignored_owner:
+        message = f"{why}. It is queued as if it had no owner"
+        decision = _with_event(decision, OWNER_IGNORED, message)
     if managed or job.suspended:
         decision = _warn_of_keys(job, decision, managed=managed)
-    if view.has_queued_neighbors and view.ownership.reason == NAMES_NOTHING:
+    if view.has_queued_neighbors:
         decision = _warn_of_neighbors(job, decision)
     return decision
 
 
-def _may_be_meant_for_the_queue(job: JobFacts) -> bool:
-    """Return whether no other controller has a claim to an unmanaged job."""
-    claimed = job.foreign_manager or job.metadata.labels.get(KUEUE_QUEUE_NAME)
-    return not claimed and job.metadata.controller_owner is None and job.status.outcome is None
+def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:
+    """Return whether nothing keeps an unmanaged job from the queue but what it does not say."""
+    is_nobodys = view.ownership.reason == NAMES_NOTHING and job.metadata.controller_owner is None
+    return is_nobodys and job.status.outcome is None
 
 
 def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:
     if KEY_WITHOUT_EFFECT in decision.memory.told:
-        return decision
+        return decision  # before the keys are looked at, which is done at every look else
     sentences = explain_unread_keys(job.metadata.labels, job.metadata.annotations)
     if not sentences:
         return decision
@@ -83,8 +89,6 @@ def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decisi
 
 
 def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:
-    if NOT_QUEUED in decision.memory.told:
-        return decision
     state = "stays suspended" if job.suspended else "runs at once"
     message = (
         f"Other jobs of this namespace are queued; this one {state}, since it names no queue or"
@@ -96,10 +100,12 @@ def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:
 def _with_event(
     decision: Decision, reason: str, message: str, event_type: EventType = EventType.WARNING
 ) -> Decision:
-    """Return the decision with one more event.
+    """Return the decision with one more event, unless that was told already.
 
     An event changes nothing about the job, so that alone it is no reason to look again.
     """
+    if reason in decision.memory.told:
+        return decision
     event = TellJob(reason=reason, message=message, type=event_type)
     return msgspec.structs.replace(
         decision,

@@ -14,6 +14,13 @@ import msgspec
 
 from queue_controllers.jobframework.generic_job import TRANSPARENT_KINDS, JobFacts
 from queue_controllers.jobframework.job_settings import JobSettings, Manage
+from queue_controllers.jobframework.owners import (
+    Owners,
+    Refusal,
+    is_built_in,
+    name_of_job,
+    name_of_owner,
+)
 from shared_api.objects.meta import OwnerReference
 from shared_api.objects.pod import TemplateMeta
 from shared_api.quota_names import QuotaNames
@@ -35,9 +42,6 @@ MAX_OWNER_DEPTH: Final = 8
 NAMES_NOTHING: Final = "it names no queue or quota"
 """Why a job that is nobody else's is not managed either."""
 
-ReadOwner = Callable[[OwnerReference], OwnerReference | None]
-"""The controller owner of an owner, where the owner is known; else None."""
-
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What is known outside of the job: quotas, namespaces, priority classes."""
@@ -46,6 +50,12 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     namespace_labels: dict[str, str] = {}
     """Of the job's namespace."""
     priority_classes: Mapping[str, int] = {}
+    max_priority: int | None = None
+    """What the namespace lets its jobs have at most."""
+    only_classes: bool = False
+    """Priorities are those of PriorityClasses, whatever else a job says."""
+    leaves_to_kueue: bool = True
+    """Kueue is there, or is said to be: what has its label is its business."""
     default_priority: int | None = None
     """Of the priority class that is the cluster's default, if there is one."""
 
@@ -55,6 +65,14 @@ class Ownership(msgspec.Struct, frozen=True):
 
     managed: bool
     reason: str
+    ignored_owner: str = ""
+    """Which owner does not count, and why, for people; "" for none."""
+    may_be_nested: bool = False
+    """It may be that the owner does count, and has only not said so yet."""
+    nested: bool = False
+    """It is not managed because of its owner."""
+    held_by_owner: bool = False
+    """And must not run, as its owner is held."""
 
 
 def judge_managed(
@@ -63,14 +81,14 @@ def judge_managed(
     settings: JobSettings,
     *,
     has_unit: bool,
-    read_owner: ReadOwner,
+    owners: Owners,
 ) -> Ownership:
     """Say whether a job is the queue's, and why or why not.
 
-    `read_owner` is asked last, and only about a job that would be the queue's and has not ended;
-    what it raises passes.
+    `owners` is asked last, and only about a job that would be the queue's and has not ended; what
+    it raises passes.
     """
-    if refusal := _whose_else(job, settings):
+    if refusal := _whose_else(job, around, settings):
         return Ownership(managed=False, reason=refusal)
     if has_unit or read_annotation(job.metadata.annotations, RELEASED_AT):
         reason = "it is in the queue already"
@@ -79,45 +97,99 @@ def judge_managed(
     if not reason:
         return Ownership(managed=False, reason=NAMES_NOTHING)
     # Of a job that has ended only the end counts, and must not wait for anybody's answer.
-    if job.status.outcome is None and (refusal := _why_nested(job, read_owner)):
-        return Ownership(managed=False, reason=refusal)
-    return Ownership(managed=True, reason=reason)
+    if job.status.outcome is not None:
+        return Ownership(managed=True, reason=reason)
+    nested, ignored = _why_nested(job, owners)
+    if nested:
+        return Ownership(managed=False, reason=nested, nested=True)
+    if ignored is not None and ignored.holds:
+        return Ownership(managed=False, reason=ignored.why, nested=True, held_by_owner=True)
+    if ignored is None:
+        return Ownership(managed=True, reason=reason)
+    return Ownership(
+        managed=True,
+        reason=reason,
+        ignored_owner=ignored.why,
+        # What is in line does not get out of it by what may turn out to be true.
+        may_be_nested=ignored.may_pass and not has_unit,
+    )
 
 
-def _whose_else(job: JobFacts, settings: JobSettings) -> str:
+def _whose_else(job: JobFacts, around: Surroundings, settings: JobSettings) -> str:
     """Return who else the job says that it belongs to, or ""."""
     meta = job.metadata
     if meta.namespace in settings.excluded_namespaces:
         return f"namespace {meta.namespace} is never managed"
-    if meta.labels.get(KUEUE_QUEUE_NAME):
+    # Pods may get the label, empty, from Kueue's webhook.
+    named = job.kind.held_by_gates and KUEUE_QUEUE_NAME in meta.labels
+    if around.leaves_to_kueue and (named or meta.labels.get(KUEUE_QUEUE_NAME)):
         return "it belongs to Kueue"
     if job.foreign_manager:
         return f"spec.managedBy is {job.foreign_manager}"
     return ""
 
 
-def _why_nested(job: JobFacts, read_owner: ReadOwner) -> str:
-    """Return who stands above the job, where that makes it another's, or ""."""
+def _why_nested(job: JobFacts, owners: Owners) -> tuple[str, Refusal | None]:
+    """Return who stands above the job, where that makes it another's, or "".
+
+    And why an owner that it names does not.
+    """
+    if job.kind.held_by_gates:
+        return _why_pods_nested(job, owners), None
+    names_itself = _names_queue_or_quota(job)
+    child, owner = name_of_job(job), job.metadata.controller_owner
+    for _ in range(MAX_OWNER_DEPTH):
+        if owner is None:
+            break
+        if owner.kind not in TRANSPARENT_KINDS:
+            if owners.is_job(owner):
+                return _judge_maker(owners.why_not_made(job, child, owner), owner)
+            if not names_itself:
+                return _judge_unknown(owner, owners)
+        child, owner = name_of_owner(owner), owners.above(owner).owner
+    return "", None
+
+
+def _judge_maker(refusal: Refusal | None, owner: OwnerReference) -> tuple[str, Refusal | None]:
+    whose = f"{owner.kind} {owner.name}"
+    if refusal is None:
+        return f"{whose} owns it", None
+    if refusal.holds:
+        return "", msgspec.structs.replace(refusal, why=f"{whose} owns it, and {refusal.why}")
+    return "", Refusal(f"{whose} is named as its owner, but {refusal.why}", refusal.may_pass)
+
+
+def _judge_unknown(owner: OwnerReference, owners: Owners) -> tuple[str, Refusal | None]:
+    """Judge an owner of which nobody here knows what it makes: it is believed if it is there."""
+    whose = f"{owner.kind} {owner.name}"
+    none = f"a {owner.kind} makes no jobs"
+    if why := none if is_built_in(owner) else owners.above(owner).missing:
+        return "", Refusal(f"{whose} is named as its owner, but {why}")
+    return f"{whose} owns it, and it names no queue or quota itself", None
+
+
+def _why_pods_nested(job: JobFacts, owners: Owners) -> str:
+    """Return who stands above pods that are a job, where that makes it another's, or "".
+
+    By kind alone: a pod that is left alone gets no further than one that names no queue.
+    """
     owner = job.metadata.controller_owner
-    names_itself = job.kind.held_by_gates or _names_queue_or_quota(job)
-    transparent = TRANSPARENT_KINDS | job.kind.made_by
-    if names_itself or (owner is not None and owner.kind in transparent):
-        owner = find_owner(owner, read_owner, transparent)
-    if owner is None:
+    owner = find_owner(owner, lambda each: owners.above(each).owner, _transparent_to(job))
+    if owner is None or owner.kind not in KNOWN_JOB_KINDS:
         return ""
-    if owner.kind in KNOWN_JOB_KINDS:
-        return f"{owner.kind} {owner.name} owns it"
-    if names_itself:
-        return ""
-    return f"{owner.kind} {owner.name} owns it, and it names no queue or quota itself"
+    return f"{owner.kind} {owner.name} owns it"
+
+
+def _transparent_to(job: JobFacts) -> frozenset[str]:
+    return TRANSPARENT_KINDS | job.kind.made_by
 
 
 def find_owner(
     owner: OwnerReference | None,
-    read_owner: ReadOwner,
+    read_owner: Callable[[OwnerReference], OwnerReference | None],
     transparent: frozenset[str] = TRANSPARENT_KINDS,
 ) -> OwnerReference | None:
-    """Return the owner that a job is nested under: the first of a known kind above it.
+    """Return the owner that pods are nested under: the first of a known kind above them.
 
     Without one it is the nearest owner of an unknown kind; None when nobody owns the job, or only
     those of transparent kinds do: a starter of jobs (CronJob), what makes a job's pods.

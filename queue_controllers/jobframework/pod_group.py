@@ -39,7 +39,6 @@ from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod, TemplateMeta
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
-    KUEUE_QUEUE_NAME,
     QUOTA_NAME,
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
@@ -98,8 +97,6 @@ def is_candidate(pod: Pod) -> bool:
     The quota's label alone says nothing: it is koord-scheduler's, and on any pod.
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
-    if KUEUE_QUEUE_NAME in labels:
-        return False
     if is_held(pod) or RELEASED_AT in annotations:
         return True
     return bool(read_queue_name(labels, annotations))

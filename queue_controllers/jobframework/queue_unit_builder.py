@@ -16,6 +16,7 @@ import msgspec
 from queue_controllers.jobframework.fewer_pods import Resize, write_note
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet, PodStamp
 from queue_controllers.jobframework.job_annotations import (
+    IGNORED_ANNOTATION,
     read_active,
     read_max_execution_seconds,
     read_priority,
@@ -46,7 +47,9 @@ from shared_api.well_known_labels import (
     DEACTIVATION_MARKS,
     JOB_CREATED_AT,
     MANAGED_BY,
+    MAX_PRIORITY,
     PREFIX,
+    PRIORITY,
     QUOTA_NAME,
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
@@ -190,14 +193,47 @@ def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
 
 
 def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | None]:
-    """Return (class name, number): annotation, else the class's value, else the literal."""
+    """Return (class name, number): annotation, else the class's value, else the literal.
+
+    And no more than the namespace lets its jobs have; absent counts as 0. Where only classes count,
+    neither the annotation nor a literal does.
+    """
+    class_name, number = _wanted_priority(job, around)
+    return class_name, _bounded(number, around)
+
+
+def why_other_priority(job: JobFacts, around: Surroundings) -> str:
+    """Return why a job has another priority than it says, as one line, or ""."""
+    said = _text_of_annotation(job)
+    if around.only_classes and said:
+        instead = "only PriorityClasses count (priorityFrom)"
+        return f"{IGNORED_ANNOTATION}{PRIORITY} is ignored: {instead}"
+    _, number = _wanted_priority(job, around)
+    if _bounded(number, around) == number:
+        return ""
+    key = PRIORITY if said else f"{PRIORITY}, or the PriorityClass of its pods,"
+    where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
+    above = f"priority {number or 0} is above {around.max_priority}"
+    return f"{IGNORED_ANNOTATION}{key} counts in part: {above}, {where}"
+
+
+def _text_of_annotation(job: JobFacts) -> str:
+    return read_annotation(job.metadata.annotations, PRIORITY) or ""
+
+
+def _wanted_priority(job: JobFacts, around: Surroundings) -> tuple[str, int | None]:
     source = job.priority
-    number = source.value
+    number = None if around.only_classes else source.value
     if source.class_name:
         number = around.priority_classes.get(source.class_name, number)
     elif number is None:
         number = around.default_priority
-    return source.class_name, read_priority(job, number)
+    return source.class_name, number if around.only_classes else read_priority(job, number)
+
+
+def _bounded(number: int | None, around: Surroundings) -> int | None:
+    most = around.max_priority
+    return most if most is not None and (number or 0) > most else number
 
 
 # --- the unit, and what has changed since -------------------------------------------------------
@@ -317,7 +353,9 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
         class_name, number = before, unit.spec.priority
     elif class_name and class_name == before and class_name not in around.priority_classes:
         # To change a class's value is to delete it first: nobody is to be evicted meanwhile.
-        number = read_priority(job, unit.spec.priority) if is_booked(unit) else number
+        kept = unit.spec.priority
+        kept = kept if around.only_classes else read_priority(job, kept)
+        number = _bounded(kept, around) if is_booked(unit) else number
     if before != class_name:
         spec["priorityClassName"] = class_name or None
     if unit.spec.priority != number:

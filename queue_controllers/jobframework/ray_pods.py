@@ -73,6 +73,12 @@ WAIT_FOR_HEAD: Final = ScheduledContainer(
         requests={"cpu": "200m", "memory": "256Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
     ),
 )
+CLEAN_UP: Final = ScheduledContainer(
+    name="redis-cleanup",
+    resources=ResourceRequirements(
+        requests={"cpu": "200m", "memory": "256Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
+    ),
+)
 """What the operator adds, as it comes unless the spec says otherwise."""
 
 
@@ -104,6 +110,14 @@ class WorkerGroup(WireStruct, frozen=True):
     num_of_hosts: int | None = None
     suspend: bool | None = None
     template: ScheduledPodTemplate = ScheduledPodTemplate()
+
+    @property
+    def most(self) -> int:
+        """How many pods its autoscaler may have it make; as many as now where nothing bounds it."""
+        if self.suspend or self.max_replicas is None:
+            return self.count
+        hosts = 1 if self.num_of_hosts is None else max(self.num_of_hosts, 1)
+        return min(max(self.count, self.max_replicas * hosts), MAX_COUNT)
 
     @property
     def count(self) -> int:
@@ -168,6 +182,30 @@ def cluster_pod_sets(
         template = msgspec.structs.replace(template, spec=pod)
         sets.append(JobPodSet(name=name, count=group.count, template=template))
     return tuple(sets)
+
+
+def most_of_cluster(
+    spec: RayClusterSpec, *, beside_head: tuple[ScheduledContainer, ...] = ()
+) -> tuple[JobPodSet, ...]:
+    """Return the most that a RayCluster made of the spec may have been scaled to since."""
+    sets = cluster_pod_sets(spec, beside_head=beside_head)
+    if not spec.enable_in_tree_autoscaling:
+        return sets
+    most = {
+        name: group.most
+        for name, group in zip(worker_set_names(spec), spec.worker_group_specs, strict=True)
+    }
+    return tuple(
+        msgspec.structs.replace(each, count=most.get(each.name, each.count)) for each in sets
+    )
+
+
+def clean_up_template(spec: RayClusterSpec) -> ScheduledPodTemplate:
+    """Return a template that asks for no less than the pod which empties a cluster's Redis.
+
+    The operator makes it of the head's template, with the first container alone and made small.
+    """
+    return _with_containers(spec.head_group_spec.template, (CLEAN_UP,))
 
 
 def worker_set_names(spec: RayClusterSpec) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ class JobReconciler(Generic[JobT]):
         jobs: the jobs of the kind.
         units: all units, with `job_lookup.unit_indexes`.
         pods: the pods of a job.
-        owners: what stands above the owner of a job.
+        owners: what is known about the owners of jobs.
         others: what other objects say about a job.
         around: what is known outside.
         settings: of this extension.
@@ -375,7 +375,7 @@ class JobReconciler(Generic[JobT]):
             around,
             self._settings,
             has_unit=unit is not None,
-            read_owner=lambda owner: self._owners(namespace, owner),
+            owners=self._owners(namespace),
         )
         return _Judged(facts, around, ownership)
 

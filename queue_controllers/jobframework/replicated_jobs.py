@@ -99,6 +99,15 @@ def pod_sets_of(
     return tuple(sets)
 
 
+def pods_of_one(replicated_job: ReplicatedJob) -> JobPodSet:
+    """Return the pods of one of its Jobs."""
+    return JobPodSet(
+        name=pod_set_name(replicated_job.name),
+        count=replicated_job.pods_per_job,
+        template=replicated_job.template.spec.template,
+    )
+
+
 def read_status(
     conditions: tuple[Condition, ...],
     counts: tuple[JobCounts, ...],

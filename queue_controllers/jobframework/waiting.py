@@ -27,6 +27,16 @@ UNKNOWN_SECONDS: Final = 5.0
 UNKNOWN_LOOK_SECONDS: Final = 30.0
 """How often it is looked for what says so, when nothing about the job itself changes."""
 
+PROOF_SECONDS: Final = 10.0
+"""How long an owner may take to say that a job is its child. Operators write that before they make
+the child; this program may hear of the two in the other order."""
+
+FOLLOW_SECONDS: Final = 2.0
+"""How long the children of a job that is suspended may take to be suspended as well."""
+
+PROOF_LOOK_SECONDS: Final = 1.0
+"""How often it is looked for that."""
+
 OLD_PODS_SECONDS: Final = 60.0
 """How long pods of an earlier run may keep an admitted job from its release before that is told:
 twice the usual grace period."""
@@ -100,3 +110,26 @@ def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
         " One whose node is lost must be deleted by force"
     )
     return with_event_once(view, "OldPodsLeft", message)
+
+
+def hold_with_owner(view: JobView, suspend: Action) -> Decision:
+    """Suspend a child that runs though its owner is held; its operator has a moment to do it."""
+    now, since = view.moment.monotonic, view.memory.unproved_since
+    since = now if since is None else since
+    memory = msgspec.structs.replace(view.memory, unproved_since=since)
+    if (rest := since + FOLLOW_SECONDS - now) > 0:
+        return Decision(memory=memory, look_again_seconds=rest)
+    view = msgspec.structs.replace(view, memory=memory)
+    message = f"{view.ownership.reason}: it is suspended until that is released"
+    return with_event_once(view, "OwnerIsHeld", message, (suspend,))
+
+
+def wait_for_owner(view: JobView) -> Decision | None:
+    """Leave a job alone whose owner may still say that it is its child; None: it is queued now."""
+    if not view.ownership.may_be_nested:
+        return None
+    now, since = view.moment.monotonic, view.memory.unproved_since
+    if since is not None and now - since >= PROOF_SECONDS:
+        return None
+    memory = msgspec.structs.replace(view.memory, unproved_since=now if since is None else since)
+    return Decision(memory=memory, look_again_seconds=PROOF_LOOK_SECONDS)

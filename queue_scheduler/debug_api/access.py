@@ -2,17 +2,40 @@
 
 On a loopback address everybody may read: whoever reaches it may port-forward to the pod, or is on
 the machine. On any other address every request needs a bearer token of the cluster; routes about
-one namespace need `list queueunits` there, all others `get` on their path.
+one namespace need `list queueunits` there, all others `get` on their path. What these say of
+units in other namespaces is told only to those who may list them there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from shared_api.access_review import AccessReviewer
+
+MAX_NAMESPACES: Final = 16
+"""Of which one answer is asked who may read them: each may cost two requests."""
+
+MayRead = Callable[[str], bool]
+"""Whether the caller may read the units of a namespace."""
+
+
+def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:
+    """Return which namespaces a caller may read; all, where everybody may."""
+    if not isinstance(access, ReviewedAccess):
+        return lambda _: True
+    known: dict[str, bool] = {}
+
+    def may_read(namespace: str) -> bool:
+        if namespace not in known:
+            known[namespace] = len(known) < MAX_NAMESPACES and access.may_list(request, namespace)
+        return known[namespace]
+
+    return may_read
 
 
 def open_access(request: Request) -> None:
@@ -24,6 +47,10 @@ class ReviewedAccess:
 
     def __init__(self, reviewer: AccessReviewer) -> None:
         self._reviewer = reviewer
+
+    def may_list(self, request: Request, namespace: str) -> bool:
+        """Return whether the caller may list the units of a namespace."""
+        return self._reviewer.may_list_units(request.headers.get("authorization", ""), namespace)
 
     def __call__(self, request: Request) -> None:
         """Let the request pass, or raise HTTPException."""

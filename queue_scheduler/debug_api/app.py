@@ -31,6 +31,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.access import may_read_for
 from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.shared_engine import SharedEngine
@@ -198,7 +199,16 @@ def build_app(
 
     get("/debug/queues")(api.queues)
     get("/debug/queues/{name}", responses=_problems(404))(api.queue)
-    get("/debug/queueunits/{namespace}/{name}", responses=_problems(404))(api.queue_unit)
+
+    def queue_unit(request: Request, namespace: Name, name: Name) -> views.UnitView:
+        """One unit, with its position, why it waits, and whom it would have evicted.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
+        # The API server is asked without the turn: nobody waits for its answers.
+        return views.without_others(api.queue_unit(namespace, name), may_read_for(access, request))
+
+    get("/debug/queueunits/{namespace}/{name}", responses=_problems(404))(queue_unit)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)

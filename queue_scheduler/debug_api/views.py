@@ -6,9 +6,9 @@ their fields are the API's contract and make `/openapi.json`. Amounts are canoni
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
@@ -34,6 +34,10 @@ from shared_api.well_known_labels import ALL_QUOTAS
 
 BEHIND: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME})
 """Reasons of those who wait so as not to delay another unit."""
+
+
+OF_OTHERS: Final = "a unit of another namespace"
+"""In place of a name."""
 
 
 def _camel(name: str) -> str:
@@ -106,6 +110,10 @@ class WouldPreemptView(View):
     enabled: bool
     reason: str
     victims: list[VictimView]
+    others: int = 0
+    """How many more, in namespaces that the caller may not read."""
+    others_lost_seconds: int = 0
+    """How long the pods of those have run, in all."""
 
 
 class PodSetView(View):
@@ -359,6 +367,33 @@ def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
             )
         )
     return found
+
+
+def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
+    """Return a view that names no unit of a namespace that its reader may not read."""
+
+    def is_open(key: str) -> bool:
+        namespace, slash, _ = key.partition("/")
+        return not slash or namespace == view.namespace or may_read(namespace)
+
+    changes: dict[str, Any] = {}
+    if view.would_preempt is not None:
+        changes["would_preempt"] = _without_victims(view.would_preempt, is_open)
+    refusal = view.refusal
+    if refusal is not None and not is_open(refusal.other):
+        message = refusal.message.replace(refusal.other, OF_OTHERS)
+        changes["refusal"] = refusal.model_copy(update={"other": "", "message": message})
+    if not is_open(view.backfill_behind):
+        changes["backfill_behind"] = ""
+    return view.model_copy(update=changes) if changes else view
+
+
+def _without_victims(would: WouldPreemptView, is_open: Callable[[str], bool]) -> WouldPreemptView:
+    named = [each for each in would.victims if is_open(f"{each.namespace}/{each.name}")]
+    hidden = [each for each in would.victims if each not in named]
+    lost = sum(each.lost_seconds for each in hidden)
+    changes = {"victims": named, "others": len(hidden), "others_lost_seconds": lost}
+    return would.model_copy(update=changes)
 
 
 def _moment(seconds: int) -> str:

@@ -19,7 +19,7 @@ from queue_controllers.extensions.argo_workflow import read_resources
 from queue_controllers.extensions.spark_application import SparkApplication, SparkApplicationAdapter
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import SCHEDULE_ADMISSION
-from tests.charts.render import CHART, of_kind, render, rules_of
+from tests.charts.render import CHART, POLICY_V1, of_kind, render, rules_of
 from tests.charts.test_chart import configurations, containers
 from tests.charts.test_roles import lines
 from tests.charts.values_table import GATED, SWITCHES, UPSTREAM, WIDGET, values_with
@@ -31,12 +31,22 @@ PATCHES: Final = "get list patch watch"
 RULES: Final = ("ClusterRole", "koord-queue-controllers")
 
 GETS: Final = {
-    "batchjob": {"cronjobs.batch: get"},
-    "ray": {"raycronjobs.ray.io: get"},
+    "batchjob": {
+        "cronjobs.batch: get",
+        "jobsets.jobset.x-k8s.io: get",
+        "mpijobs.kubeflow.org: get",
+        "rayjobs.ray.io: get",
+        "rayclusters.ray.io: get",
+    },
+    "jobset": {"trainjobs.trainer.kubeflow.org: get"},
+    "ray": {"raycronjobs.ray.io: get", "rayservices.ray.io: get"},
     "argo": {"cronworkflows.argoproj.io: get"},
     "trainjob": {"jobsets.jobset.x-k8s.io: get"},
 }
 """What is read besides the kind itself: who may stand above a job, and what tells its pods."""
+
+OF_ALL: Final = "appwrappers.workload.codeflare.dev: get"
+"""May stand above jobs of every kind."""
 
 READ_OF_PODS: Final = {
     "pod": {"replicasets.apps", "deployments.apps"},
@@ -98,14 +108,15 @@ def test_the_controllers_may_do_what_the_kinds_need_and_no_more(switch: str) -> 
     got = lines(rules_of(render(values_with(switch)), *RULES))
     own = {f"{kind.plural}.{kind.group}: {PATCHES}" for kind in kinds}
     assert got - plain == own | GETS.get(switch, set())
-    assert plain <= got
+    assert plain - got == ({OF_ALL} if switch == "appwrapper" else set())
+    assert OF_ALL in plain
 
 
 @pytest.mark.parametrize("switch", GATED)
 def test_where_pods_are_queued_the_controllers_may_patch_and_delete_them(switch: str) -> None:
     none = values_with(controllers={"config": {"kinds": [WIDGET]}})
     plain = lines(rules_of(render(none), *RULES)) - {f"widgets.example.com: {PATCHES}"}
-    got = lines(rules_of(render(values_with(switch)), *RULES))
+    got = lines(rules_of(render(values_with(switch)), *RULES)) | {OF_ALL}
     reads = {f"{name}: get" for name in READ_OF_PODS[switch]}
     assert got - plain == {"pods: delete patch"} | reads
     assert plain <= got
@@ -202,6 +213,30 @@ def test_the_policy_puts_the_gates_label_on_where_the_controllers_change_it(
     labelled = {name: SCHEDULE_ADMISSION in str(each) for name, each in policies.items()}
     holding = ("koord-queue-hold-pods", "koord-queue-hold-pods-of-namespaces")
     assert labelled == dict.fromkeys(holding, bool(on))
+
+
+@pytest.mark.parametrize(
+    ("said", "served", "want"),
+    [
+        ("auto", "", False),
+        ("auto", "kueue.x-k8s.io/v1beta1/AdmissionCheck", False),
+        ("auto", "kueue.x-k8s.io/v1beta1/Workload", True),
+        ("auto", "kueue.x-k8s.io/v1beta2/Workload", True),
+        (True, "", True),
+        (False, "kueue.x-k8s.io/v1beta1/Workload", False),
+    ],
+)
+def test_the_policies_leave_to_kueue_what_the_controllers_leave(
+    said: str | bool, served: str, want: bool
+) -> None:
+    values = values_with("batchjob", "pod", controllers={"config": {"leaveToKueue": said}})
+    objects = render(values, api_versions=(POLICY_V1, *([served] if served else [])))
+    policies = of_kind(objects, "MutatingAdmissionPolicy")
+    assert len(policies) == 4
+    for policy in policies.values():
+        names = [each["name"] for each in policy["spec"]["matchConditions"]]
+        assert ("not-of-kueue" in names) is want
+    assert yaml.safe_load(configurations(values)["controllers"])["leaveToKueue"] == said
 
 
 # ------------------------------------------------- what the policy can read, the adapters can read

@@ -78,6 +78,11 @@ def test_the_controllers_rules() -> None:
         f"priorityclasses.scheduling.k8s.io: {READS}",
         "jobs.batch: get list patch watch",
         "cronjobs.batch: get",
+        "jobsets.jobset.x-k8s.io: get",
+        "mpijobs.kubeflow.org: get",
+        "rayjobs.ray.io: get",
+        "rayclusters.ray.io: get",
+        "appwrappers.workload.codeflare.dev: get",
         "events.events.k8s.io: create patch",
         *REVIEWS,
     }
@@ -207,11 +212,15 @@ def test_aggregation_names_the_clusters_role_of_the_same_reach() -> None:
             if label.startswith(prefix)
         }
 
-    assert aggregated() == {
+    everything = {
         (f"koord-queue-{kind}-{role}", into)
         for kind in ("queue", "queueunit")
         for role, into in (("viewer", "view"), ("editor", "edit"), ("admin", "admin"))
     }
+    assert aggregated({"rbac": {"usersWriteUnits": True}}) == everything
+    writes = {("koord-queue-queueunit-editor", "edit"), ("koord-queue-queueunit-admin", "admin")}
+    assert aggregated() == everything - writes, "users see units, and write none"
+    assert aggregated({"rbac": {"aggregate": False, "usersWriteUnits": True}}) == set()
     assert aggregated({"rbac": {"aggregate": False}}) == set()
 
 

@@ -47,7 +47,8 @@ SUSPEND: Final = "scheduling.x-k8s.io/suspend"
 OWNER: Final = {"apiVersion": "x/v1", "name": "o", "uid": "1", "controller": True}
 MANAGED, PLAIN = "team-m", "team-a"
 
-ALL: Final = values_with(*SWITCHES, controllers={"config": {"kinds": [WIDGET]}})
+CONFIG: Final = {"kinds": [WIDGET], "leaveToKueue": True}
+ALL: Final = values_with(*SWITCHES, controllers={"config": CONFIG})
 """All kinds are on, and one is declared."""
 
 WIDGET_CRD: Final = {

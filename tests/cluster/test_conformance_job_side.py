@@ -39,6 +39,8 @@ from tests.cluster.queue_world import (
     stays,
     until,
 )
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import KUEUE_WORKLOADS
 
 pytestmark = pytest.mark.cluster
 
@@ -378,6 +380,13 @@ def test_ctl_21_of_two_sets_the_one_that_is_not_whole_counts(world: JobSideWorld
 # --- activation, and the time that a job may run ------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def with_kueue(world: JobSideWorld) -> None:
+    """Let Kueue be there."""
+    install_crds(world.plane, KUEUE_WORKLOADS)
+
+
+@pytest.mark.usefixtures("with_kueue")
 def test_ctl_34_who_is_not_the_queues_runs_on_though_inactive(world: JobSideWorld) -> None:
     """There it is a kind that can not be put back; here every kind can, but not what is Kueue's."""
     world.create_job("theirs", "any", suspend=True, run_seconds=LONG)

@@ -12,7 +12,15 @@ import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
 from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import PATIENCE_SECONDS, QueueWorld, debug, unit_view, until
+from tests.cluster.queue_world import (
+    PATIENCE_SECONDS,
+    QUOTA_LABEL,
+    UNITS,
+    QueueWorld,
+    debug,
+    unit_view,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -134,3 +142,32 @@ def test_on_loopback_everybody_may_ask(world: QueueWorld) -> None:
     until(lambda: debug(scheduler, "/debug/queues")["total"])
     until(lambda: unit_view(scheduler, "a").get("quota") == "team")
     scheduler.stop()
+
+
+def test_units_of_others_are_named_to_those_who_may_list_them(
+    world: QueueWorld, exposed: ProgramProcess
+) -> None:
+    world.plane.kubectl("create", "namespace", "labs")
+    world.create_quota("narrow", cpu_max=2)
+    container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+    sets = [{"name": "low", "count": 1, "template": {"spec": {"containers": [container]}}}]
+    body = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {"name": "low", "labels": {QUOTA_LABEL: "narrow"}},
+        "spec": {"priority": 1, "podSet": sets},
+    }
+    path = UNITS.format("labs")
+    world.api.request("POST", path, body)
+    until(lambda: world.api.request("GET", f"{path}/low")["status"]["phase"] == "Dequeued")
+    world.create_unit("high", "narrow", cpu=2, priority=9)
+
+    def would(user: str) -> Json:
+        answer = ask(exposed, "/debug/queueunits/default/high", world.plane.token_for(user))
+        found: Json = answer.json().get("wouldPreempt") or {}
+        return found
+
+    until(lambda: would(READER))
+    assert [each["namespace"] for each in would(READER)["victims"]] == ["labs"]
+    assert would(READER)["others"] == 0
+    assert (would(LISTER)["victims"], would(LISTER)["others"]) == ([], 1)

@@ -65,7 +65,7 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
             running.kubectl("apply", "--filename", "-", input=as_manifest([body]))
         for name in (NAMESPACE, PLAIN):
             running.kubectl("create", "namespace", name)
-        asks = {"config": {"scheduleAdmissionLabel": True}}
+        asks = {"config": {"scheduleAdmissionLabel": True, "leaveToKueue": True}}
         put_into_force(running, *GATED, held=list(HELD), controllers=asks)
         until(lambda: label(created(running, pod(labels=QUEUE))) is not None)
         yield running
@@ -183,7 +183,7 @@ def test_a_pod_that_comes_with_the_label_is_held_as_any_other(
 def test_only_what_is_on_is_held(plane: ControlPlane) -> None:
     """The last of this module: it changes what is in force."""
     only = ["alone", "of a Deployment"]
-    put_into_force(plane, "pod", held=only)
+    put_into_force(plane, "pod", held=only, controllers={"config": {"leaveToKueue": True}})
     assert are_held(plane, only, MANAGED)
     # Nobody asks for it any more.
     until(lambda: label(created(plane, HELD["alone"], MANAGED)) is None)

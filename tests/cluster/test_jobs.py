@@ -18,6 +18,7 @@ from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
 from tests.cluster.conftest import EARLY, Cluster
 from tests.cluster.queue_world import (
     QUOTA_LABEL,
+    QUOTAS,
     STILL_SECONDS,
     UNITS,
     Json,
@@ -29,6 +30,8 @@ from tests.cluster.queue_world import (
     refusal_of,
     until,
 )
+from tests.cluster.served_kinds import install_crds, remove_crd
+from tests.sample_jobs import KUEUE_WORKLOADS
 
 pytestmark = pytest.mark.cluster
 
@@ -307,34 +310,25 @@ def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
     assert [each.resource for each in written] == ["queueunits", "queueunits/status"]
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        pytest.param(
-            "nested",
-            {
-                "owner": {
-                    "apiVersion": "jobset.x-k8s.io/v1alpha2",
-                    "kind": "JobSet",
-                    "name": "parent",
-                    "uid": "11111111-2222-3333-4444-555555555555",
-                    "controller": True,
-                }
-            },
-            id="owned by a kind of job that is known by name only",
-        ),
-        pytest.param("kueues", {"labels": {"kueue.x-k8s.io/queue-name": "a"}}, id="Kueue's"),
-    ],
-)
-def test_a_job_of_somebody_else_is_left_alone(world: QueueWorld, name: str, more: Json) -> None:
-    """It names a quota that is too small for it, and runs all the same, without a unit."""
-    world.create_quota(name, cpu_max=1)
-    world.create_job(name, name, cpu="2", run_seconds=LONG, **more)
-    until(lambda: world.running_pods(name))
+def test_a_label_of_kueue_counts_while_kueue_is_there(world: QueueWorld) -> None:
+    """The jobs name a quota that is too small for them: one waits for it, one runs all the same."""
+    labels = {"kueue.x-k8s.io/queue-name": "a"}
+    world.create_quota("kueues", cpu_max=1)
+    world.create_job("alone", "kueues", cpu="2", labels=labels)
+    until(lambda: world.unit_of("alone"))
+    until(lambda: world.is_suspended("alone"))
+    install_crds(world.plane, KUEUE_WORKLOADS)
+    until(lambda: not world.unit_of("alone"))
+    world.create_job("theirs", "kueues", cpu="2", run_seconds=LONG, labels=labels)
+    until(lambda: world.running_pods("theirs"))
     time.sleep(STILL_SECONDS)
-    assert not world.is_suspended(name)
-    assert world.unit_of(name) == {}
-    assert world.audit.requests(CONTROLLERS_AGENT, name) == []
+    assert not world.is_suspended("theirs")
+    assert world.audit.requests(CONTROLLERS_AGENT, "theirs") == []
+    remove_crd(world.plane, KUEUE_WORKLOADS["metadata"]["name"])
+    assert until(lambda: world.unit_of("alone"))
+    adopted = until(lambda: world.unit_of("theirs"))
+    assert adopted["metadata"]["annotations"]["koord-queue/adopted"] == "true", "it ran already"
+    world.delete_job("theirs")
 
 
 def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
@@ -343,11 +337,14 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     namespace = {"metadata": {"name": "cron", "labels": labels}}
     world.api.request("POST", "/api/v1/namespaces", namespace)
     owner = world.create_cron_job("nightly", "cron")
-    foreign = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r2", "controller": True}
-    world.create_job("started", "", namespace="cron", owner=owner, run_seconds=LONG)
-    world.create_job(
-        "foreign", "", namespace="cron", owner={**foreign, "uid": "0"}, run_seconds=LONG
-    )
+    kind = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota"}
+    quota = {**kind, "metadata": {"name": "r2"}, "spec": {"max": {"cpu": "1"}}}
+    made = world.api.request("POST", QUOTAS.format("cron"), quota)
+    foreign = {"name": "r2", "uid": made["metadata"]["uid"], "controller": True}
+    served = {**kind, **foreign}
+    unserved = {"apiVersion": "example.com/v1", "kind": "Robot", **foreign}
+    for name, above in (("started", owner), ("foreign", served), ("nobodys", unserved)):
+        world.create_job(name, "", namespace="cron", owner=above, run_seconds=LONG)
     unit = until(lambda: world.unit_of("started", "cron"))
     until(
         lambda: (
@@ -359,6 +356,7 @@ def test_a_cron_job_is_looked_through(world: QueueWorld) -> None:
     assert world.api.request("GET", f"{path}/started")["spec"]["suspend"] is True
     assert world.api.request("GET", f"{path}/foreign")["spec"]["suspend"] is False
     assert world.unit_of("foreign", "cron") == {}
+    assert until(lambda: world.unit_of("nobodys", "cron")), "no such kind is there"
 
 
 # --- names and lives ----------------------------------------------------------------------------

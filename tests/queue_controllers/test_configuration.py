@@ -137,6 +137,8 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             "fullPodTemplates": True,
             "scheduleAdmissionLabel": True,
             "reportUnqueuedJobs": True,
+            "leaveToKueue": False,
+            "priorityFrom": "class",
             "job": {
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",

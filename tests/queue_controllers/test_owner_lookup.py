@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from queue_controllers.owner_lookup import BELIEVED_SECONDS, OwnerReader
+from queue_controllers.jobframework.owners import Above
+from queue_controllers.owner_lookup import (
+    BELIEVED_SECONDS,
+    NO_SUCH_KIND,
+    NO_SUCH_OBJECT,
+    OwnerReader,
+)
 from shared_api.client.errors import ServerError
 from shared_api.objects.meta import OwnerReference, Uid
 from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import QUOTA_CRD
+from tests.queue_controllers.owner_kit import wrap_job
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -71,7 +78,8 @@ def cron_job_named(name: str) -> OwnerReference:
 
 def test_a_job_under_a_cron_job_of_a_job_is_left_alone(world: World) -> None:
     world.start()
-    world.job(suspend=False, owners=[make_cron_job(world, RAY_JOB)])
+    wrapper = wrap_job(world.direct, "nightly", pods=2, kind="CronJob")
+    world.job(suspend=False, owners=[make_cron_job(world, wrapper)])
     world.settle()
     assert world.units() == []
     assert not world.is_suspended()
@@ -90,33 +98,35 @@ def test_a_job_under_a_cron_job_of_nobody_is_managed_and_asks_once(world: World)
     assert gets(world) == 1
 
 
-def test_a_job_under_a_thing_of_a_job_is_left_alone_where_things_may_be_read(world: World) -> None:
+def test_a_job_under_a_thing_of_a_job_is_one_of_a_thing_that_the_job_does_not_make(
+    world: World,
+) -> None:
     world.direct.create(THINGS)
-    above = {**RAY_JOB, "controller": True}
-    for name, owners in (("nested", [above]), ("free", [])):
+    above = wrap_job(world.direct, "top", pods=2)
+    for name, owners in (("above", [above]), ("free", [])):
         meta = {"name": name, "namespace": "team", "ownerReferences": owners}
         thing = world.direct.create({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": meta})
         owner = {"apiVersion": "x.io/v1", "kind": "Thing", "name": name, "controller": True}
         world.start()
         world.job(name, owners=[{**owner, "uid": thing["metadata"]["uid"]}])
         world.settle()
-    assert world.units() == ["free"]
+    assert world.units() == ["above", "free"]
 
 
 def test_an_answer_is_believed_for_a_while(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world)
     reader = OwnerReader(world.host.client, world.clock)
-    assert reader("team", reference(cron_job)) is None
+    assert reader("team", reference(cron_job)) == Above()
     world.direct.patch(
         "cronjobs",
         "nightly",
         {"metadata": {"ownerReferences": [{**RAY_JOB, "controller": True}]}},
         namespace="team",
     )
-    assert reader("team", reference(cron_job)) is None
+    assert reader("team", reference(cron_job)) == Above()
     world.clock.advance(BELIEVED_SECONDS)
-    above = reader("team", reference(cron_job))
+    above = reader("team", reference(cron_job)).owner
     assert above is not None
     assert above.kind == "RayJob"
 
@@ -139,10 +149,10 @@ def test_a_kind_that_is_not_there_ends_the_walk(world: World, api_version: str) 
     reader = OwnerReader(world.host.client, world.clock)
     before = len(world.server.journal)
     thing = {"apiVersion": api_version, "kind": "Thing", "name": "t"}
-    assert reader("team", reference({**thing, "uid": "one"})) is None
+    assert reader("team", reference({**thing, "uid": "one"})).missing == NO_SUCH_KIND
     asked = len(world.server.journal) - before
     assert asked <= 1
-    assert reader("team", reference({**thing, "uid": "two"})) is None
+    assert reader("team", reference({**thing, "uid": "two"})).missing == NO_SUCH_KIND
     assert len(world.server.journal) - before == asked
 
 
@@ -150,8 +160,8 @@ def test_another_object_of_the_name_is_not_the_owner(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
     reader = OwnerReader(world.host.client, world.clock)
-    assert reader("team", reference({**cron_job, "uid": "an-earlier-one"})) is None
-    assert reader("team", reference({**cron_job, "name": "gone", "uid": "gone"})) is None
+    for each in ({"uid": "an-earlier-one"}, {"name": "gone", "uid": "gone"}):
+        assert reader("team", reference({**cron_job, **each})) == Above(missing=NO_SUCH_OBJECT)
 
 
 def test_what_is_in_use_is_remembered_however_many_others_come(
@@ -163,7 +173,7 @@ def test_what_is_in_use_is_remembered_however_many_others_come(
     in_use = [cron_job_named(f"used-{number}") for number in range(5)]
     for number in range(40):
         for owner in (*in_use, cron_job_named(f"other-{number}")):
-            assert reader("team", owner) is None
+            assert reader("team", owner).owner is None
     assert gets(world) == len(in_use) + 40, "each was read once"
 
 
@@ -174,7 +184,7 @@ def test_what_was_not_asked_for_lately_is_forgotten(
     world.start()
     reader = OwnerReader(world.host.client, world.clock)
     for name in ("first", *map(str, range(20)), "first"):
-        assert reader("team", cron_job_named(name)) is None
+        assert reader("team", cron_job_named(name)).owner is None
     assert gets(world) == 22
 
 
@@ -182,10 +192,10 @@ def test_what_is_known_counts_on_while_the_server_can_not_answer(world: World) -
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
     reader = OwnerReader(world.host.client, world.clock)
-    assert reader("team", reference(cron_job)) is not None
+    assert reader("team", reference(cron_job)).owner is not None
     world.clock.advance(BELIEVED_SECONDS)
     world.server.faults.fail(500, times=100, match=OWNERS)
-    assert reader("team", reference(cron_job)) is not None
+    assert reader("team", reference(cron_job)).owner is not None
 
 
 def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
@@ -196,15 +206,15 @@ def test_a_server_that_can_not_answer_decides_nothing(world: World) -> None:
     with pytest.raises(ServerError):
         reader("team", reference(cron_job))
     world.server.faults.clear()
-    assert reader("team", reference(cron_job)) is not None
+    assert reader("team", reference(cron_job)).owner is not None
 
 
 def test_an_answer_about_a_uid_in_another_namespace_is_none_about_it(world: World) -> None:
     world.start()
     cron_job = make_cron_job(world, RAY_JOB)
     reader = OwnerReader(world.host.client, world.clock)
-    assert reader("other", reference({**cron_job, "name": "no-such"})) is None
-    above = reader("team", reference(cron_job))
+    assert reader("other", reference({**cron_job, "name": "no-such"})).owner is None
+    above = reader("team", reference(cron_job)).owner
     assert above is not None
     assert above.kind == "RayJob"
 

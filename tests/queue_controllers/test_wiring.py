@@ -337,21 +337,6 @@ def test_the_quota_kind_may_be_missing_and_come_later(world_without_quotas: Worl
         pytest.param({"managedBy": "example.com/other"}, "team", id="managed by another"),
         pytest.param({}, "kube-system", id="in kube-system"),
         pytest.param({"labelled": False}, "team", id="names nothing"),
-        pytest.param(
-            {
-                "owners": [
-                    {
-                        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-                        "kind": "JobSet",
-                        "name": "set",
-                        "uid": "set",
-                        "controller": True,
-                    }
-                ]
-            },
-            "team",
-            id="nested under a JobSet",
-        ),
     ],
 )
 def test_jobs_that_are_left_alone(world: World, changes: dict[str, Any], namespace: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from shared_api.testing.faults import Match, RequestInfo
 from tests.queue_controllers.conftest import World, exhaust
+from tests.sample_jobs import KUEUE_WORKLOADS
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
@@ -181,6 +182,8 @@ def test_a_pod_without_the_gate_is_left_alone_and_told_so(world: World) -> None:
 
 
 def test_pods_that_are_nobodys_business(world: World) -> None:
+    world.direct.create(KUEUE_WORKLOADS)
+    world.settle(6.0)
     make_pod(world, "kueues", labels={"kueue.x-k8s.io/queue-name": "q"})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     make_pod(world, "of-a-job", ownerReferences=[owner])

@@ -46,6 +46,28 @@ def test_the_priority_that_is_annotated_counts_as_it_is_edited(world: World, pha
     assert world.phase() == phase
 
 
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_namespace_bounds_the_priorities_of_its_jobs(world: World, phase: str) -> None:
+    live(world, phase, template=with_class("high"))
+    world.patch_job({"metadata": {"annotations": {PRIORITY: "2147483647"}}})
+    world.settle()
+    for said, want in (("100", 100), ("-3", -3), ("no number", 2**31 - 1), (None, 2**31 - 1)):
+        bounded = {"metadata": {"annotations": {"koord-queue/max-priority": said}}}
+        world.direct.patch("namespaces", "team", bounded)
+        world.settle()
+        assert world.get_unit()["spec"]["priority"] == want, said
+    assert "IgnoredAnnotation" in world.events()
+    assert world.phase() == phase
+
+
+def test_only_classes_count_where_that_is_set(world: World) -> None:
+    world.start(configuration=read_configuration({"priorityFrom": "class"}, {"job"}))
+    world.job(annotations={PRIORITY: "2147483647"})
+    world.settle()
+    assert "priority" not in world.get_unit()["spec"]
+    assert "only PriorityClasses count" in world.notes_on_jobs()["IgnoredAnnotation"]
+
+
 def test_the_default_class_counts_for_jobs_that_name_none(world: World) -> None:
     live(world, "Enqueued")
     put_class(world, "ordinary", 5, globalDefault=True)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.queue_controllers.owner_kit import wrap_job
+from tests.sample_jobs import KUEUE_WORKLOADS
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
 
 KUEUE = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "x"}}}
-SET = {
-    "apiVersion": "jobset.x-k8s.io/v1alpha2",
-    "kind": "JobSet",
-    "name": "set",
-    "uid": "set",
-    "controller": True,
-}
-NESTED = {"metadata": {"ownerReferences": [SET]}}
 
 
 def release(world: World) -> None:
-    """Bring a job to its release."""
+    """Bring a job to its release, where Kueue is there."""
+    world.direct.create(KUEUE_WORKLOADS)
     world.start()
     world.job()
     world.settle()
@@ -30,10 +26,11 @@ def release(world: World) -> None:
     assert not world.is_suspended()
 
 
-@pytest.mark.parametrize("patch", [KUEUE, NESTED], ids=["Kueue's", "nested"])
-def test_a_released_job_keeps_its_booking_until_it_ends(world: World, patch: Any) -> None:
+@pytest.mark.parametrize("by", ["Kueue", "an owner"])
+def test_a_released_job_keeps_its_booking_until_it_ends(world: World, by: str) -> None:
     release(world)
-    world.patch_job(patch)
+    owned = {"metadata": {"ownerReferences": [wrap_job(world.direct, "main", pods=2)]}}
+    world.patch_job(KUEUE if by == "Kueue" else owned)
     world.settle()
     assert world.phase() == "Dequeued"
     world.run_pods()
@@ -68,6 +65,7 @@ def test_a_running_job_that_another_queue_suspends_is_free_when_its_pods_are_gon
 
 
 def test_a_waiting_job_leaves_the_line_and_may_come_back(world: World) -> None:
+    world.direct.create(KUEUE_WORKLOADS)
     world.start()
     world.job()
     world.settle()

@@ -257,7 +257,10 @@ class SteppedControllers(SteppedWork, Controllers):
     def __init__(self, host: Host, flags: ControllerFlags, configuration: Configuration) -> None:
         SteppedWork.__init__(self, host)
         informers = _FollowedInformers(host, self)
-        Controllers.__init__(self, host, flags, configuration, find_extensions(), informers)
+        found = find_extensions()
+        Controllers.__init__(
+            self, host, flags, configuration, found, informers, makers=found.values()
+        )
 
 
 class _FollowedInformers(InformerMaker):

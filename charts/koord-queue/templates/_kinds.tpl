@@ -9,7 +9,8 @@ The kinds of jobs that the controllers know, by their keys in --enabled-extensio
              under them, as under an owner of any unknown kind (a CronJob's need not name one)
   holdable   further conditions in CEL under which such an object survives being suspended: never
              wider than what the adapter says (why_not_hold)
-  gets       what else is read, one object at a time
+  gets       what else is read, one object at a time: what may own such jobs, or tells their pods.
+             AppWrappers, which may own jobs of any kind, are read for all of them
   limits     what people should know of them, for the notes
 
   gates      such jobs are pods that are held by the scheduling gate: their controllers patch and
@@ -25,8 +26,8 @@ job:
   plural: jobs
   suspend: [spec, suspend]
   managedBy: {field: [spec, managedBy], usual: kubernetes.io/job-controller}
-  # What stands above the owner of a Job: a Job under a Job of any kind is left to that one.
-  gets: [{group: batch, resource: cronjobs}]
+  # What may have made a Job, or stands above what has: whether it really has is looked up.
+  gets: [{group: batch, resource: cronjobs}, {group: jobset.x-k8s.io, resource: jobsets}, {group: kubeflow.org, resource: mpijobs}, {group: ray.io, resource: rayjobs}, {group: ray.io, resource: rayclusters}]
 tfjob:
   switch: tf
   kind: TFJob
@@ -71,6 +72,7 @@ jobset:
   plural: jobsets
   suspend: [spec, suspend]
   managedBy: {field: [spec, managedBy], usual: jobset.sigs.k8s.io/jobset-controller}
+  gets: [{group: trainer.kubeflow.org, resource: trainjobs}]
 trainjob:
   switch: trainjob
   group: trainer.kubeflow.org
@@ -97,6 +99,7 @@ raycluster:
   kind: RayCluster
   plural: rayclusters
   {{- include "koord-queue.rayKind" . | nindent 2 }}
+  gets: [{group: ray.io, resource: rayjobs}, {group: ray.io, resource: rayservices}]
 rayservice:
   switch: rayservice
   kind: RayService

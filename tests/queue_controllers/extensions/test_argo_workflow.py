@@ -22,6 +22,7 @@ from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.managed import Surroundings, judge_managed
 from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
+from tests.queue_controllers.owner_kit import NobodyAbove
 from tests.recorded_lives import demands_of, told_states
 from tests.sample_jobs import sample, shown_sets, troubles_of
 
@@ -216,7 +217,7 @@ def test_where_it_stands_goes_by_its_switch_alone(
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
     assert judge_job(facts, NO_PODS, admitted=False, believed=False).state.value == want
     asks = Surroundings(namespace_labels={"koord-queue/managed": "true"})
-    found = judge_managed(facts, asks, JobSettings(), has_unit=False, read_owner=lambda _: None)
+    found = judge_managed(facts, asks, JobSettings(), has_unit=False, owners=NobodyAbove())
     assert (found.managed, facts.why_not_hold) == (True, "")
 
 

@@ -36,7 +36,6 @@ def test_whose_pods(owner: tuple[str, str, str] | None, name: str) -> None:
     [
         {"kueue.x-k8s.io/pod-group-name": "g"},
         {"leaderworkerset.sigs.k8s.io/name": "l"},
-        {"kueue.x-k8s.io/queue-name": "q"},
     ],
 )
 def test_what_is_a_part_of_something_is_none(labels: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from queue_controllers.reservations.reservation_settings import ReservationSetti
 from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import SUSPEND
 from tests.queue_controllers.extensions.kubeflow_kit import condition
+from tests.queue_controllers.owner_kit import NobodyAbove
 from tests.queue_controllers.reservations.reservation_kit import strict
 
 Json = dict[str, Any]
@@ -113,7 +114,7 @@ def test_which_are_managed(
     status = {"conditions": [condition(each) for each in conditions]}
     of = job(status=status, annotations={SUSPEND: annotation})
     found = judge_managed(
-        of, Surroundings(), JobSettings(), has_unit=has_unit, read_owner=lambda _: None
+        of, Surroundings(), JobSettings(), has_unit=has_unit, owners=NobodyAbove()
     )
     assert found.managed is want
 

@@ -42,8 +42,6 @@ def owned(job: JobFacts) -> JobFacts:
         pytest.param(labelled(MISSPELLED), [f"tell {KEY_WITHOUT_EFFECT}"], id="it is suspended"),
         pytest.param(labelled(MISSPELLED, suspended=False), [], id="it runs"),
         pytest.param(labelled({"team": "a"}), [], id="its keys are others'"),
-        pytest.param(labelled({**MISSPELLED, "kueue.x-k8s.io/queue-name": "q"}), [], id="Kueue's"),
-        pytest.param(labelled(MISSPELLED, foreign_manager="x/y"), [], id="another controller's"),
         pytest.param(owned(labelled(MISSPELLED)), [], id="a part of something else"),
         pytest.param(
             labelled(MISSPELLED, status=StatusFacts(outcome=SUCCEEDED)), [], id="it has ended"
@@ -99,9 +97,22 @@ def test_a_job_beside_queued_ones(suspended: bool, want: str) -> None:
     assert look(job, ownership=LEFT_ALONE, memory=JobMemory()).actions == ()
 
 
-def test_a_job_that_nobody_would_queue_is_not_told_of_its_neighbors() -> None:
-    elsewhere = Ownership(managed=False, reason="namespace kube-system is never managed")
-    assert look(labelled({}), ownership=elsewhere, has_queued_neighbors=True).actions == ()
+@pytest.mark.parametrize("why", ["namespace kube-system is never managed", "it belongs to Kueue"])
+def test_a_job_that_is_somebody_elses_is_told_nothing(why: str) -> None:
+    elsewhere = Ownership(managed=False, reason=why)
+    decision = look(labelled(MISSPELLED), ownership=elsewhere, has_queued_neighbors=True)
+    assert decision.actions == ()
+
+
+def test_an_owner_that_does_not_count_is_named_once() -> None:
+    claims = Ownership(
+        managed=True, reason="", ignored_owner="Job small owns it, and makes no Jobs"
+    )
+    decision = look(facts(), unit("Enqueued"), ownership=claims)
+    assert warnings(decision) == [
+        "Job small owns it, and makes no Jobs. It is queued as if it had no owner"
+    ]
+    assert warnings(look(facts(), unit("Enqueued"), ownership=claims, memory=decision.memory)) == []
 
 
 def waiting(status: str = "False", reason: str = "OverQuotaMax") -> QueueUnit:

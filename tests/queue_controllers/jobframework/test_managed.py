@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
-from queue_controllers.jobframework.generic_job import JobFacts, JobKind, JobPodSet
+from queue_controllers.jobframework.generic_job import (
+    JobFacts,
+    JobKind,
+    JobPodSet,
+    Outcome,
+    StatusFacts,
+)
 from queue_controllers.jobframework.job_settings import JobSettings, Manage
 from queue_controllers.jobframework.managed import (
     Ownership,
@@ -18,21 +23,35 @@ from queue_controllers.jobframework.managed import (
     queue_of_job,
     quota_of_job,
 )
+from queue_controllers.jobframework.owners import Above, Refusal
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid
 from shared_api.objects.pod import TemplateMeta
 from shared_api.quota_names import QuotaNames
 from shared_api.well_known_labels import RELEASED_AT, SUSPEND
+from tests.queue_controllers.owner_kit import KnownOwners
 
 JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
 QUOTA = "quota.scheduling.koordinator.sh/name"
 NAMESPACE_QUOTA = Surroundings(quotas=QuotaNames(of_namespaces={"team": "team"}))
 LABELLED_NAMESPACE = Surroundings(namespace_labels={"koord-queue/managed": "true"})
 NOTHING = Surroundings()
+GOLD = {QUOTA: "gold"}
+QUEUED = {"koord-queue/queue-name": "q"}
+ENDED = StatusFacts(outcome=Outcome(succeeded=True))
+NOT_MADE = Refusal("it did not")
+MADE = KnownOwners(refusals={"JobSet": None, "RayJob": None, "AppWrapper": None})
 
 
-def owner(kind: str) -> OwnerReference:
-    return OwnerReference(kind=kind, name="above", uid=Uid(kind), controller=True)
+def owner(kind: str, group: str = "x.io") -> OwnerReference:
+    api = f"{group}/v1".lstrip("/")
+    return OwnerReference(api_version=api, kind=kind, name="above", uid=Uid(kind), controller=True)
+
+
+def under(**above: str) -> KnownOwners:
+    """Say what stands above owners, by kind; the kinds of `MADE` are known."""
+    chain = {kind: Above(owner=owner(each)) for kind, each in above.items()}
+    return msgspec.structs.replace(MADE, chain=chain, asked=[])
 
 
 def job(
@@ -63,21 +82,10 @@ def judge(
     manage: Manage = Manage.NAMESPACE_QUOTA,
     *,
     has_unit: bool = False,
-    above: Mapping[str, OwnerReference] | None = None,
+    owners: KnownOwners = MADE,
 ) -> Ownership:
-    """Judge a job above whose owners, by kind, stand those of `above`."""
-    chain = above or {}
-    return judge_managed(
-        of,
-        around,
-        JobSettings(manage=manage),
-        has_unit=has_unit,
-        read_owner=lambda each: chain.get(each.kind),
-    )
-
-
-GOLD = {QUOTA: "gold"}
-QUEUED = {"koord-queue/queue-name": "q"}
+    settings = JobSettings(manage=manage)
+    return judge_managed(of, around, settings, has_unit=has_unit, owners=owners)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +109,12 @@ QUEUED = {"koord-queue/queue-name": "q"}
         pytest.param(job(namespace="koord-queue", labels=GOLD), NOTHING, "", id="our own place"),
         pytest.param(
             job(labels={**GOLD, "kueue.x-k8s.io/queue-name": "q"}), NOTHING, "", id="Kueue's"
+        ),
+        pytest.param(
+            job(labels={**GOLD, "kueue.x-k8s.io/queue-name": "q"}),
+            Surroundings(leaves_to_kueue=False),
+            "LNA",
+            id="Kueue's, where there is none",
         ),
         pytest.param(job(labels=GOLD, foreign="x/y"), NOTHING, "", id="spec.managedBy of others"),
         pytest.param(job(owner("JobSet"), labels=GOLD), NOTHING, "", id="under a known kind"),
@@ -138,11 +152,15 @@ class TestPods:
 
     def judge(self, *owners: OwnerReference, **above: str) -> bool:
         pod = msgspec.structs.replace(job(*owners), kind=self.KIND)
-        chain = {kind: owner(each) for kind, each in above.items()}
-        return judge(pod, NOTHING, above=chain).managed
+        return judge(pod, NOTHING, owners=under(**above)).managed
 
     def test_that_they_take_part_is_said_by_their_gate(self) -> None:
         assert self.judge()
+
+    def test_one_with_the_empty_label_of_kueues_webhook_is_kueues(self) -> None:
+        pod = msgspec.structs.replace(job(labels={"kueue.x-k8s.io/queue-name": ""}), kind=self.KIND)
+        assert not judge(pod, NOTHING).managed
+        assert judge(pod, Surroundings(leaves_to_kueue=False)).managed
 
     def test_one_that_a_set_makes_is_its_own(self) -> None:
         assert self.judge(owner("ReplicaSet"))
@@ -174,24 +192,73 @@ def test_a_job_in_line_does_not_get_out_of_it_by_losing_its_label() -> None:
 @pytest.mark.parametrize("has_unit", [True, False], ids=["has a unit", "has none"])
 def test_what_stands_above_the_owner(of: JobFacts, above: str, want: bool, has_unit: bool) -> None:
     direct = of.metadata.owner_references[0].kind
-    got = judge(of, NAMESPACE_QUOTA, has_unit=has_unit, above={direct: owner(above)})
+    got = judge(of, NAMESPACE_QUOTA, has_unit=has_unit, owners=under(**{direct: above}))
     assert got.managed is want
+    assert got.nested is not want
+
+
+def test_an_owner_that_has_not_made_the_job_makes_it_no_other_than_one_without() -> None:
+    owners = KnownOwners(refusals={"JobSet": NOT_MADE})
+    got = judge(job(owner("JobSet"), labels=GOLD), NOTHING, owners=owners)
+    assert got.managed
+    assert got.ignored_owner == "JobSet above is named as its owner, but it did not"
+    assert not got.may_be_nested
+    assert not judge(job(owner("JobSet")), NOTHING, owners=owners).managed, "and names nothing"
+
+
+@pytest.mark.parametrize("has_unit", [True, False], ids=["has a unit", "has none"])
+def test_an_owner_may_yet_say_that_it_has_made_a_job_that_is_not_in_line(has_unit: bool) -> None:
+    owners = KnownOwners(refusals={"RayJob": Refusal("not yet", may_pass=True)})
+    got = judge(job(owner("RayJob"), labels=GOLD), NOTHING, has_unit=has_unit, owners=owners)
+    assert got.managed
+    assert got.may_be_nested is not has_unit
+
+
+def test_what_stands_between_a_job_and_its_owner_is_what_that_must_have_made() -> None:
+    owners = under(CronJob="AppWrapper")
+    assert not judge(job(owner("CronJob", "batch"), labels=GOLD), NOTHING, owners=owners).managed
+    assert owners.asked == ["CronJob", "batch/CronJob <- AppWrapper"]
+
+
+@pytest.mark.parametrize(
+    ("by", "missing", "want"),
+    [
+        pytest.param(owner("Thing"), "", "", id="one that is there"),
+        pytest.param(owner("Thing"), "it is not there", "it is not there", id="one that is not"),
+        pytest.param(owner("ConfigMap", ""), "", "a ConfigMap makes no jobs", id="a ConfigMap"),
+        pytest.param(owner("Job", "batch"), "", "a Job makes no jobs", id="a Job, by its group"),
+        pytest.param(
+            owner("Role", "rbac.authorization.k8s.io"), "", "a Role makes no jobs", id="a Role"
+        ),
+        pytest.param(owner("Trial", "kubeflow.org"), "", "", id="one of a project"),
+        pytest.param(owner("Thing", "x.sigs.k8s.io"), "", "", id="one of Kubernetes' projects"),
+    ],
+)
+def test_an_owner_of_an_unknown_kind_must_be_there_and_make_jobs(
+    by: OwnerReference, missing: str, want: str
+) -> None:
+    owners = KnownOwners(chain={by.kind: Above(missing=missing)})
+    got = judge(job(by), NAMESPACE_QUOTA, owners=owners)
+    assert got.managed is bool(want)
+    assert got.ignored_owner.removeprefix(f"{by.kind} above is named as its owner, but ") == want
 
 
 @pytest.mark.parametrize(
     "of",
     [
         pytest.param(job(owner("CronJob")), id="nothing makes it managed"),
-        pytest.param(job(owner("JobSet"), labels=GOLD), id="a known kind owns it"),
         pytest.param(job(labels=GOLD), id="nobody owns it"),
         pytest.param(job(owner("CronJob"), namespace="kube-system"), id="in kube-system"),
+        pytest.param(
+            msgspec.structs.replace(job(owner("JobSet"), labels=GOLD), status=ENDED),
+            id="it has ended",
+        ),
     ],
 )
 def test_owners_are_not_asked_for_in_vain(of: JobFacts) -> None:
-    def refuse(each: OwnerReference) -> OwnerReference | None:
-        raise AssertionError(f"asked about {each.kind}")
-
-    judge_managed(of, NOTHING, JobSettings(), has_unit=False, read_owner=refuse)
+    owners = under()
+    judge(of, NOTHING, owners=owners)
+    assert owners.asked == []
 
 
 def test_owners_are_walked_by_kind_as_deep_as_they_are_known() -> None:

@@ -25,9 +25,6 @@ class TestWhoTakesPart:
         quota = {QUEUE: "", "quota.scheduling.koordinator.sh/name": "gold"}
         assert not is_candidate(build_pod("p", gated=False, labels=quota))
 
-    def test_kueues(self) -> None:
-        assert not is_candidate(build_pod("p", labels={"kueue.x-k8s.io/queue-name": "q"}))
-
 
 def test_who_may_run_speaks_before_who_has_ended_the_oldest_before_the_younger() -> None:
     pods = [

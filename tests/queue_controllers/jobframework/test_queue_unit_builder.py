@@ -29,6 +29,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
     outgrows,
     pod_set_name,
     priority_of_job,
+    why_other_priority,
 )
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import ResourceRequirements, TemplateMeta
@@ -187,6 +188,38 @@ def test_pod_set_names_are_labels(name: str, want: str) -> None:
 def test_priority(source: PrioritySource, annotation: str, want: tuple[str, int | None]) -> None:
     annotations = {PRIORITY: annotation} if annotation else {}
     assert priority_of_job(job(annotations=annotations, priority=source), AROUND) == want
+
+
+@pytest.mark.parametrize(
+    ("source", "annotation", "most", "only_classes", "want"),
+    [
+        pytest.param(PrioritySource(), "2147483647", 10, False, 10, id="an annotation"),
+        pytest.param(PrioritySource("high"), "", 10, False, 10, id="a class"),
+        pytest.param(PrioritySource("", 99), "", 10, False, 10, id="a literal"),
+        pytest.param(PrioritySource(), "9", 10, False, 9, id="what is below"),
+        pytest.param(PrioritySource(), "", 10, False, None, id="nothing"),
+        pytest.param(PrioritySource(), "", -1, False, -1, id="nothing is 0, and above that"),
+        pytest.param(PrioritySource("high"), "99", None, True, 1000, id="only classes: the class"),
+        pytest.param(PrioritySource("", 99), "99", None, True, None, id="only classes: none"),
+        pytest.param(PrioritySource("gone", 5), "", None, True, None, id="only classes: unknown"),
+        pytest.param(PrioritySource("high"), "99", 10, True, 10, id="both"),
+    ],
+)
+def test_what_bounds_a_priority(
+    source: PrioritySource, annotation: str, most: int | None, only_classes: bool, want: int | None
+) -> None:
+    annotations = {PRIORITY: annotation} if annotation else {}
+    of = job(annotations=annotations, priority=source)
+    around = msgspec.structs.replace(AROUND, max_priority=most, only_classes=only_classes)
+    assert priority_of_job(of, around)[1] == want
+    told = why_other_priority(of, around)
+    wanted = priority_of_job(of, AROUND)[1]
+    if only_classes and annotation:
+        assert "only PriorityClasses count" in told
+    elif most is not None and (wanted or 0) > most:
+        assert f"priority {wanted or 0} is above {most}" in told
+    else:
+        assert told == ""
 
 
 def test_without_class_and_number_the_clusters_default_counts() -> None:

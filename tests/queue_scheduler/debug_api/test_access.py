@@ -8,7 +8,12 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from queue_scheduler.debug_api.access import ReviewedAccess, open_access
+from queue_scheduler.debug_api.access import (
+    MAX_NAMESPACES,
+    ReviewedAccess,
+    may_read_for,
+    open_access,
+)
 from shared_api.access_review import AccessReviewer
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -100,3 +105,22 @@ def test_the_right_for_a_namespace_is_to_list_queue_units(
 
 def test_on_a_loopback_address_everybody_passes() -> None:
     open_access(request("/debug/queues"))
+
+
+def test_units_of_others_are_named_to_those_who_may_list_them(
+    access: ReviewedAccess, asked: list[dict[str, Any]]
+) -> None:
+    may_read = may_read_for(access, request("/debug/queueunits/team/a", ANN))
+    assert [may_read(each) for each in ("team", "labs", "labs")] == [True, False, False]
+    assert len(asked) == 2, "each namespace once"
+    assert may_read_for(open_access, request("/"))("labs")
+
+
+def test_one_answer_asks_about_so_many_namespaces_and_no_more(
+    access: ReviewedAccess, asked: list[dict[str, Any]]
+) -> None:
+    may_read = may_read_for(access, request("/debug/queueunits/team/a", ANN))
+    for number in range(2 * MAX_NAMESPACES):
+        assert not may_read(f"labs-{number}")
+    assert not may_read("team")
+    assert len(asked) == MAX_NAMESPACES

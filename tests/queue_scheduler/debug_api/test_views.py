@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -394,3 +396,35 @@ def test_a_unit_that_waits_says_whom_it_would_have_evicted(kit: ShellKit, api: D
         update={"enabled": True}
     )
     assert kit.engine.rounds.nominated == ()
+
+
+class TestWithoutOthers:
+    """What is told of units in namespaces that a caller may not read."""
+
+    def view(self, api: DebugApi, kit: ShellKit, **changes: Any) -> views.UnitView:
+        kit.add_unit("mine", cpu=1)
+        return api.queue_unit("default", "mine").model_copy(update=changes)
+
+    def test_victims_are_counted(self, kit: ShellKit, api: DebugApi) -> None:
+        places = [("default", 5), ("labs", 7), ("secret", 30), ("secret", 12)]
+        victims = [
+            views.VictimView(namespace=where, name="v", priority=1, lost_seconds=lost)
+            for where, lost in places
+        ]
+        would = views.WouldPreemptView(enabled=True, reason="Preempted", victims=victims)
+        seen = views.without_others(
+            self.view(api, kit, would_preempt=would), lambda where: where == "labs"
+        )
+        assert seen.would_preempt is not None
+        assert [each.namespace for each in seen.would_preempt.victims] == ["default", "labs"]
+        assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (2, 42)
+
+    @pytest.mark.parametrize(("other", "is_named"), [("secret/b", False), ("team", True)])
+    def test_who_is_ahead(self, kit: ShellKit, api: DebugApi, other: str, is_named: bool) -> None:
+        refusal = views.RefusalView(reason="R", message=f"waits behind {other}", other=other)
+        view = self.view(api, kit, refusal=refusal, backfill_behind=other)
+        seen = views.without_others(view, lambda _: False)
+        assert (other in seen.model_dump_json()) is is_named
+        assert seen.refusal is not None
+        assert (seen.refusal.message == "waits behind a unit of another namespace") is not is_named
+        assert views.without_others(view, lambda _: True) == view

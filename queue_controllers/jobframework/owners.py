@@ -1,0 +1,96 @@
+"""What is asked about the owners that a job names. Pure.
+
+What an owner that is a job has really made is judged in `owner_proof`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.objects.meta import OwnerReference
+
+BUILT_IN_GROUPS: Final = frozenset(
+    (
+        *("", "apps", "autoscaling", "batch", "extensions", "policy"),
+        *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"),
+        *("authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io"),
+        *("coordination.k8s.io", "discovery.k8s.io", "events.k8s.io"),
+        *("flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io"),
+        *("node.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io"),
+        *("storage.k8s.io", "storagemigration.k8s.io"),
+    )
+)
+"""Of Kubernetes itself. One of their kinds makes jobs, CronJob, and that is transparent."""
+
+
+class Above(msgspec.Struct, frozen=True):
+    """What is known of an owner of any kind."""
+
+    missing: str = ""
+    """Why it is not there, as the end of a sentence; "" where it is, or where nobody can say."""
+    owner: OwnerReference | None = None
+    """Its own controller; None where it has none, or where it may not be read."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why an owner does not count."""
+
+    why: str
+    may_pass: bool = False
+    """It may be that this is only not known yet."""
+    holds: bool = False
+    """It does count, but is held itself, and the job runs: the job must be held with it."""
+
+
+class ChildName(msgspec.Struct, frozen=True):
+    """The kind and name of an object with an owner."""
+
+    kind: str
+    """`group/Kind`."""
+    name: str
+
+
+class Owners(Protocol):
+    """What `judge_managed` asks about owners."""
+
+    def above(self, owner: OwnerReference) -> Above:
+        """Return what stands above an owner; may ask the API server, raises ApiFailure."""
+        ...
+
+    def is_job(self, owner: OwnerReference) -> bool:
+        """Return whether the owner's kind is one whose facts an adapter knows."""
+        ...
+
+    def why_not_made(
+        self, job: JobFacts, child: ChildName, owner: OwnerReference
+    ) -> Refusal | None:
+        """Return why an owner (a job by its kind) has not made a child; None: it has.
+
+        `child` is the job, or what stands between the two. May ask the API server, raises
+        ApiFailure.
+        """
+        ...
+
+
+def name_of_job(job: JobFacts) -> ChildName:
+    """Return the kind and name of a job."""
+    return ChildName(f"{job.kind.group}/{job.kind.kind}", job.metadata.name)
+
+
+def name_of_owner(owner: OwnerReference) -> ChildName:
+    """Return the kind and name of an owner, for what stands above it."""
+    return ChildName(f"{group_of(owner)}/{owner.kind}", owner.name)
+
+
+def group_of(owner: OwnerReference) -> str:
+    """Return the API group of an owner, "" for the core group."""
+    group, slash, _ = owner.api_version.partition("/")
+    return group if slash else ""
+
+
+def is_built_in(owner: OwnerReference) -> bool:
+    """Return whether the owner is of a group of Kubernetes itself, whose kinds make no jobs."""
+    return group_of(owner) in BUILT_IN_GROUPS

@@ -1,0 +1,95 @@
+"""Owners of jobs, as `judge_managed` asks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.owners import Above, ChildName, Refusal
+from shared_api.objects.meta import OwnerReference
+from tests.sample_jobs import crd
+
+
+class KnownOwners(msgspec.Struct, frozen=True, kw_only=True):
+    """Owners whose kinds are jobs (`refusals`), and what stands above others, by kind."""
+
+    refusals: Mapping[str, Refusal | None] = {}
+    chain: Mapping[str, Above] = {}
+    asked: list[str] = msgspec.field(default_factory=list)
+    """What was asked about, as "child <- owner"."""
+
+    def above(self, owner: OwnerReference) -> Above:
+        """Return what stands above."""
+        self.asked.append(owner.kind)
+        return self.chain.get(owner.kind, Above())
+
+    def is_job(self, owner: OwnerReference) -> bool:
+        """Return whether the kind is known."""
+        return owner.kind in self.refusals
+
+    def why_not_made(
+        self, job: JobFacts, child: ChildName, owner: OwnerReference
+    ) -> Refusal | None:
+        """Return what was said of the kind."""
+        self.asked.append(f"{child.kind} <- {owner.kind}")
+        return self.refusals[owner.kind]
+
+
+class NobodyAbove(KnownOwners, frozen=True):
+    """No owner is known."""
+
+
+Json = dict[str, Any]
+
+
+FILES = {"mpijobs": "mpijobs-v2beta1"}
+"""Of CRDs that are not named like the kind."""
+
+
+def template(cpu: str = "1") -> Json:
+    """Return a pod template."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {"spec": {"restartPolicy": "Never", "containers": [container]}}
+
+
+def make_owner(
+    direct: Any, api: str, name: str, plural: str, spec: Json, *, status: Json | None = None
+) -> Json:
+    """Create an object, with its kind's CRD; return how its children name it."""
+    version, _, kind = api.rpartition("/")
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "team"}}
+    if not any(each["spec"]["names"]["plural"] == plural for each in crds(direct)):
+        direct.create(crd(FILES.get(plural, plural)))
+    made = direct.create({**body, "spec": spec})
+    if status:
+        said = {"status": status}
+        direct.patch(plural, name, said, namespace="team", subresource="status")
+    owner = {"apiVersion": version, "kind": kind, "name": name, "controller": True}
+    return {**owner, "uid": made["metadata"]["uid"]}
+
+
+def crds(direct: Any) -> list[Json]:
+    """Return the CRDs that are there."""
+    found: list[Json] = direct.list("customresourcedefinitions")
+    return found
+
+
+def wrap_job(direct: Any, name: str, *, pods: int, kind: str = "Job") -> Json:
+    """Create an AppWrapper of a Job, or of a CronJob; return how that names it."""
+    path = ["template", "spec", "template"]
+    spec: Json = {"parallelism": pods, "completions": pods, "template": template()}
+    if kind == "CronJob":
+        spec = {"schedule": "0 0 * * *", "jobTemplate": {"spec": spec}}
+        path = ["template", "spec", "jobTemplate", "spec", "template"]
+    wrapped = {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    component = {"template": wrapped, "podSets": [{"path": ".".join(path), "replicas": pods}]}
+    return make_owner(
+        direct,
+        "workload.codeflare.dev/v1beta2/AppWrapper",
+        f"{name}-wrapper",
+        "appwrappers",
+        {"suspend": False, "components": [component]},
+    )
