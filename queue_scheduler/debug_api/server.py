@@ -1,30 +1,39 @@
-"""Serves the debug API with uvicorn, on a thread of its own.
+"""Serves the debug API: a port like the others, and behind it the web framework's application.
 
-uvicorn runs its loop inside that thread; the rest of the program sees a step that lasts until
-`close`. Loopback addresses are served plainly. Any other address needs TLS.
+`connection_gate` has the sockets, and workers of its own. A worker hands each request to the
+framework, whose event loop runs on a thread that the framework starts, and waits for the answer as
+a whole. Loopback addresses are served plainly. Any other address needs TLS.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
+from collections.abc import Awaitable, Generator, MutableMapping
+from contextlib import ExitStack
+from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import unquote
 
-import uvicorn
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.lowlevel import checkpoint
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from shared_api.process.clock import Clock
+from shared_api.process.connection_gate import ConnectionGate, Observer, Spawn
+from shared_api.process.http_exchange import Answer, Request, say
+from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import Address, AddressError, load_tls
 
-MAX_CONNECTIONS: Final = 256
-"""Of all clients together; more are closed at once. A process may have no more than 1024 sockets,
-and needs some of them for its own requests."""
+WORKERS: Final = 8
+"""Requests that are answered at once. One of them builds its answer; the others wait for it, or for
+the API server to say who asks."""
 
-CONNECTION_SECONDS: Final = 60.0
-"""How long one connection may take in all, however slowly it sends or reads."""
+ANSWER_SECONDS: Final = 60.0
+"""In which an answer must be made: the API server is given 30 s to say who asks."""
 
-GRACE_SECONDS: Final = 2
-"""What requests under way are given when the server closes."""
+_OWN_HEADERS: Final = frozenset({"content-length", "content-type", "connection", "date"})
 
 
 def is_loopback(address: Address) -> bool:
@@ -52,53 +61,135 @@ def check_address(address: Address, certificate: str, key: str) -> None:
             "--debug-tls-certificate and --debug-tls-key"
         )
         raise AddressError(msg)
-    # uvicorn reads them on its own thread, when it is too late to refuse to start.
     load_tls(certificate, key, "--debug-tls")
 
 
-class _Connection(H11Protocol):
-    """One of at most `MAX_CONNECTIONS`, for `CONNECTION_SECONDS`."""
-
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
-        super().connection_made(transport)
-        full = len(self.connections) > MAX_CONNECTIONS
-        self._end = self.loop.call_later(0.0 if full else CONNECTION_SECONDS, transport.abort)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end.cancel()
-        super().connection_lost(exc)
-
-
 class DebugServer:
-    """One uvicorn server on a socket that is open already."""
+    """The application behind a port.
 
-    def __init__(self, app: Starlette, listener: socket.socket, certificate: str, key: str) -> None:
-        # Connections inherit it. uvicorn sends head and body apart: without it the body of every
-        # answer waits 40 ms for the other side's delayed acknowledgement of the head.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._listener = listener
-        self._has_begun = False
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                # Not httptools, which is faster and takes in a path of any length.
-                http=_Connection,
-                lifespan="off",
-                ssl_certfile=certificate or None,
-                ssl_keyfile=key or None,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
+    Args:
+        app: What answers.
+        listener: Open already.
+        tls: Serves HTTPS with this context, where there is one.
+        limit: How many connections there may be at once.
+        clock: The time.
+        observe: Told what became of each connection.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+        *,
+        limit: int,
+        clock: Clock,
+        observe: Observer = lambda _: None,
+    ) -> None:
+        self._app = app
+        self._scheme = "http" if tls is None else "https"
+        self._server = listener.getsockname()[:2]
+        self._running = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._gate = ConnectionGate(
+            listener,
+            self._answer,
+            limit=limit,
+            clock=clock,
+            tls=tls,
+            workers=WORKERS,
+            observe=observe,
         )
 
-    def step(self) -> None:
-        """Serve until `close`; uvicorn closes the socket."""
-        self._has_begun = True
-        self._server.run(sockets=[self._listener])
+    def threads(self, spawn: Spawn) -> list[LoopThread]:
+        """Return the threads that serve it, not started."""
+        return self._gate.threads("debug", spawn)
+
+    def start(self) -> None:
+        """Start the framework's loop; before the threads."""
+        self._portal = self._running.enter_context(start_blocking_portal())
 
     def close(self) -> None:
-        """Let the server end; `step` returns soon after. From any thread."""
-        self._server.should_exit = True
-        if not self._has_begun:
-            self._listener.close()
+        """Close the port; after its threads have ended."""
+        self._gate.close()
+        self._running.close()
+
+    def end(self) -> None:
+        """Let its threads end soon; where they have never begun, close the port."""
+        self._gate.end()
+
+    def _answer(self, request: Request) -> Answer:
+        assert self._portal is not None
+        collected = _Collected()
+        scope = self._scope_of(request)
+        run = self._portal.start_task_soon(self._app, scope, collected.receive, collected.send)
+        try:
+            run.result(ANSWER_SECONDS)
+        except TimeoutError:
+            run.cancel()
+            return say(HTTPStatus.SERVICE_UNAVAILABLE, "the answer took too long")
+        return collected.answer()
+
+    def _scope_of(self, request: Request) -> dict[str, Any]:
+        """Return a request as ASGI has it (https://asgi.readthedocs.io, HTTP scope)."""
+        path, _, query = request.target.partition("?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.0",
+            "method": request.method,
+            "scheme": self._scheme,
+            "path": unquote(path),
+            "raw_path": path.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "root_path": "",
+            "headers": [
+                (name.encode("latin-1"), value.encode("latin-1"))
+                for name, value in request.headers.items()
+            ],
+            "client": None,
+            "server": self._server,
+        }
+
+
+class _EmptyBody:
+    """What the application awaits."""
+
+    def __await__(self) -> Generator[Any, Any, MutableMapping[str, Any]]:
+        yield from checkpoint().__await__()
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+
+class _Collected:
+    """An answer of the application, put together; requests have no body."""
+
+    def __init__(self) -> None:
+        self._status = 500
+        self._headers: list[tuple[str, str]] = []
+        self._parts: list[bytes] = []
+
+    def receive(self) -> Awaitable[MutableMapping[str, Any]]:
+        """Give the application the body of the request."""
+        return _EmptyBody()
+
+    def send(self, message: MutableMapping[str, Any]) -> Awaitable[None]:
+        """Take a part of the answer."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = [
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in message.get("headers", ())
+            ]
+        elif message["type"] == "http.response.body":
+            self._parts.append(message.get("body", b""))
+        return checkpoint()
+
+    def answer(self) -> Answer:
+        """Return all of it."""
+        named = {name.lower(): value for name, value in self._headers}
+        return Answer(
+            self._status,
+            b"".join(self._parts),
+            named.get("content-type", "text/plain; charset=utf-8"),
+            tuple(pair for pair in self._headers if pair[0].lower() not in _OWN_HEADERS),
+        )
