@@ -270,7 +270,11 @@ class Scheduler:
         self._units.add_handler(unit_metrics.on_queue_unit)
         self._build_unreadable(may_write)
         self._handlers = EventHandlers(
-            self._shared, self._workers, reporter.on_unit_seen, self._units.is_rewound
+            self._shared,
+            self._workers,
+            reporter.on_unit_seen,
+            self._units.is_rewound,
+            reporter.on_unit_left,
         )
         self._subscribe(self._handlers)
 
