@@ -19,8 +19,9 @@ import structlog
 from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
 from queue_scheduler.admission_check_watch import follow_kind, watch_admission_checks
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
-from queue_scheduler.debug_api.access import ReviewedAccess, open_access
+from queue_scheduler.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
 from queue_scheduler.decision import Dequeue, Notice, Preempt
 from queue_scheduler.dequeue_cycle import DequeueCycle
@@ -60,7 +61,7 @@ from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
-from shared_api.process.probes import load_tls, open_listener, parse_address
+from shared_api.process.probes import Address, load_tls, open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
 from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
@@ -387,8 +388,7 @@ class Scheduler:
     def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
         address = parse_address(flags.debug_address, "--debug-address")
         check_address(address, flags.debug_tls_certificate, flags.debug_tls_key)
-        open_to_all = is_loopback(address)
-        access = open_access if open_to_all else ReviewedAccess(self._program.reviewer)
+        access = self._build_access(flags, address)
         is_leader = self._program.leadership.is_leader
         api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
         app = build_app(api, access, handle.debug_routes(access), VERSION)
@@ -409,6 +409,16 @@ class Scheduler:
             limit=limit,
             clock=self._clock,
             observe=self._program.metrics.ports.of_port("debug"),
+        )
+
+    def _build_access(self, flags: Flags, address: Address) -> Guard:
+        if not is_loopback(address):
+            return ReviewedAccess(self._program.reviewer)
+        # A certificate names who may be asked for: a name that leads elsewhere has none.
+        return (
+            open_access
+            if flags.debug_tls_certificate
+            else LocalAccess((*flags.debug_hosts, address.host))
         )
 
     def _thread_of(self, name: str, step: Step) -> LoopThread:

@@ -181,7 +181,7 @@ def build_app(
         openapi_url=None,
         dependencies=[Depends(authorize)],
         redirect_slashes=False,
-        responses=_problems(401, 403, 500, 503),
+        responses=_problems(401, 403, 421, 500, 503),
     )
     # As the app's own handler of `Exception` it would answer and raise on: whoever serves it logs
     # that again.

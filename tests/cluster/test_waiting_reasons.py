@@ -65,9 +65,8 @@ def test_the_first_and_what_is_to_mend_come_before_the_crowd(
     assert "Waiting" in shown.split()
 
 
-def test_an_admission_does_not_wait_for_them_and_ends_its_own(
-    world: QueueWorld, scheduler: ProgramProcess
-) -> None:
+@pytest.mark.usefixtures("scheduler")
+def test_an_admission_does_not_wait_for_them(world: QueueWorld) -> None:
     waits = [name for name in (f"crowd-{n:03}" for n in range(CROWD)) if name not in told(world)]
     began = time.monotonic()
     world.finish_unit("runs")
