@@ -68,7 +68,7 @@ def _in_turn(
 class DebugApi:
     """What the routes ask; one answer is built at a time.
 
-    The framework has forty threads. All of them at the engine's lock kept decisions waiting for
+    Several are asked for at once. All of them at the engine's lock kept decisions waiting for
     seconds, and they would be no sooner through: Python runs one of them at a time.
 
     Args:
