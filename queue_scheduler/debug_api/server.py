@@ -20,10 +20,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.lowlevel import checkpoint
 from starlette.applications import Starlette
 
+from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
 from shared_api.process.connection_gate import ConnectionGate, Observer, Spawn
 from shared_api.process.http_exchange import Answer, Request, say
-from shared_api.process.loop_thread import LoopThread
+from shared_api.process.loop_thread import LoopThread, run_once
 from shared_api.process.probes import Address, AddressError, load_tls
 
 WORKERS: Final = 8
@@ -32,6 +33,9 @@ the API server to say who asks."""
 
 ANSWER_SECONDS: Final = 60.0
 """In which an answer must be made: the API server is given 30 s to say who asks."""
+
+GRACE_SECONDS: Final = 2.0
+"""What answers that are being made are given when the server closes."""
 
 _OWN_HEADERS: Final = frozenset({"content-length", "content-type", "connection", "date"})
 
@@ -87,6 +91,7 @@ class DebugServer:
         observe: Observer = lambda _: None,
     ) -> None:
         self._app = app
+        self._clock = clock
         self._scheme = "http" if tls is None else "https"
         self._server = listener.getsockname()[:2]
         self._running = ExitStack()
@@ -110,9 +115,20 @@ class DebugServer:
         self._portal = self._running.enter_context(start_blocking_portal())
 
     def close(self) -> None:
-        """Close the port; after its threads have ended."""
+        """Close the port; after its threads have ended.
+
+        The framework's loop waits for answers that are being made, and these perhaps for the API
+        server. Whoever stops the program waits for `GRACE_SECONDS` only.
+        """
         self._gate.close()
-        self._running.close()
+        ended = Alarm()
+
+        def end() -> None:
+            self._running.close()
+            ended.set()
+
+        run_once("debug-loop-end", end, self._clock)
+        self._clock.wait(ended, GRACE_SECONDS)
 
     def end(self) -> None:
         """Let its threads end soon; where they have never begun, close the port."""

@@ -149,6 +149,18 @@ def test_an_application_that_never_answers_is_given_up(monkeypatch: pytest.Monke
         GO_ON.set()
 
 
+def test_the_end_does_not_wait_for_an_answer_that_does_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(debug_server, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(debug_server, "GRACE_SECONDS", 0.05)
+    GO_ON.clear()
+    with served(APP) as client:
+        assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    assert not GO_ON.is_set(), "it is closed, and the answer is still being made"
+    GO_ON.set()
+
+
 def test_an_application_that_raises_is_an_answer() -> None:
     with served(APP) as client, capture_logs():
         assert client.get("/broken").status_code == HTTPStatus.INTERNAL_SERVER_ERROR
