@@ -5,6 +5,8 @@ from __future__ import annotations
 import resource
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Final
 import httpx
 import pytest
 
+from shared_api.program import EXIT_USAGE
 from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import QueueWorld, until
 
@@ -86,6 +89,25 @@ def test_with_a_thousand_half_open_on_each_port_everybody_is_answered(
     for port in ("health", "metrics", "debug"):
         line = f'koord_queue_port_connections_total{{outcome="evicted",port="{port}"}}'
         assert line in exposition
+
+
+def test_with_too_few_open_files_it_does_not_start_and_says_how_many(world: QueueWorld) -> None:
+    code = (
+        "import resource, runpy, sys; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv.pop(1)),) * 2); "
+        "runpy.run_module('queue_scheduler', run_name='__main__')"
+    )
+    flags = [f"{flag}=127.0.0.1:0" for flag in FLAGS]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "200", f"--kubeconfig={world.plane.kubeconfig}", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    assert done.returncode == EXIT_USAGE
+    assert "error: the process may open 200 files, at least 288 are needed" in done.stderr
 
 
 def test_a_few_half_sent_requests_keep_no_probe_waiting(scheduler: ProgramProcess) -> None:
