@@ -462,7 +462,6 @@ class Scheduler:
             thread.start()
         for informer in self._informers:
             self._start_informer(informer)
-        self._debug.start()
         for thread in self._debug_threads:
             thread.start()
 

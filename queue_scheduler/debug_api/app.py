@@ -183,8 +183,7 @@ def build_app(
         redirect_slashes=False,
         responses=_problems(401, 403, 421, 500, 503),
     )
-    # As the app's own handler of `Exception` it would answer and raise on: whoever serves it logs
-    # that again.
+    # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
     get = app.get
     get("/debug/queues")(api.queues)

@@ -37,6 +37,7 @@ from shared_api.process.http_exchange import (
     MAX_HEAD_BYTES,
     Answer,
     BadRequestError,
+    Client,
     Request,
     encode,
     is_head_complete,
@@ -103,10 +104,20 @@ Spawn = Callable[[str, Step], LoopThread]
 class _Connection:
     """One accepted socket."""
 
-    __slots__ = ("deadline", "received", "socket", "stage", "unsent", "watched", "with_body")
+    __slots__ = (
+        "client",
+        "deadline",
+        "received",
+        "socket",
+        "stage",
+        "unsent",
+        "watched",
+        "with_body",
+    )
 
-    def __init__(self, accepted: socket.socket, deadline: float) -> None:
+    def __init__(self, accepted: socket.socket, client: Client | None, deadline: float) -> None:
         self.socket = accepted
+        self.client = client
         self.stage = _Stage.READING
         self.deadline = deadline
         self.received = bytearray()
@@ -230,7 +241,7 @@ class ConnectionGate:
         """Let those in who wait; return how long to rest where there is no descriptor for them."""
         for _ in range(ACCEPTS_PER_STEP):
             try:
-                accepted, _address = self._listener.accept()
+                accepted, address = self._listener.accept()
             except BlockingIOError:
                 return 0.0
             except OSError as error:
@@ -239,13 +250,13 @@ class ConnectionGate:
                 log.warning("no descriptor for a connection", error=str(error))
                 self._make_room(1)
                 return FULL_REST_SECONDS
-            self._let_in(accepted)
+            self._let_in(accepted, address[:2] if address else None)
         return 0.0
 
-    def _let_in(self, accepted: socket.socket) -> None:
+    def _let_in(self, accepted: socket.socket, client: Client | None) -> None:
         """Give a newcomer a place, and look whether its request is there already, as mostly."""
         accepted.settimeout(0)
-        connection = _Connection(accepted, self._clock.monotonic() + HEAD_SECONDS)
+        connection = _Connection(accepted, client, self._clock.monotonic() + HEAD_SECONDS)
         self._make_room(1 + self._count() - self._limit)
         if self._count() >= self._limit:
             self._end(connection, Outcome.REFUSED)
@@ -318,7 +329,7 @@ class ConnectionGate:
 
     def _ask(self, connection: _Connection) -> None:
         try:
-            request = read_request(bytes(connection.received))
+            request = read_request(bytes(connection.received), connection.client)
         except BadRequestError as bad:
             self._reply(connection, bad.answer)
             return

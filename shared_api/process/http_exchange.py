@@ -20,6 +20,9 @@ MAX_HEAD_BYTES: Final = 32_768
 """Of request line and headers together: a service account's token has one or two thousand bytes,
 those of some identity providers ten times as many."""
 
+Client = tuple[str, int]
+"""Address and port of who has connected."""
+
 _ENDS: Final = (b"\r\n\r\n", b"\n\n")
 
 
@@ -30,11 +33,13 @@ class Request(msgspec.Struct, frozen=True):
         method: "GET".
         target: Path and query, as sent.
         headers: By name in lower case; of one that comes twice, the last.
+        client: Who has connected; None: unknown. Of the socket, never of a header.
     """
 
     method: str
     target: str
     headers: Mapping[str, str]
+    client: Client | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -45,12 +50,14 @@ class Answer(msgspec.Struct, frozen=True):
         body: What is said.
         content_type: Of the body.
         headers: Further ones.
+        length: Of the body in bytes, where only the head is here, as for HEAD.
     """
 
     status: int
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
+    length: int | None = None
 
 
 class BadRequestError(ValueError):
@@ -66,8 +73,8 @@ def is_head_complete(received: bytes | bytearray) -> bool:
     return any(end in received for end in _ENDS)
 
 
-def read_request(head: bytes) -> Request:
-    """Read the head of a request.
+def read_request(head: bytes, client: Client | None = None) -> Request:
+    """Read the head of a request that a client has sent.
 
     Raises:
         BadRequestError: It is none.
@@ -76,7 +83,7 @@ def read_request(head: bytes) -> Request:
     if read.refused is not None:
         raise BadRequestError(read.refused)
     headers = {name.lower(): value.strip() for name, value in read.headers.items()}
-    return Request(read.command, read.path, headers)
+    return Request(read.command, read.path, headers, client)
 
 
 def say(status: HTTPStatus, detail: str = "") -> Answer:
@@ -86,11 +93,12 @@ def say(status: HTTPStatus, detail: str = "") -> Answer:
 
 def encode(answer: Answer, now: datetime, *, with_body: bool = True) -> bytes:
     """Return the answer as it is sent."""
+    length = len(answer.body) if answer.length is None else answer.length
     lines = [
         f"HTTP/1.0 {answer.status} {_phrase_of(answer.status)}",
         f"Date: {format_datetime(now, usegmt=True)}",
         f"Content-Type: {answer.content_type}",
-        f"Content-Length: {len(answer.body)}",
+        f"Content-Length: {length}",
         "X-Content-Type-Options: nosniff",
         "Connection: close",
         *(f"{name}: {value}" for name, value in answer.headers),

@@ -12,8 +12,8 @@ from typing import Final
 
 RESERVED: Final = 256
 """For what is no port's connection: 32 connections to the API server that rest and those in use (12
-writers, a watch and a list per kind, one per answer that is being made), log, certificates, the
-selectors, what plugins open."""
+writers, a watch and a list per kind, one per answer that is being made), both ends of each debug
+request's way to uvicorn (8 at once), log, certificates, the selectors, what plugins open."""
 
 WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 128}
 """By port. A kubelet, a Prometheus or two, a few people; the rest is room for those that come in

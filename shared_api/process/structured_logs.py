@@ -2,7 +2,7 @@
 
 Every module logs through ``structlog.get_logger("<its noun>")``. ``configure_logs`` is
 called once, by a program's ``main``: it decides format, level and stream, and brings the standard
-library's loggers (the ``kubernetes`` package, ``asyncio``) into the same stream and form.
+library's loggers (uvicorn, the ``kubernetes`` package) into the same stream and form.
 
 Every line has ``time``, ``level``, ``event`` and ``logger``; an error has ``exception``, the
 traceback as text. An event costs about 10 us, one below the level 3 us.
@@ -35,7 +35,7 @@ LEVELS: Final[Mapping[str, int]] = {
 }
 """What ``--log-level`` takes."""
 
-QUIET_LIBRARIES: Final[Sequence[str]] = ("urllib3", "kubernetes.client.rest")
+QUIET_LIBRARIES: Final[Sequence[str]] = ("urllib3", "kubernetes.client.rest", "uvicorn.access")
 """Their INFO and DEBUG are a line per request (and request bodies, with secrets in them)."""
 
 FIRST_KEYS: Final[Sequence[str]] = ("time", "level", "logger", "event")
@@ -105,6 +105,10 @@ def _route_standard_library(level: int) -> None:
     root.setLevel(level)
     for name in QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        # uvicorn brings handlers of its own unless told otherwise; theirs would print twice.
+        logging.getLogger(name).handlers = []
+        logging.getLogger(name).propagate = True
 
 
 def _processors(as_json: bool, clock: Clock, colors: bool) -> list[Processor]:  # noqa: FBT001 - private, one caller

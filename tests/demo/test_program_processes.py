@@ -25,7 +25,7 @@ def test_only_requests_that_may_write_are_counted() -> None:
 LOG = """\
 12:00:00.819Z [info     ] listening [wiring] address=[::1]:4363 flag=--debug-address port=4363
 12:00:00.820Z [info     ] listening [probes] address=:3800 flag=--health-address port=3800
-12:00:00.834Z [info     ] open files [program] limit=1024
+12:00:00.834Z [info     ] Started server process [30540] [uvicorn.error]
 12:00:00.836Z [info     ] listening [probes] address=127.0.0.1:360 flag=--metrics-addr"""
 
 

@@ -32,7 +32,6 @@ def served(
     threads = server.threads(
         lambda name, step: LoopThread(name, step, SystemClock(), unblock=server.end)
     )
-    server.start()
     for thread in threads:
         thread.start()
     verify = ssl.create_default_context(cafile=authority) if authority else False

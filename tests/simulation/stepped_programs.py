@@ -60,9 +60,6 @@ class _NoDebugServer(DebugServer):
     def threads(self, spawn: Spawn) -> list[LoopThread]:
         return []
 
-    def start(self) -> None:
-        pass
-
     def end(self) -> None:
         pass
 

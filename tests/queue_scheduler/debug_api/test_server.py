@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import threading
@@ -18,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from queue_scheduler.debug_api import server as debug_server
+from queue_scheduler.debug_api import app_server
 from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
@@ -40,6 +41,9 @@ def echo(request: Request) -> Response:
         "path": request.url.path,
         "query": request.url.query,
         "x-it": request.headers.get("x-it"),
+        "scheme": request.url.scheme,
+        "server": request.scope["server"],
+        "client": request.scope["client"],
     }
     return JSONResponse(heard, headers={"Link": "<next>"})
 
@@ -127,10 +131,46 @@ def test_it_serves_tls() -> None:
 def test_the_application_hears_what_was_asked_and_its_words_are_passed_on() -> None:
     with served(APP) as client:
         answer = client.get("/echo/a%20b?x=1&y=%2F", headers={"X-It": "yes"})
-        assert answer.json() == {"path": "/echo/a b", "query": "x=1&y=%2F", "x-it": "yes"}
+        want = {"path": "/echo/a b", "query": "x=1&y=%2F", "x-it": "yes"}
+        assert answer.json().items() >= want.items()
         assert answer.headers["Link"] == "<next>"
         assert client.post("/").status_code == HTTPStatus.METHOD_NOT_ALLOWED
         assert client.get("/nothing").status_code == HTTPStatus.NOT_FOUND
+
+
+FORGED = {
+    "X-Forwarded-For": "10.9.8.7",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "evil.example.com",
+    "X-Real-IP": "10.9.8.7",
+    "Forwarded": "for=10.9.8.7;proto=https",
+}
+
+
+def test_who_asks_is_whose_connection_it_is_whatever_is_said_in_headers() -> None:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in FORGED.items())
+    with served(APP) as client, connected(client) as connection:
+        connection.sendall(f"GET /echo/a HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
+        heard = json.loads(all_of(connection).partition(b"\r\n\r\n")[2])
+        assert heard["client"] == list(connection.getsockname())
+        assert heard["server"] == list(connection.getpeername())
+        assert heard["scheme"] == "http"
+
+
+def test_over_tls_the_scheme_is_https() -> None:
+    tls = load_tls(CERTIFICATE, KEY, "--debug-tls")
+    with served(APP, tls=tls, authority=str(TLS / "test_only_ca.pem")) as client:
+        heard = client.get("/echo/a", headers={"X-Forwarded-Proto": "http"}).json()
+        assert (heard["scheme"], heard["client"][0]) == ("https", "127.0.0.1")
+
+
+def test_head_is_answered_with_the_head_that_get_has() -> None:
+    with served(APP) as client, connected(client) as connection:
+        connection.sendall(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head, _, body = all_of(connection).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.0 200 OK")
+        assert b"Content-Length: 5" in head
+        assert body == b""
 
 
 def test_requests_are_answered_side_by_side() -> None:
@@ -142,18 +182,20 @@ def test_requests_are_answered_side_by_side() -> None:
 
 
 def test_an_application_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debug_server, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(app_server, "ANSWER_SECONDS", 0.05)
     GO_ON.clear()
     with served(APP) as client:
-        assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE
+        answer = client.get("/slow")
+        assert answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+        assert "took longer than 0.05 s" in answer.json()["detail"]
         GO_ON.set()
 
 
 def test_the_end_does_not_wait_for_an_answer_that_does_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(debug_server, "ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(debug_server, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(app_server, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(app_server, "GRACE_SECONDS", 0)
     GO_ON.clear()
     with served(APP) as client:
         assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE
@@ -196,6 +238,11 @@ def test_three_hundred_that_ask_nothing_lock_nobody_out(how: str) -> None:
             if how == "TLS, shaken hands":
                 idle.enter_context(trusted.wrap_socket(connection, server_hostname="localhost"))
         assert client.get("/", timeout=5.0).text == "hello"
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """Return what is sent until the end."""
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 @contextmanager

@@ -115,7 +115,8 @@ def heard(client: socket.socket) -> bytes:
 def test_a_request_that_is_there_is_answered_at_once(port: Port) -> None:
     client = port.connect(GET, steps=1)
     assert heard(client).endswith(b"\r\n\r\nhello")
-    assert port.asked == [Request("GET", "/it", {"host": "localhost"})]
+    who = client.getsockname()
+    assert port.asked == [Request("GET", "/it", {"host": "localhost"}, who)]
     assert port.outcomes == {Outcome.ANSWERED: 1}
 
 

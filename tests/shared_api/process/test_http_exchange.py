@@ -82,5 +82,15 @@ def test_an_answer_is_encoded_with_its_length_and_ends_the_connection() -> None:
     assert encode(answer, NOON, with_body=False) == head
 
 
+def test_the_head_of_an_answer_to_head_may_say_how_long_the_body_would_be() -> None:
+    head = encode(Answer(200, b"", length=70), NOON, with_body=False)
+    assert b"\r\nContent-Length: 70\r\n" in head
+
+
+def test_a_request_says_whose_connection_it_came_on() -> None:
+    head = b"GET / HTTP/1.1\r\nX-Forwarded-For: 10.9.8.7\r\n\r\n"
+    assert read_request(head, ("10.1.2.3", 45)).client == ("10.1.2.3", 45)
+
+
 def test_a_status_that_has_no_phrase_is_sent_all_the_same() -> None:
     assert encode(Answer(299, b""), NOON).startswith(b"HTTP/1.0 299 \r\n")

@@ -87,9 +87,9 @@ def test_no_value_is_too_absurd_to_be_logged(value: object) -> None:
 
 def test_the_standard_librarys_loggers_write_into_the_same_stream() -> None:
     stream = configured()
-    logging.getLogger("asyncio").warning("port %d", 80)
+    logging.getLogger("uvicorn.error").warning("port %d", 80)
     line = lines_of(stream)[0]
-    assert (line["logger"], line["level"], line["event"]) == ("asyncio", "warning", "port 80")
+    assert (line["logger"], line["level"], line["event"]) == ("uvicorn.error", "warning", "port 80")
 
 
 @pytest.mark.parametrize(("level", "want"), [(25, "info"), (50, "critical"), (99, "critical")])
