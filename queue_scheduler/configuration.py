@@ -235,6 +235,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None
     queue_namespace: str
     debug_address: str
+    debug_hosts: tuple[str, ...]
+    """Names besides this machine's own under which the plain debug API may be asked."""
     debug_tls_certificate: str
     debug_tls_key: str
     oversell_rate: Fraction
@@ -272,6 +274,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         config=got.config,
         queue_namespace=got.queue_namespace,
         debug_address=got.debug_address,
+        debug_hosts=tuple(filter(None, (each.strip() for each in got.debug_hosts.split(",")))),
         debug_tls_certificate=got.debug_tls_certificate,
         debug_tls_key=got.debug_tls_key,
         oversell_rate=parse_rate(got.oversellrate),
@@ -372,6 +375,13 @@ def _parser() -> argparse.ArgumentParser:
         "--debug-address",
         default="127.0.0.1:19876",
         help="debug API; port 0 picks a free one (default: %(default)s)",
+    )
+    add(
+        "--debug-hosts",
+        default="",
+        metavar="NAMES",
+        help="names besides localhost that requests may have in their header Host, on a loopback"
+        " address without TLS",
     )
     add("--debug-tls-certificate", default="", help="PEM file; needed off the loopback address")
     add("--debug-tls-key", default="", help="PEM file of the certificate's key")

@@ -47,6 +47,7 @@ class EventHandlers:
             (`waiting_reporter`).
         is_rewound: Says while a unit is told whether its history was replaced
             (`SharedInformer.is_rewound`).
+        on_unit_left: Told the key of every unit that waits no more.
     """
 
     def __init__(
@@ -55,11 +56,13 @@ class EventHandlers:
         workers: Workers,
         on_unit_seen: Callable[[str], None],
         is_rewound: Callable[[], bool],
+        on_unit_left: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._shared = shared
         self._workers = workers
         self._on_unit_seen = on_unit_seen
         self._is_rewound = is_rewound
+        self._on_unit_left = on_unit_left
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Tell of a queue, and give it its worker."""
@@ -77,8 +80,11 @@ class EventHandlers:
             # Two of three versions of a unit are started or ended ones, which wait for nothing.
             if new.status.phase not in _PAST_WAITING:
                 self._on_unit_seen(new.metadata.key)
+            else:
+                self._on_unit_left(new.metadata.key)
         elif old is not None:
             self._shared.tell(Engine.on_queue_unit_gone, old)
+            self._on_unit_left(old.metadata.key)
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         """Tell of an AdmissionCheck."""

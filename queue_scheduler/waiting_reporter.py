@@ -1,9 +1,17 @@
-"""Writes into units that wait why they wait: one stable reason, rarely.
+"""Writes into units that wait why they wait: one stable reason, rarely, and first where it is read.
 
 A unit that starts within two seconds gets no such write. After that the condition
 `QuotaReserved=False` carries the reason, and is written again only when the reason is another.
 Numbers move all the time and live in the debug API. The writes go into the low lane and give
 way to every phase write.
+
+    a reason that somebody has to mend (`TO_MEND`)   at once
+    of the first `FIRST_UNITS` of a queue            behind these
+    all others                                       `LATER_PER_SECOND`, while they wait
+
+What waits to be written is a key. Its reason is asked for anew when its turn comes, and a unit that
+has started meanwhile has none. So twenty thousand that come at once cost a few writes, and those
+few are of the units that somebody looks at; the debug API answers for the others.
 
 A reason that somebody has to mend is told by an event as well, when its condition is written: so
 once per change of the reason, in step with the low lane's rate, and never for what a unit lacks
@@ -12,7 +20,10 @@ for a moment while quotas and queues arrive.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from enum import Enum
+from itertools import islice
 from typing import Any, Final
 
 import structlog
@@ -33,6 +44,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import QUOTA_RESERVED, condition_body, with_condition
 from shared_api.timestamps import rfc3339
+from shared_api.waiting_reasons import TO_MEND
 from shared_api.work_queue import WorkQueue
 
 FIRST_REPORT_SECONDS: Final = 2.0
@@ -57,8 +69,21 @@ TOLD_REASONS: Final = frozenset(
 )
 """What does not pass by itself: the unit, its quota or its queue must be mended."""
 
+FIRST_UNITS: Final = 20
+"""Of each queue's line: about as many as `kubectl get queueunits` shows without scrolling."""
+
+LATER_PER_SECOND: Final = 5.0
+"""Reasons of units further back; a twentieth of the low lane as shipped."""
+
+LATER_AT_ONCE: Final = 5
+"""As many after a pause, so that a queue of a few is told without waiting."""
+
 UNITS_PER_STEP: Final = 200
 """Bounds the time between two looks at newer news."""
+
+MAX_FIRST_UNDER_WAY: Final = 100
+"""Reports of the first in line that are handed over: a second of the low lane, so that what has to
+be mended never waits longer behind them."""
 
 MAX_UNDER_WAY: Final = 500
 """Reports that are handed over and not written. Those that wait for their turn in the low lane, a
@@ -66,6 +91,18 @@ hundred a second as shipped, are keys here; as writes they would be some kilobyt
 when their turn comes."""
 
 log = structlog.get_logger("waiting_reporter")
+
+
+class _Rank(Enum):
+    """Whose report comes before whose."""
+
+    AT_ONCE = 0
+    FIRST = 1
+    LATER = 2
+
+
+_RANKED: Final = (_Rank.FIRST, _Rank.LATER)
+"""Those that wait for their turn; the others are written as they are looked at."""
 
 
 class WaitingReporter:
@@ -99,6 +136,12 @@ class WaitingReporter:
         # Added to by the step, taken from by writers.
         self._under_way: set[str] = set()
         self._swept: dict[str, int] = {}
+        # The first in line at the last sweep; keys to report on by rank, in the order they came.
+        self._first: frozenset[str] = frozenset()
+        self._ranked: dict[_Rank, dict[str, None]] = {rank: {} for rank in _RANKED}
+        # Appended to by the informer's thread, taken from by the step.
+        self._left: deque[str] = deque()
+        self._later_at = 0.0
         self._sweep_at = 0.0
         self._report_from: float | None = None
 
@@ -110,6 +153,15 @@ class WaitingReporter:
         """
         if self._may_write():
             self._due.add_after(key, FIRST_REPORT_SECONDS)
+
+    def on_unit_left(self, key: str) -> None:
+        """Forget a unit that waits no more. From any thread."""
+        if any(key in keys for keys in self._ranked.values()):
+            self._left.append(key)
+
+    def count_waiting(self) -> int:
+        """Return how many units are to be reported on when their turn comes."""
+        return sum(map(len, self._ranked.values()))
 
     def step(self) -> float:
         """Report on some units; return how long there is nothing to do."""
@@ -127,22 +179,73 @@ class WaitingReporter:
             for changed in self._find_changed():
                 # Not at once: it may have come just now, and start within its two seconds.
                 self._due.add_after(changed, FIRST_REPORT_SECONDS)
+        self._forget_left()
+        ready = self._look_at_due()
+        if ready == 0.0 or self._report_ranked():
+            return 0.0
+        rests = [self._sweep_at - self._clock.monotonic()]
+        if ready is not None:
+            rests.append(ready)
+        if self._ranked[_Rank.LATER]:
+            rests.append(self._later_at - self._clock.monotonic())
+        if self._ranked[_Rank.FIRST]:
+            rests.append(0.0)  # until some that are under way are written
+        return max(LEAST_REST_SECONDS, min(rests))
+
+    def _look_at_due(self) -> float | None:
+        """Look at units whose time has come; return how long there is none."""
         for _ in range(UNITS_PER_STEP):
             if len(self._under_way) >= MAX_UNDER_WAY:
                 return LEAST_REST_SECONDS
             ready = self._due.work(self._look_at)
             if ready != 0.0:
-                rest = self._sweep_at - self._clock.monotonic()
-                return max(LEAST_REST_SECONDS, rest if ready is None else min(rest, ready))
+                return ready
         return 0.0
+
+    def _forget_left(self) -> None:
+        while self._left:
+            key = self._left.popleft()
+            for keys in self._ranked.values():
+                keys.pop(key, None)
+
+    def _report_ranked(self) -> bool:
+        """Report on those whose turn it is, by rank; return whether there may be more just now."""
+        for _ in range(UNITS_PER_STEP):
+            rank = self._next_rank()
+            if rank is None:
+                return False
+            keys = self._ranked[rank]
+            key = next(iter(keys))
+            del keys[key]
+            try:
+                is_written = self._report(key, rank)
+            except BaseException:
+                self._due.add_rate_limited(key)
+                raise
+            if is_written and rank is _Rank.LATER:
+                now = self._clock.monotonic()
+                pause = 1.0 / LATER_PER_SECOND
+                earliest = now - (LATER_AT_ONCE - 1) * pause
+                self._later_at = max(self._later_at, earliest) + pause
+        return True
+
+    def _next_rank(self) -> _Rank | None:
+        under_way = len(self._under_way)
+        if self._ranked[_Rank.FIRST]:
+            return _Rank.FIRST if under_way < MAX_FIRST_UNDER_WAY else None
+        may_go = self._clock.monotonic() >= self._later_at and under_way < MAX_FIRST_UNDER_WAY
+        return _Rank.LATER if self._ranked[_Rank.LATER] and may_go else None
 
     def _find_changed(self) -> list[str]:
         """Return the units whose reason may be another than at the last sweep.
 
         A queue or quota that went, or came back, holds units for another reason without a change
-        of their objects; in a line, classes are refused for another reason.
+        of their objects; in a line, classes are refused for another reason. Those that have come to
+        the front of their line are told at last.
         """
+        before = self._first
         keys, lines = self._shared.ask(self._take_changed)
+        keys.extend(sorted(self._first - before))
         for line in lines:
             keys.extend(map(unit_key, line.in_order()))
         return keys
@@ -152,30 +255,52 @@ class WaitingReporter:
         keys = list(engine.units.held_lately)
         engine.units.held_lately.clear()
         before, self._swept = self._swept, {}
+        first: set[str] = set()
         lines = []
         for line in engine.queues:
+            first.update(map(unit_key, islice(line.in_order(), FIRST_UNITS)))
             self._swept[line.name] = line.reasons_version
             if before.get(line.name) != line.reasons_version:
                 lines.append(line.copy())
+        self._first = frozenset(first)
         return keys, lines
 
     def _look_at(self, key: str) -> None:
-        self._report(key)
+        self._report(key, _Rank.AT_ONCE)
         self._due.forget(key)
 
-    def _report(self, key: str) -> None:
+    def _report(self, key: str, turn: _Rank) -> bool:
+        """Hand over the report on a unit if its rank's turn is now; return whether it was.
+
+        Else its key waits for that turn.
+        """
         record = self._shared.ask(Engine.record, key)
         if record is None or record.standing not in {Standing.WAITING, Standing.HELD}:
-            return
+            return False
         refusal = self._shared.ask(Engine.refusal_of, key)
         if refusal is None or refusal.reason is Reason.WAITING:
             # Its turn has not come: that is no reason yet.
             self._due.add_after(key, FIRST_REPORT_SECONDS)
-            return
+            return False
         if _is_reported(record.unit, refusal) or not self._cache.is_readable(key):
-            return
-        meta = record.unit.metadata
-        body = build_waiting_patch(record.unit, refusal, rfc3339(self._clock.now()))
+            return False
+        rank = self._rank_of(key, refusal)
+        if rank.value > turn.value:
+            self._ranked[rank][key] = None
+            return False
+        self._submit(key, record.unit, refusal)
+        return True
+
+    def _rank_of(self, key: str, refusal: Refusal) -> _Rank:
+        if refusal.reason in TO_MEND:
+            return _Rank.AT_ONCE
+        return _Rank.FIRST if key in self._first else _Rank.LATER
+
+    def _submit(self, key: str, unit: QueueUnit, refusal: Refusal) -> None:
+        for keys in self._ranked.values():
+            keys.pop(key, None)
+        meta = unit.metadata
+        body = build_waiting_patch(unit, refusal, rfc3339(self._clock.now()))
         write = status_report(QUEUE_UNITS, meta.namespace, meta.name, body)
         self._under_way.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(key, refusal, outcome))

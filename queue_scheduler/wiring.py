@@ -19,8 +19,9 @@ import structlog
 from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
 from queue_scheduler.admission_check_watch import follow_kind, watch_admission_checks
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
-from queue_scheduler.debug_api.access import ReviewedAccess, open_access
+from queue_scheduler.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
 from queue_scheduler.decision import Dequeue, Notice, Preempt
 from queue_scheduler.dequeue_cycle import DequeueCycle
@@ -60,7 +61,7 @@ from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
-from shared_api.process.probes import open_listener, parse_address
+from shared_api.process.probes import Address, load_tls, open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
 from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
@@ -148,6 +149,9 @@ class Scheduler:
         self._build_beside_the_line(flags.queue_namespace, notices)
         self._build_unit_shells(flags, configuration.admission_check_seconds, notices.tell)
         self._debug = self._build_debug(flags, handle)
+        self._debug_threads = self._debug.threads(
+            lambda name, step: program.spawn(name, step, unblock=self._debug.end)
+        )
 
     # --- parts --------------------------------------------------------------------------------
 
@@ -271,7 +275,11 @@ class Scheduler:
         self._units.add_handler(unit_metrics.on_queue_unit)
         self._build_unreadable(may_write)
         self._handlers = EventHandlers(
-            self._shared, self._workers, reporter.on_unit_seen, self._units.is_rewound
+            self._shared,
+            self._workers,
+            reporter.on_unit_seen,
+            self._units.is_rewound,
+            reporter.on_unit_left,
         )
         self._subscribe(self._handlers)
 
@@ -381,19 +389,41 @@ class Scheduler:
 
         return run, queue
 
-    def _build_debug(self, flags: Flags, handle: PluginHandle) -> LoopThread:
+    def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
         address = parse_address(flags.debug_address, "--debug-address")
         check_address(address, flags.debug_tls_certificate, flags.debug_tls_key)
-        open_to_all = is_loopback(address)
-        access = open_access if open_to_all else ReviewedAccess(self._program.reviewer)
+        access = self._build_access(flags, address)
         is_leader = self._program.leadership.is_leader
         api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
         app = build_app(api, access, handle.debug_routes(access), VERSION)
         listener = open_listener(address, "--debug-address")
         port = listener.getsockname()[1]
-        log.info("listening", flag="--debug-address", address=f"{address.host}:{port}", port=port)
-        server = DebugServer(app, listener, flags.debug_tls_certificate, flags.debug_tls_key)
-        return self._program.spawn("debug-api", server.step, unblock=server.close)
+        limit = self._program.port_shares["debug"]
+        log.info(
+            "listening",
+            flag="--debug-address",
+            address=f"{address.host}:{port}",
+            port=port,
+            connections=limit,
+        )
+        return DebugServer(
+            app,
+            listener,
+            load_tls(flags.debug_tls_certificate, flags.debug_tls_key, "--debug-tls"),
+            limit=limit,
+            clock=self._clock,
+            observe=self._program.metrics.ports.of_port("debug"),
+        )
+
+    def _build_access(self, flags: Flags, address: Address) -> Guard:
+        if not is_loopback(address):
+            return ReviewedAccess(self._program.reviewer)
+        # A certificate names who may be asked for: a name that leads elsewhere has none.
+        return (
+            open_access
+            if flags.debug_tls_certificate
+            else LocalAccess((*flags.debug_hosts, address.host))
+        )
 
     def _thread_of(self, name: str, step: Step) -> LoopThread:
         thread = self._program.spawn(name, step)
@@ -436,7 +466,8 @@ class Scheduler:
             thread.start()
         for informer in self._informers:
             self._start_informer(informer)
-        self._debug.start()
+        for thread in self._debug_threads:
+            thread.start()
 
     def _start_informer(self, informer: SharedInformer[Any]) -> None:
         if self._is_started:  # else its steps are called by whoever calls all steps
@@ -448,7 +479,8 @@ class Scheduler:
         self._dispatcher.stop()
         informers = self.informers
         followers = [each.thread for each in informers if each.thread is not None]
-        stop_all([*self._threads, *followers, self._debug], self._clock)
+        stop_all([*self._threads, *followers, *self._debug_threads], self._clock)
+        self._debug.close()
         for informer in informers:
             informer.stop(0.0)
 

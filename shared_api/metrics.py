@@ -12,6 +12,7 @@ which do not know this module.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Final
 
 import prometheus_client
@@ -266,6 +267,28 @@ class ProcessMetrics:
         self.leader.set(1 if leading else 0)
 
 
+class PortMetrics:
+    """Connections to the program's own ports."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.connections = Counter(
+            "koord_queue_port_connections",
+            "Connections to a port that have ended: answered, late (no complete request in time, or"
+            " its answer not read), evicted (the same, and others needed the place), broken (ended"
+            " by the client, or TLS failed), refused (every place was being answered)",
+            ("port", "outcome"),
+            registry=registry,
+        )
+
+    def of_port(self, port: str) -> Callable[[Enum], None]:
+        """Return what counts the connections of a port (health, metrics, debug) as they end."""
+
+        def observe(outcome: Enum) -> None:
+            self.connections.labels(port, outcome.value).inc()
+
+        return observe
+
+
 class SharedMetrics:
     """One registry with everything in it that both programs have.
 
@@ -287,6 +310,7 @@ class SharedMetrics:
         self.rest_client = RestClientMetrics(self.registry)
         self.informers = InformerMetrics(self.registry)
         self.process = ProcessMetrics(self.registry)
+        self.ports = PortMetrics(self.registry)
         self.process.build_info.labels(component, version, python_version).set(1)
 
     def exposition(self) -> tuple[bytes, str]:

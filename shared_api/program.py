@@ -40,8 +40,13 @@ from shared_api.leader_election import (
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import Clock, SystemClock
-from shared_api.process.loop_thread import LoopThread, Step, check_threads
+from shared_api.process.loop_thread import LoopThread, Step, check_threads, stop_all
 from shared_api.process.malloc_arenas import limit_arenas
+from shared_api.process.open_files import (
+    OpenFilesError,
+    divide_open_files,
+    raise_open_files,
+)
 from shared_api.process.probes import (
     AddressError,
     ProbeServer,
@@ -150,8 +155,12 @@ class Work(Protocol):
 class Program:
     """One process. Build it, build the work with it, then `run`.
 
+    Attributes:
+        port_shares: Connections that each port may have at once, by its name.
+
     Raises:
         SettingsError: The kubeconfig is missing or broken.
+        OpenFilesError: The process may not open enough files.
     """
 
     def __init__(self, component: str, flags: ProgramFlags) -> None:
@@ -177,7 +186,10 @@ class Program:
         self._work: Work | None = None
         self._elector: LeaderElector | None = None
         self.leadership: Leadership = self._build_leadership()
-        self._servers: list[tuple[ProbeServer, LoopThread]] = []
+        open_files = raise_open_files()
+        self.port_shares = divide_open_files(open_files)
+        log.info("open files", limit=open_files, connections=self.port_shares)
+        self._servers: list[tuple[ProbeServer, list[LoopThread]]] = []
 
     def spawn(
         self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
@@ -200,8 +212,9 @@ class Program:
         self._work = work
         self._open_servers(work)
         self._catch_signals()
-        for _, thread in self._servers:
-            thread.start()
+        for _, threads in self._servers:
+            for thread in threads:
+                thread.start()
         work.start()
         election = self._start_election()
         log.info("started", component=self.component, identity=self.identity)
@@ -265,11 +278,17 @@ class Program:
             ("--health-address", flags.health_address, probes, None),
             ("--metrics-address", flags.metrics_address, metrics, tls),
         ):
-            server = ProbeServer(
-                parse_address(address, flag), routes, flag=flag, clock=self.clock, tls=context
-            )
             name = flag.removeprefix("--").removesuffix("-address")
-            self._servers.append((server, self.spawn(f"{name}-server", server.step)))
+            server = ProbeServer(
+                parse_address(address, flag),
+                routes,
+                flag=flag,
+                clock=self.clock,
+                limit=self.port_shares[name],
+                tls=context,
+                observe=self.metrics.ports.of_port(name),
+            )
+            self._servers.append((server, server.gate.threads(name, self.spawn)))
 
     def _authorize_metrics(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
         return self.reviewer.judge(headers.get("authorization", ""), path=path).status
@@ -323,9 +342,9 @@ class Program:
             self._elector.release()
         if election is not None:
             election.stop()  # a try that was under way all the time gives up what it has won
-        for server, thread in self._servers:
-            thread.stop()
-            server.close()
+        for server, threads in self._servers:
+            stop_all(threads, self.clock)
+            server.gate.close()
         self._transport.close()
         log.info("stopped", exit_code=self._exit_code)
 
@@ -339,6 +358,6 @@ def run_program(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) 
     limit_arenas()
     try:
         return main(arguments)
-    except (FlagError, SettingsError, AddressError, LeaseSettingError) as error:
+    except (FlagError, SettingsError, AddressError, LeaseSettingError, OpenFilesError) as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_USAGE

@@ -60,6 +60,7 @@ class SteppedHost:
         self.leadership = leadership
         self.identity = "test"
         self.component = component
+        self.port_shares = {"debug": 8}
         self.threads: list[SteppedThread] = []
         self.unblock: Callable[[], None] = lambda: None
 

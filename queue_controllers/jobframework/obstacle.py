@@ -31,7 +31,8 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "BrokenChain": "Whoever administers the quotas must mend them",
     "AdmissionCheckInactive": "Whoever administers the queue's admission checks must mend it",
 }
-"""By the condition's reason, a word of the scheduler's."""
+"""By the condition's reason, a word of the scheduler's: one for each of
+`shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is none of them."""
 
 
 class Obstacle(msgspec.Struct, frozen=True):

@@ -1,14 +1,18 @@
 """Guards of the debug API.
 
-On a loopback address everybody may read: whoever reaches it may port-forward to the pod, or is on
-the machine. On any other address every request needs a bearer token of the cluster; routes about
-one namespace need `list queueunits` there, all others `get` on their path. What these say of
-units in other namespaces is told only to those who may list them there.
+On a plain loopback address everybody may read who asks for this machine by its name: whoever
+reaches it may port-forward to the pod, or is on the machine. A page in somebody's browser is on it,
+too. What it cannot do is to ask under another name than its own, even where that name has been made
+to lead here (DNS rebinding). So the name is looked at.
+
+On any other address every request needs a bearer token of the cluster; routes about one namespace
+need `list queueunits` there, all others `get` on their path. What these say of units in other
+namespaces is told only to those who may list them there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Final
 
@@ -16,6 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from shared_api.access_review import AccessReviewer
+
+LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""The names of this machine for itself, as they stand in the header Host."""
 
 MAX_NAMESPACES: Final = 16
 """Of which one answer is asked who may read them: each may cost two requests."""
@@ -40,6 +47,34 @@ def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead
 
 def open_access(request: Request) -> None:
     """Let every request pass."""
+
+
+class LocalAccess:
+    """Lets those read who ask for this machine; a `Guard`.
+
+    Args:
+        hosts: Further names, without port.
+    """
+
+    def __init__(self, hosts: Collection[str] = ()) -> None:
+        self._hosts = LOCAL_HOSTS | {each.lower() for each in hosts}
+
+    def __call__(self, request: Request) -> None:
+        """Let the request pass, or raise HTTPException."""
+        asked = request.headers.get("host", "")
+        if name_of_host(asked) not in self._hosts:
+            detail = (
+                f"the header Host says {asked!r}, which is no name of this machine: "
+                "ask for localhost or 127.0.0.1, or add the name to --debug-hosts"
+            )
+            raise HTTPException(HTTPStatus.MISDIRECTED_REQUEST.value, detail)
+
+
+def name_of_host(host: str) -> str:
+    """Return the name of a header Host without its port, in lower case."""
+    name = host.strip().lower()
+    port = name.rpartition(":")[2]
+    return name.removesuffix(f":{port}") if port.isdecimal() else name
 
 
 class ReviewedAccess:

@@ -70,7 +70,7 @@ def _in_turn(
 class DebugApi:
     """What the routes ask; one answer is built at a time.
 
-    The framework has forty threads. All of them at the engine's lock kept decisions waiting for
+    Several are asked for at once. All of them at the engine's lock kept decisions waiting for
     seconds, and they would be no sooner through: Python runs one of them at a time.
 
     Args:
@@ -185,7 +185,7 @@ def build_app(
         openapi_url=None,
         dependencies=[Depends(authorize)],
         redirect_slashes=False,
-        responses=_problems(401, 403, 500, 503),
+        responses=_problems(401, 403, 421, 500, 503),
     )
     # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})

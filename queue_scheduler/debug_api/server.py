@@ -1,30 +1,28 @@
-"""Serves the debug API with uvicorn, on a thread of its own.
+"""Serves the debug API: a port like the others, and behind it uvicorn with the application.
 
-uvicorn runs its loop inside that thread; the rest of the program sees a step that lasts until
-`close`. Loopback addresses are served plainly. Any other address needs TLS.
+`connection_gate` has the sockets that others reach, and workers of its own. A worker hands each
+complete request to uvicorn (`app_server`), which runs its loop on a thread of its own, and waits
+for the answer as a whole. Loopback addresses are served plainly. Any other address needs TLS.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import Any, Final
+import ssl
+from typing import Final
 
-import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from queue_scheduler.debug_api.app_server import AppServer
+from shared_api.process.clock import Clock
+from shared_api.process.connection_gate import ConnectionGate, Observer, Spawn
+from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import Address, AddressError, load_tls
 
-MAX_CONNECTIONS: Final = 256
-"""Of all clients together; more are closed at once. A process may have no more than 1024 sockets,
-and needs some of them for its own requests."""
-
-CONNECTION_SECONDS: Final = 60.0
-"""How long one connection may take in all, however slowly it sends or reads."""
-
-GRACE_SECONDS: Final = 2
-"""What requests under way are given when the server closes."""
+WORKERS: Final = 8
+"""Requests that are answered at once. One of them builds its answer; the others wait for it, or for
+the API server to say who asks."""
 
 
 def is_loopback(address: Address) -> bool:
@@ -52,53 +50,54 @@ def check_address(address: Address, certificate: str, key: str) -> None:
             "--debug-tls-certificate and --debug-tls-key"
         )
         raise AddressError(msg)
-    # uvicorn reads them on its own thread, when it is too late to refuse to start.
     load_tls(certificate, key, "--debug-tls")
 
 
-class _Connection(H11Protocol):
-    """One of at most `MAX_CONNECTIONS`, for `CONNECTION_SECONDS`."""
-
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
-        super().connection_made(transport)
-        full = len(self.connections) > MAX_CONNECTIONS
-        self._end = self.loop.call_later(0.0 if full else CONNECTION_SECONDS, transport.abort)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end.cancel()
-        super().connection_lost(exc)
-
-
 class DebugServer:
-    """One uvicorn server on a socket that is open already."""
+    """The application behind a port.
 
-    def __init__(self, app: Starlette, listener: socket.socket, certificate: str, key: str) -> None:
-        # Connections inherit it. uvicorn sends head and body apart: without it the body of every
-        # answer waits 40 ms for the other side's delayed acknowledgement of the head.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._listener = listener
-        self._has_begun = False
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                # Not httptools, which is faster and takes in a path of any length.
-                http=_Connection,
-                lifespan="off",
-                ssl_certfile=certificate or None,
-                ssl_keyfile=key or None,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
+    Args:
+        app: What answers.
+        listener: Open already.
+        tls: Serves HTTPS with this context, where there is one.
+        limit: How many connections there may be at once.
+        clock: The time.
+        observe: Told what became of each connection.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+        *,
+        limit: int,
+        clock: Clock,
+        observe: Observer = lambda _: None,
+    ) -> None:
+        host, port = listener.getsockname()[:2]
+        self._app_server = AppServer(
+            app, server=(host, port), scheme="http" if tls is None else "https", clock=clock
+        )
+        self._gate = ConnectionGate(
+            listener,
+            self._app_server.ask,
+            limit=limit,
+            clock=clock,
+            tls=tls,
+            workers=WORKERS,
+            observe=observe,
         )
 
-    def step(self) -> None:
-        """Serve until `close`; uvicorn closes the socket."""
-        self._has_begun = True
-        self._server.run(sockets=[self._listener])
+    def threads(self, spawn: Spawn) -> list[LoopThread]:
+        """Return the threads that serve it, not started: of the port, and uvicorn's."""
+        return [*self._gate.threads("debug", spawn), spawn("debug-api", self._app_server.step)]
+
+    def end(self) -> None:
+        """Let its threads end soon; where they have never begun, close the sockets."""
+        self._app_server.end()
+        self._gate.end()
 
     def close(self) -> None:
-        """Let the server end; `step` returns soon after. From any thread."""
-        self._server.should_exit = True
-        if not self._has_begun:
-            self._listener.close()
+        """Close the port; after its threads have ended."""
+        self._gate.close()

@@ -325,8 +325,11 @@ class QueueUnit(WireStruct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: QueueUnitSpec = QueueUnitSpec()
-    # An Enqueued unit costs no write: it reads so from its birth, in watches and columns too.
-    status: Annotated[QueueUnitStatus, part(default={"phase": "Enqueued"})] = QueueUnitStatus()
+    # An Enqueued unit costs no write: it reads so from its birth, in watches and columns too, and
+    # Waiting (`waiting_reasons.NOT_WRITTEN`) until somebody writes why.
+    status: Annotated[
+        QueueUnitStatus, part(default={"phase": "Enqueued", "message": "Waiting"})
+    ] = QueueUnitStatus()
 
 
 class SalvagedUnit(QueueUnit, frozen=True):

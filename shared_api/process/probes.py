@@ -4,21 +4,17 @@ Paths and answers are those of the Kubernetes components: 200 "ok", or 500 and t
 ``?verbose`` shows the list with details in any case, ``?exclude=<check>`` leaves one out (any
 number of times), ``/readyz/<check>`` asks for one. Only the status code is meant for machines.
 
-A server is one ``step``: it accepts one connection and hands it to a thread. At most
-``MAX_CONNECTIONS`` are served at a time, each for ``CONNECTION_SECONDS``; above that they are
-closed at once, so that nobody can use up the program's threads through its probes.
+Who may connect, how many and for how long is ``connection_gate``'s. Checks are made on its thread,
+so that nothing else can keep a probe waiting.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -26,16 +22,16 @@ import msgspec
 import structlog
 
 from shared_api.process.clock import Clock
+from shared_api.process.connection_gate import ConnectionGate, Observer
+from shared_api.process.http_exchange import Answer, Request, say
 
-MAX_CONNECTIONS: Final = 16
-"""A kubelet, a Prometheus or two, and a person; the rest is refused."""
+METRICS_WORKERS: Final = 4
+"""Threads that write metrics: a Prometheus or two, a person, and one that waits for the API server
+to say who a stranger is."""
 
-CONNECTION_SECONDS: Final = 10.0
-"""How long one connection may take in all, however slowly it sends; the kubelet's probes give up
-after 1 s by default, Prometheus after 10 s."""
-
-ACCEPT_SECONDS: Final = 0.5
-"""How long one step waits for a connection: what `stop` may have to wait."""
+BACKLOG: Final = 1024
+"""Connections that the kernel keeps until they are accepted. Of those above it drops the first
+packet, which is repeated after a second: a probe would be late."""
 
 MAX_PORT: Final = 65_535
 
@@ -47,9 +43,6 @@ Exposition = Callable[[], tuple[bytes, str]]
 
 Authorize = Callable[[str, Mapping[str, str]], HTTPStatus]
 """(path, headers) -> OK to go on, else the status to answer with."""
-
-_Connection = socket.socket | tuple[bytes, socket.socket]
-"""The base class serves datagrams as well; here it is always a socket."""
 
 log = structlog.get_logger("probes")
 
@@ -102,7 +95,7 @@ def open_listener(address: Address, flag: str) -> socket.socket:
     family = socket.AF_INET6 if dual or ":" in address.host else socket.AF_INET
     try:
         return socket.create_server(
-            (address.host, address.port), family=family, dualstack_ipv6=dual, backlog=128
+            (address.host, address.port), family=family, dualstack_ipv6=dual, backlog=BACKLOG
         )
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
@@ -146,33 +139,38 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
     """Asked before `/metrics` is answered. Probes are open: the kubelet has no credentials."""
 
-    def answer(self, target: str, headers: Mapping[str, str]) -> _Answer:
-        """Answer one GET."""
-        url = urlsplit(target)
+    def answer(self, request: Request) -> Answer:
+        """Answer one request."""
+        if request.method not in {"GET", "HEAD"}:
+            return say(HTTPStatus.NOT_IMPLEMENTED)
+        try:
+            url = urlsplit(request.target)
+        except ValueError:  # "//["
+            return say(HTTPStatus.BAD_REQUEST)
         query = parse_qs(url.query, keep_blank_values=True)
         group, _, name = unquote(url.path).strip("/").partition("/")
         if group == "metrics" and not name:
-            return self._answer_metrics(headers)
+            return self._answer_metrics(request.headers)
         checks = {"livez": self.live, "healthz": self.live, "readyz": self.ready}.get(group)
         if checks is None or (name and name not in checks):
-            return _Answer(HTTPStatus.NOT_FOUND, b"404 page not found\n")
+            return say(HTTPStatus.NOT_FOUND, "page not found")
         wanted = [name] if name else sorted(checks.keys() - set(query.get("exclude", ())))
         return _judge(group, {each: checks[each] for each in wanted}, verbose="verbose" in query)
 
-    def _answer_metrics(self, headers: Mapping[str, str]) -> _Answer:
+    def _answer_metrics(self, headers: Mapping[str, str]) -> Answer:
         if self.metrics is None:
-            return _Answer(HTTPStatus.NOT_FOUND, b"404 page not found\n")
+            return say(HTTPStatus.NOT_FOUND, "page not found")
         status = HTTPStatus.OK
         if self.authorize is not None:
             status = self.authorize("/metrics", headers)
         if status is not HTTPStatus.OK:
-            return _Answer(status, f"{status.value} {status.phrase}\n".encode())
+            return say(status)
         try:
             body, content_type = self.metrics()
         except Exception:  # one collector among many, a plugin's perhaps
             log.exception("the metrics can not be written")
-            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"500 see the program's log\n")
-        return _Answer(HTTPStatus.OK, body, content_type)
+            return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
+        return Answer(HTTPStatus.OK, body, content_type)
 
 
 class ProbeServer:
@@ -183,7 +181,9 @@ class ProbeServer:
         routes: what to answer.
         flag: the flag that set the address, for errors and logs.
         clock: how connections that take too long are found.
+        limit: how many connections there may be at once.
         tls: serves HTTPS with this context.
+        observe: told what became of each connection.
 
     Raises:
         AddressError: from the constructor, when the address cannot be listened on.
@@ -196,45 +196,41 @@ class ProbeServer:
         *,
         flag: str,
         clock: Clock,
+        limit: int,
         tls: ssl.SSLContext | None = None,
+        observe: Observer = lambda _: None,
     ) -> None:
-        self._server = _Server(open_listener(address, flag), routes, tls, clock)
-        host, port = self._server.socket.getsockname()[:2]
+        listener = open_listener(address, flag)
+        host, port = listener.getsockname()[:2]
         self.address = Address(address.host or host, port)
-        log.info("listening", flag=flag, address=str(self.address), port=port)
+        self.gate = ConnectionGate(
+            listener,
+            routes.answer,
+            limit=limit,
+            clock=clock,
+            tls=tls,
+            # Checks answer at once. Metrics take their time, and ask who reads them.
+            workers=0 if routes.metrics is None else METRICS_WORKERS,
+            observe=observe,
+        )
+        log.info("listening", flag=flag, address=str(self.address), port=port, connections=limit)
 
     @property
     def port(self) -> int:
         """The port, also when a free one was asked for."""
         return self.address.port
 
-    def step(self) -> float:
-        """Accept one connection, or give up after `ACCEPT_SECONDS`; never rests."""
-        self._server.handle_request()
-        self._server.end_overdue()
-        return 0.0
 
-    def close(self) -> None:
-        """Stop listening; after the thread that calls `step` has ended."""
-        self._server.server_close()
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    status: HTTPStatus
-    body: bytes
-    content_type: str = "text/plain; charset=utf-8"
-
-
-def _judge(group: str, checks: Mapping[str, Check], *, verbose: bool) -> _Answer:
+def _judge(group: str, checks: Mapping[str, Check], *, verbose: bool) -> Answer:
     """Run the checks and word the outcome as the API server does."""
     results = [(name, *_run_check(check)) for name, check in checks.items()]
     failed = [name for name, ok, _ in results if not ok]
     if not failed and not verbose:
-        return _Answer(HTTPStatus.OK, b"ok")
+        return Answer(HTTPStatus.OK, b"ok")
     lines = [_line(name, ok, detail) for name, ok, detail in results]
     lines.append(f"{group} check {'failed' if failed else 'passed'}")
     status = HTTPStatus.INTERNAL_SERVER_ERROR if failed else HTTPStatus.OK
-    return _Answer(status, ("\n".join(lines) + "\n").encode())
+    return Answer(status, ("\n".join(lines) + "\n").encode())
 
 
 def _line(name: str, ok: bool, detail: str) -> str:  # noqa: FBT001 - private, one caller
@@ -247,103 +243,3 @@ def _run_check(check: Check) -> tuple[bool, str]:
         return check()
     except Exception as error:  # noqa: BLE001 - a broken check is a failed check, not a dropped connection
         return False, f"the check itself failed: {error!r}"
-
-
-class _Server(ThreadingHTTPServer):
-    """One thread per connection, at most `MAX_CONNECTIONS`."""
-
-    daemon_threads = True
-    block_on_close = False  # a connection that hangs must not keep the program from ending
-    timeout = ACCEPT_SECONDS
-
-    def __init__(
-        self,
-        listener: socket.socket,
-        routes: Routes,
-        tls: ssl.SSLContext | None,
-        clock: Clock,
-    ) -> None:
-        super().__init__(("", 0), _Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
-        self.routes = routes
-        self._tls = tls
-        self._clock = clock
-        # Written by the accepting thread and by the serving ones, each entry by one of them at a
-        # time; a dict takes that without a lock. Accepted socket -> since when, socket to cut
-        # (with TLS another one, which has taken over the first one's descriptor).
-        self._connections: dict[socket.socket, tuple[float, socket.socket]] = {}
-
-    def process_request(self, request: _Connection, client_address: object) -> None:
-        """Serve a connection on a thread of its own, or close it when there are too many."""
-        assert isinstance(request, socket.socket)
-        if len(self._connections) >= MAX_CONNECTIONS:
-            self.shutdown_request(request)
-            return
-        request.settimeout(CONNECTION_SECONDS)
-        self._connections[request] = (self._clock.monotonic(), request)
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: _Connection, client_address: object) -> None:
-        """Serve a connection; on its own thread."""
-        assert isinstance(request, socket.socket)
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._connections.pop(request, None)
-
-    def finish_request(self, request: _Connection, client_address: object) -> None:
-        """Shake hands (here, not in accept: a silent client must not block the others)."""
-        if self._tls is None:
-            super().finish_request(request, client_address)
-            return
-        assert isinstance(request, socket.socket)
-        since, _ = self._connections[request]
-        with self._tls.wrap_socket(
-            request, server_side=True, do_handshake_on_connect=False
-        ) as wrapped:
-            self._connections[request] = (since, wrapped)
-            wrapped.do_handshake()
-            super().finish_request(wrapped, client_address)
-
-    def end_overdue(self) -> None:
-        """Cut connections that send or read too slowly; their threads see the end and leave."""
-        limit = self._clock.monotonic() - CONNECTION_SECONDS
-        for since, connection in list(self._connections.values()):
-            if since <= limit:
-                with contextlib.suppress(OSError):  # it has just ended by itself
-                    connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: _Connection, client_address: object) -> None:
-        """Note a connection that broke; everyday for a port that port scanners can reach."""
-        log.debug("connection failed", client=str(client_address), error=repr(sys.exception()))
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """One GET, then the connection ends (HTTP/1.0: no idle connections to hold threads)."""
-
-    server: _Server
-    server_version = "koord-queue"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        """Answer with status, headers and body."""
-        self._send(with_body=True)
-
-    def do_HEAD(self) -> None:
-        """Answer without the body."""
-        self._send(with_body=False)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Say nothing: a probe a second is no news."""
-
-    def _send(self, *, with_body: bool) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.server.routes.answer(self.path, headers)
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        if with_body:
-            self.wfile.write(answer.body)

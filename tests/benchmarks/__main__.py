@@ -26,6 +26,7 @@ from tests.benchmarks import (
     job_lives,
     kueue_shape,
     preemption_figures,
+    probe_lateness,
     scheduler_memory,
     scrape,
 )
@@ -101,6 +102,12 @@ STAGES = (
         "what a scrape of 500 queues costs the scheduler",
         10,
         lambda options: scrape.run(quick=options.quick),
+    ),
+    Stage(
+        "probes",
+        "how late a probe is beside 1,000 half-open connections on each port",
+        15,
+        lambda options: probe_lateness.run(quick=options.quick),
     ),
     Stage(
         "memory",

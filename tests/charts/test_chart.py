@@ -421,6 +421,77 @@ def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
     assert "koord-queue-debug" not in of_kind(render(), "Service")
 
 
+def test_names_of_the_plain_debug_api_are_passed_on_where_it_is_not_exposed() -> None:
+    hosts = ["queue.example.com", "other"]
+    flags = _parse("scheduler", containers({"debugApi": {"hosts": hosts}})["scheduler"]["args"])
+    assert flags.debug_hosts == tuple(hosts)
+    exposed = {"debugApi": {"hosts": hosts, "expose": True, "tls": {"secretName": "s"}}}
+    assert not _parse("scheduler", containers(exposed)["scheduler"]["args"]).debug_hosts
+
+
+EXPOSED = {"expose": True, "tls": {"secretName": "s"}}
+OPS = [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}]
+ANYONE: Json = [{"namespaceSelector": {}}]
+
+
+@pytest.mark.parametrize(
+    ("values", "scheduler"),
+    [
+        pytest.param({}, {"health": None, "metrics": ANYONE}, id="metrics: every pod"),
+        pytest.param(
+            {"networkPolicy": {"enabled": True, "metricsFrom": OPS}},
+            {"health": None, "metrics": OPS},
+            id="metrics: those named",
+        ),
+        pytest.param(
+            {"networkPolicy": {"enabled": True, "metricsFrom": []}},
+            {"health": None},
+            id="metrics: nobody",
+        ),
+        pytest.param(
+            {"networkPolicy": {"enabled": True, "debugFrom": OPS}, "debugApi": EXPOSED},
+            {"health": None, "metrics": ANYONE, "debug": OPS},
+            id="the exposed debug API: those named",
+        ),
+        pytest.param(
+            {"admissionCheckController": {"enabled": True}},
+            {
+                "health": None,
+                "checks-health": None,
+                "metrics": ANYONE,
+                "checks-metrics": ANYONE,
+            },
+            id="the check controller's as well",
+        ),
+    ],
+)
+def test_a_network_policy_limits_metrics_and_debug_and_never_probes(
+    values: Json, scheduler: Json
+) -> None:
+    given = {"networkPolicy": {"enabled": True}, **values}
+    policies = of_kind(render(given), "NetworkPolicy")
+    assert _sources(policies["koord-queue"]) == scheduler
+    assert _sources(policies["koord-queue-controllers"])["health"] is None
+    deployments = of_kind(render(given), "Deployment")
+    for name, policy in policies.items():
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        template = deployments[name]["spec"]["template"]
+        wanted = policy["spec"]["podSelector"]["matchLabels"]
+        assert wanted.items() <= template["metadata"]["labels"].items()
+        served = {port["name"] for each in template["spec"]["containers"] for port in each["ports"]}
+        assert _sources(policy).keys() <= served
+    assert not of_kind(render(), "NetworkPolicy")
+
+
+def _sources(policy: Json) -> Json:
+    """Return who may reach which port; None: everybody."""
+    return {
+        port["port"]: rule.get("from")
+        for rule in policy["spec"]["ingress"]
+        for port in rule["ports"]
+    }
+
+
 def test_a_scrape_brings_what_the_programs_ask_for() -> None:
     def endpoint(**metrics: Json) -> Json:
         values = {"metrics": {"serviceMonitor": {"enabled": True}, **metrics}}

@@ -131,6 +131,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
     },
     "everything that can be looked at": {
         "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
+        "networkPolicy": {"enabled": True},
         "metrics": {
             "serviceMonitor": {
                 "enabled": True,

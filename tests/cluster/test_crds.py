@@ -33,6 +33,8 @@ from tests.cluster.crd_kit import (
 from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
 
+BORN = {"phase": "Enqueued", "message": "Waiting"}
+
 pytestmark = pytest.mark.cluster
 
 UPSTREAM = Path(__file__).parent / "upstream"
@@ -175,26 +177,24 @@ def test_nulls_are_dropped_before_they_are_checked(plane: ControlPlane) -> None:
 def test_a_unit_reads_enqueued_from_its_birth(plane: ControlPlane) -> None:
     version = plane.client_for().request("GET", UNITS)["metadata"]["resourceVersion"]
     born = create(plane, "newborn", {"queue": "q"}, status={"phase": "Running"})
-    assert born["status"] == {"phase": "Enqueued"}
+    assert born["status"] == BORN
     client = plane.client_for()
     listed = client.request("GET", f"{UNITS}?fieldSelector=status.phase%3DEnqueued")["items"]
     assert [one["metadata"]["name"] for one in listed] == ["newborn"]
-    assert listed[0]["status"] == {"phase": "Enqueued"}
+    assert listed[0]["status"] == BORN
     watch = f"{UNITS}?watch=1&timeoutSeconds=1&resourceVersion={version}"
     for path in (watch, f"{watch}&fieldSelector=status.phase%3DEnqueued"):
         # Within the second of one watch a busy server may have nothing to say.
         said = until(partial(plane.kubectl, "get", "--raw", path))
         events = [json.loads(line) for line in said.splitlines()]
-        assert [(event["type"], event["object"]["status"]) for event in events] == [
-            ("ADDED", {"phase": "Enqueued"})
-        ]
+        assert [(event["type"], event["object"]["status"]) for event in events] == [("ADDED", BORN)]
     assert client.request("GET", f"{UNITS}/newborn")["metadata"]["generation"] == 1
     client.request("DELETE", f"{UNITS}/newborn")
 
 
 def test_a_phase_that_is_taken_away_is_enqueued_again(plane: ControlPlane, unit: str) -> None:
     patch(plane, unit, {"status": {"phase": "Running"}}, "/status")
-    assert patch(plane, unit, {"status": None}, "/status")["status"] == {"phase": "Enqueued"}
+    assert patch(plane, unit, {"status": None}, "/status")["status"] == BORN
 
 
 @pytest.mark.parametrize(

@@ -171,3 +171,21 @@ def test_units_of_others_are_named_to_those_who_may_list_them(
     assert [each["namespace"] for each in would(READER)["victims"]] == ["labs"]
     assert would(READER)["others"] == 0
     assert (would(LISTER)["victims"], would(LISTER)["others"]) == ([], 1)
+
+
+def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: QueueWorld) -> None:
+    scheduler = world.start_scheduler("--debug-hosts=queue.example.com", user=ACCOUNT)
+    ports = {flag: scheduler.port_of(flag) for flag in ("--debug-address", "--health-address")}
+
+    def status(flag: str, path: str, host: str) -> int:
+        url = f"http://127.0.0.1:{ports[flag]}{path}"
+        headers = {"Host": host}
+        answer = httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
+        return answer.status_code
+
+    for path in (QUEUES, UNIT, "/openapi.json"):
+        assert status("--debug-address", path, "evil.example.com") == 421
+        assert status("--debug-address", path, "queue.example.com:1") != 421
+    assert status("--debug-address", QUEUES, f"localhost:{ports['--debug-address']}") == 200
+    assert status("--health-address", "/livez", "evil.example.com") == 200
+    scheduler.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,23 +11,36 @@ from starlette.applications import Starlette
 
 from queue_scheduler.debug_api.server import DebugServer
 from shared_api.process.clock import SystemClock
-from shared_api.process.loop_thread import LoopThread
+from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.process.probes import Address, open_listener
 
 PATIENCE_SECONDS = 60.0
 
 
 @contextmanager
-def served(app: Starlette) -> Iterator[httpx.Client]:
-    """Serve it, and give a client for it."""
+def served(
+    app: Starlette,
+    *,
+    tls: ssl.SSLContext | None = None,
+    authority: str = "",
+    limit: int = 16,
+) -> Iterator[httpx.Client]:
+    """Serve it, and give a client for it, which trusts that authority."""
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
     port = listener.getsockname()[1]
-    server = DebugServer(app, listener, "", "")
-    thread = LoopThread("debug-api", server.step, SystemClock(), unblock=server.close)
-    thread.start()
+    server = DebugServer(app, listener, tls, limit=limit, clock=SystemClock())
+    threads = server.threads(
+        lambda name, step: LoopThread(name, step, SystemClock(), unblock=server.end)
+    )
+    for thread in threads:
+        thread.start()
+    verify = ssl.create_default_context(cafile=authority) if authority else False
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
     try:
-        url = f"http://127.0.0.1:{port}"
-        with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False) as client:
+        with httpx.Client(
+            base_url=url, timeout=PATIENCE_SECONDS, trust_env=False, verify=verify
+        ) as client:
             yield client
     finally:
-        assert thread.stop(), "the server did not end"
+        assert stop_all(threads, SystemClock(), PATIENCE_SECONDS), "the server did not end"
+        server.close()

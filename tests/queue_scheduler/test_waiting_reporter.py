@@ -15,6 +15,9 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.waiting_reporter import (
     FIRST_REPORT_SECONDS,
+    FIRST_UNITS,
+    LATER_AT_ONCE,
+    LATER_PER_SECOND,
     LEAST_REST_SECONDS,
     SWEEP_SECONDS,
     WaitingReporter,
@@ -25,6 +28,7 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.client.writes import Rejected, Written
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit, queue_unit_body
+from shared_api.waiting_reasons import TO_MEND
 from shared_api.well_known_labels import QUOTA_NAMESPACES
 from shared_api.work_queue import WorkQueue
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
@@ -121,7 +125,8 @@ def test_a_sweep_goes_through_lines_without_the_lock(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line of a hundred thousand takes a sixth of a second; nobody could decide meanwhile."""
-    desk.add_unit("big", cpu=9)
+    for number in range(2 * FIRST_UNITS):
+        desk.add_unit(f"big-{number}", cpu=9)
     is_held: list[bool] = []
     shared_ask = SharedEngine.ask
 
@@ -135,14 +140,16 @@ def test_a_sweep_goes_through_lines_without_the_lock(
     seen: list[bool] = []
 
     def noted(line: SchedulingQueue, quota: str | None = None) -> Iterator[OrderKey]:
-        seen.append(bool(is_held))
-        return in_order(line, quota)
+        for key in in_order(line, quota):
+            seen.append(bool(is_held))
+            yield key
 
     monkeypatch.setattr(SharedEngine, "ask", ask)
     monkeypatch.setattr(SchedulingQueue, "in_order", noted)
     desk.pass_time(SWEEP_SECONDS)
-    assert seen
-    assert not any(seen)
+    sweeps = 2
+    assert sum(seen) <= sweeps * FIRST_UNITS
+    assert seen.count(False) >= 2 * FIRST_UNITS
 
 
 def test_at_rest_nothing_more_is_written(desk: Desk) -> None:
@@ -280,6 +287,89 @@ def test_reports_wait_as_keys_while_many_are_under_way(
     held.settle(Rejected(NotFound(404)))
     assert reporter.step() == LEAST_REST_SECONDS
     assert [write.name for write in held.writes] == ["a", "b", "c"]
+
+
+# --- whose reason is written first ----------------------------------------------------------------
+
+
+def crowd(desk: Desk, count: int, quota: str = "team") -> list[str]:
+    """Fill a quota, and have so many units wait for it."""
+    desk.add_unit(f"{quota}-runs", quota=quota, cpu=4)
+    desk.pass_time(0.1)
+    names = [f"{quota}-{number:05}" for number in range(count)]
+    for name in names:
+        desk.add_unit(name, quota=quota)
+    return names
+
+
+def told_reasons(desk: Desk, names: list[str]) -> list[str]:
+    return [name for name in names if desk.kit.reason(name)]
+
+
+def test_the_first_in_line_are_told_at_once_and_the_others_in_their_time(desk: Desk) -> None:
+    names = crowd(desk, 100)
+    desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
+    told = told_reasons(desk, names)
+    assert told[:FIRST_UNITS] == names[:FIRST_UNITS]
+    assert len(told) <= FIRST_UNITS + LATER_AT_ONCE + LATER_PER_SECOND
+    desk.pass_time(4.0)
+    later = len(told_reasons(desk, names)) - len(told)
+    assert 4.0 * LATER_PER_SECOND - 2 <= later <= 4.0 * LATER_PER_SECOND + 2
+    desk.pass_time(100 / LATER_PER_SECOND)
+    assert told_reasons(desk, names) == names
+
+
+def test_what_has_to_be_mended_is_told_before_all_others(desk: Desk) -> None:
+    names = crowd(desk, 100)
+    desk.add_unit("zz-big", cpu=9, priority=-5)
+    desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
+    assert desk.kit.reason("zz-big") == "ExceedsQuota"
+    assert len(told_reasons(desk, names)) < len(names)
+
+
+def test_the_first_of_another_queue_do_not_wait_behind_a_crowd(desk: Desk) -> None:
+    crowd(desk, 200)
+    desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
+    desk.kit.add_quota("other", 4)
+    (late,) = crowd(desk, 1, quota="other")
+    desk.pass_time(SWEEP_SECONDS + 2 * FIRST_REPORT_SECONDS)
+    assert desk.kit.reason(late) == "OverQuotaMax"
+
+
+def test_of_a_unit_that_starts_before_its_turn_nothing_is_ever_sent(desk: Desk) -> None:
+    names = crowd(desk, 60)
+    desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
+    waits = [name for name in names if not desk.kit.reason(name)]
+    assert waits
+    before = desk.kit.writes()
+    quota = desk.kit.client.get(ELASTIC_QUOTAS, "default", "team")
+    raised = {"spec": {"max": {"cpu": 400}, "min": {"cpu": 400}}}
+    desk.kit.direct.patch("elasticquotas", "team", raised, namespace="default")
+    quota = desk.kit.client.get(ELASTIC_QUOTAS, "default", "team")
+    desk.kit.shared.tell(Engine.on_quota, quota)
+    for _ in range(len(names)):
+        desk.kit.decide("team")
+    assert all(desk.kit.phase(name) == "Enqueued" for name in names), "nothing is sent yet"
+    desk.pass_time(60 / LATER_PER_SECOND)
+    assert desk.kit.writes() == before, "these decisions are not carried out here"
+    assert desk.reporter.count_waiting() == 0
+
+
+def test_a_unit_that_left_is_forgotten_at_once(desk: Desk) -> None:
+    names = crowd(desk, 60)
+    desk.pass_time(FIRST_REPORT_SECONDS + 0.5)
+    desk.reporter.step()
+    before = desk.reporter.count_waiting()
+    assert before > 0
+    desk.reporter.on_unit_left(f"default/{names[-1]}")
+    desk.reporter.on_unit_left("default/never-seen")
+    desk.reporter.step()
+    assert desk.reporter.count_waiting() == before - 1
+
+
+def test_every_event_is_of_a_reason_that_is_written_at_once() -> None:
+    assert {each.value for each in waiting_reporter.TOLD_REASONS} <= TO_MEND
+    assert {each.value for each in Reason} >= TO_MEND
 
 
 def test_who_has_had_no_turn_yet_has_no_reason(desk: Desk) -> None:

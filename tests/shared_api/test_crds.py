@@ -15,6 +15,7 @@ import yaml
 
 from shared_api.crds import DEFINITIONS, QUEUE, QUEUE_UNIT, Definition, main, stale_files, write
 from shared_api.objects.queue_unit import QueueUnitStatus
+from shared_api.waiting_reasons import NOT_WRITTEN
 
 ROOT = Path(__file__).parents[2]
 CRDS = ROOT / "crds"
@@ -198,7 +199,7 @@ def test_nothing_is_required_that_a_manifest_may_leave_out() -> None:
 
 def test_the_server_defaults_to_what_the_structs_default_to() -> None:
     schema = own_nodes(QUEUE_UNIT)
-    assert schema["status"]["default"] == {"phase": "Enqueued"}
+    assert schema["status"]["default"] == {"phase": "Enqueued", "message": NOT_WRITTEN}
     assert schema["status.phase"]["default"] == QueueUnitStatus().phase == "Enqueued"
     assert schema["spec.podSet[].name"]["default"] == "main"
     assert schema["spec.podSet[].count"]["default"] == 1

@@ -24,6 +24,7 @@ from shared_api.client.flow_control import Lane
 from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
+from shared_api.process.open_files import OpenFilesError
 from shared_api.process.probes import AddressError
 from shared_api.program import EXIT_USAGE, STOP_SIGNALS, Check, Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
@@ -340,6 +341,7 @@ def test_a_port_in_use_is_refused_before_any_work_begins(runner: Runner) -> None
         SettingsError("no kubeconfig"),
         AddressError("--health-address: in use"),
         LeaseSettingError("too short"),
+        OpenFilesError("the process may open 200 files"),
     ],
 )
 def test_what_a_user_did_wrong_is_one_line_and_exit_code_2(

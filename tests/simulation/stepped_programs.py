@@ -18,6 +18,7 @@ from queue_controllers.extension_list import find_extensions
 from queue_controllers.informer_making import InformerMaker
 from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.debug_api.server import DebugServer
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine import Engine
 from queue_scheduler.plugin_handle import PluginHandle
@@ -33,6 +34,7 @@ from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
+from shared_api.process.connection_gate import Spawn
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
 from shared_api.takeover import Takeover
@@ -47,6 +49,22 @@ BLIND_SECONDS: Final = 3.0
 """Until an informer that found nothing looks again, where no change of its kind has been made: for
 the bookmarks, and the end, of its watch."""
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+
+class _NoDebugServer(DebugServer):
+    """Nobody asks, and nothing listens."""
+
+    def __init__(self) -> None:
+        pass
+
+    def threads(self, spawn: Spawn) -> list[LoopThread]:
+        return []
+
+    def end(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class SteppedThread(LoopThread):
@@ -234,8 +252,8 @@ class SteppedScheduler(SteppedWork, Scheduler):
     ) -> SharedInformer[ObjectT]:
         return self.follow(super()._informer(resource_type, *args, **settings), resource_type)
 
-    def _build_debug(self, flags: Flags, handle: PluginHandle) -> LoopThread:
-        return self._program.spawn("debug-api", lambda: None)
+    def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
+        return _NoDebugServer()
 
     def _carry_out(self, decision: Dequeue | Preempt) -> None:
         self.on_decision(decision)

@@ -10,6 +10,7 @@ from queue_controllers.jobframework.obstacle import WAYS_OUT
 from queue_scheduler.decision import Reason
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.waiting_reasons import TO_MEND
 from tests.job_situations import ADMITTED, facts, look, told, unit
 
 
@@ -18,8 +19,9 @@ def waiting(reason: str, message: str = "m", status: str = "False") -> QueueUnit
     return unit(conditions=(condition,))
 
 
-def test_the_reasons_are_words_of_the_scheduler() -> None:
-    assert set(Reason) >= WAYS_OUT.keys()
+def test_every_reason_to_mend_has_its_way_out() -> None:
+    assert WAYS_OUT.keys() == TO_MEND
+    assert set(Reason) >= TO_MEND
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -10,12 +11,69 @@ from starlette.requests import Request
 
 from queue_scheduler.debug_api.access import (
     MAX_NAMESPACES,
+    LocalAccess,
     ReviewedAccess,
     may_read_for,
     open_access,
 )
 from shared_api.access_review import AccessReviewer
 from tests.queue_scheduler.shell_kit import ShellKit
+
+
+def says_of_host(access: LocalAccess, host: str | None) -> str:
+    """Return what is wrong with a header Host, "" for nothing."""
+    try:
+        access(request("/debug/queues", {} if host is None else {"host": host}))
+    except HTTPException as refused:
+        return f"{refused.status_code} {refused.detail}"
+    return ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "localhost:19876",
+        "LocalHost:1",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "[::1]",
+        "[::1]:9",
+    ],
+)
+def test_this_machine_may_be_asked_for_by_its_own_names(host: str) -> None:
+    assert says_of_host(LocalAccess(), host) == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example.com",
+        "evil.example.com:19876",
+        "localhost.evil.example.com",
+        "127.0.0.1.evil.example.com:19876",
+        "127.0.0.2",
+        "::1",
+        "localhost:x",
+        "",
+        None,
+    ],
+)
+def test_another_name_that_leads_here_is_refused_with_a_way_out(host: str | None) -> None:
+    """A page in somebody's browser can ask under its own name only (DNS rebinding)."""
+    said = says_of_host(LocalAccess(), host)
+    assert said.startswith(f"{HTTPStatus.MISDIRECTED_REQUEST.value} ")
+    assert repr(host or "") in said
+    assert "localhost" in said
+    assert "--debug-hosts" in said
+
+
+def test_further_names_may_be_added() -> None:
+    access = LocalAccess(["queue.Example.com"])
+    assert says_of_host(access, "queue.example.com:8443") == ""
+    assert says_of_host(access, "localhost") == ""
+    assert says_of_host(access, "other.example.com") != ""
+
 
 ANN = {"authorization": "Bearer ann-token"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
@@ -14,11 +13,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from shared_api.process.clock import Clock, SystemClock
-from shared_api.process.loop_thread import LoopThread
+from shared_api.process.clock import SystemClock
+from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.process.probes import (
-    CONNECTION_SECONDS,
-    MAX_CONNECTIONS,
     Address,
     AddressError,
     ProbeServer,
@@ -27,26 +24,26 @@ from shared_api.process.probes import (
     open_listener,
     parse_address,
 )
-from shared_api.testing.virtual_clock import VirtualClock
 
 TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
 ANYWHERE = Address("127.0.0.1", 0)
 PATIENCE_SECONDS = 60.0
+LIMIT = 16
 
 
 @contextmanager
-def serving(
-    routes: Routes, clock: Clock | None = None, tls: ssl.SSLContext | None = None
-) -> Iterator[int]:
+def serving(routes: Routes, tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """Serve the routes; yields the port."""
-    server = ProbeServer(ANYWHERE, routes, flag="--x", clock=clock or SystemClock(), tls=tls)
-    thread = LoopThread("probes", server.step, SystemClock())
-    thread.start()
+    clock = SystemClock()
+    server = ProbeServer(ANYWHERE, routes, flag="--x", clock=clock, limit=LIMIT, tls=tls)
+    threads = server.gate.threads("probes", lambda name, step: LoopThread(name, step, clock))
+    for thread in threads:
+        thread.start()
     try:
         yield server.port
     finally:
-        assert thread.stop(PATIENCE_SECONDS)
-        server.close()
+        assert stop_all(threads, clock, PATIENCE_SECONDS)
+        server.gate.close()
 
 
 def get(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
@@ -174,36 +171,27 @@ def test_nonsense_on_the_socket_harms_nobody(port: int) -> None:
     assert get(port, "/livez") == (200, "ok")
 
 
-def test_connections_that_send_nothing_take_no_more_than_their_share() -> None:
-    clock = VirtualClock()
-    entered = threading.Semaphore(0)
-
-    def check() -> tuple[bool, str]:
-        entered.release()
-        return True, ""
-
-    with serving(Routes(live={"it": check}), clock) as port, ExitStack() as silent:
-        idle = [
-            # Less than what the server's own sockets wait.
-            silent.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
-            for _ in range(MAX_CONNECTIONS)
-        ]
-        # The server accepts in order: the next one finds the house full.
-        with pytest.raises(httpx.TransportError):
-            get(port, "/livez")
-        clock.advance(CONNECTION_SECONDS)
-        assert [connection.recv(1) for connection in idle] == [b""] * MAX_CONNECTIONS
-        assert wait_for_ok(port)
+HALF = b"GET /livez HT"
 
 
-def wait_for_ok(port: int) -> bool:
-    """Say whether the server answers again; its threads need a moment to leave."""
-    for _ in range(1000):
-        try:
-            return get(port, "/livez") == (200, "ok")
-        except httpx.TransportError:
-            continue
-    return False
+@contextmanager
+def half_open(port: int, count: int, sends: bytes = HALF) -> Iterator[None]:
+    """Connections that never ask."""
+    with ExitStack() as opened:
+        for _ in range(count):
+            address = ("127.0.0.1", port)
+            opened.enter_context(socket.create_connection(address, timeout=5)).sendall(sends)
+        yield
+
+
+@pytest.mark.parametrize("sends", [b"", HALF], ids=["nothing", "half a request"])
+@pytest.mark.parametrize("count", [18, 1000])
+def test_half_open_connections_keep_no_probe_waiting(port: int, count: int, sends: bytes) -> None:
+    """18 half-sent requests once kept `/livez` from answering for 39 s; a kubelet waits 1 s."""
+    with half_open(port, count, sends):
+        for _ in range(20):
+            got = httpx.get(f"http://127.0.0.1:{port}/livez", timeout=5.0, trust_env=False)
+            assert got.text == "ok"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +219,9 @@ def test_a_port_in_use_is_an_error_of_one_line_that_names_the_flag() -> None:
     with open_listener(ANYWHERE, "--x") as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(AddressError) as caught:
-            ProbeServer(address, Routes(), flag="--metrics-address", clock=SystemClock())
+            ProbeServer(
+                address, Routes(), flag="--metrics-address", clock=SystemClock(), limit=LIMIT
+            )
     assert str(caught.value) == f"--metrics-address: {address} is already in use"
 
 

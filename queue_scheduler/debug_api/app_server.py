@@ -1,0 +1,290 @@
+"""uvicorn, which serves the application on a socket that this process alone can use.
+
+A worker of the port asks it: one connection per request, one answer as a whole.
+
+The socket is of AF_UNIX, so it is no port. Its name is in the abstract namespace: it needs no
+folder that can be written, nobody has to remove it, and a crash leaves nothing behind. A name there
+has no owner and no mode, and whoever shares the network namespace can connect to it. So both ends
+ask the kernel whose process is on the other one, and hang up unless it is this one.
+
+What the application hears of the client (address, scheme) is what the port knows, handed over
+beside the connection and not in it: no header that a client sends can say otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+import httptools
+import msgspec
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from shared_api.process.clock import Clock
+from shared_api.process.http_exchange import Answer, Client, Request
+
+ANSWER_SECONDS: Final = 60.0
+"""In which an answer must be made: the API server is given 30 s to say who asks."""
+
+GRACE_SECONDS: Final = 2
+"""What answers that are being made are given when the server ends; then they are cancelled."""
+
+MAX_ANSWER_BYTES: Final = 33_554_432
+"""32 MiB, head included: a hundred thousand waiting units under upstream's path. Eight of them at
+once are half of the memory that the chart gives the scheduler."""
+
+BACKLOG: Final = 64
+"""Until uvicorn has begun: more than there are workers to connect."""
+
+RECEIVE_BYTES: Final = 65_536
+
+_PASSED_ON_NEVER: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers about the client's connection, or about a body: a request here has none."""
+
+_LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers that say where a body ends."""
+
+_WRITTEN_BY_THE_PORT: Final = frozenset(
+    {"connection", "content-type", "date", "keep-alive", *_LENGTHS}
+)
+
+_LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
+
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Of a peer: its process, user and group (unix(7), SO_PEERCRED)."""
+
+log = structlog.get_logger("debug_api")
+
+
+class AppServer:
+    """The application behind a private socket.
+
+    Args:
+        app: What answers.
+        server: The address and port that the application is told it is served on.
+        scheme: The scheme that it is told.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        server: tuple[str, int],
+        scheme: Literal["http", "https"],
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind("")  # to a free name that the kernel picks
+        self._listener.listen(BACKLOG)
+        self.name: bytes = self._listener.getsockname()
+        # Whose request comes from which name. A worker writes, uvicorn's thread reads; one
+        # operation on a dict each.
+        self._clients: dict[bytes, Client | None] = {}
+        self._has_begun = False
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                # On h11, the stricter one of uvicorn's two: what the port took for a request is
+                # judged once more.
+                http=_protocol_for(self._clients, server, scheme),
+                ws="none",
+                lifespan="off",
+                # Else X-Forwarded-For, which anybody can send, would be the client.
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
+
+    def step(self) -> None:
+        """Serve until `end`; uvicorn closes the socket."""
+        self._has_begun = True
+        self._server.run(sockets=[self._listener])
+
+    def end(self) -> None:
+        """Let `step` return within about `GRACE_SECONDS`. From any thread."""
+        self._server.should_exit = True
+        if not self._has_begun:
+            self._listener.close()
+
+    def ask(self, request: Request) -> Answer:
+        """Return the application's answer, or what is wrong with it. From any worker's thread."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.bind("")
+                name = connection.getsockname()
+                self._clients[name] = request.client
+                try:
+                    return self._exchange(connection, request)
+                finally:  # before the name is somebody else's
+                    del self._clients[name]
+        except TimeoutError:
+            return _problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"the answer took longer than {ANSWER_SECONDS:g} s: ask again, "
+                "or for less with ?limit=",
+            )
+        except (OSError, httptools.HttpParserError) as error:
+            log.warning("an answer broke off", path=request.target, error=repr(error))
+            return _problem(HTTPStatus.SERVICE_UNAVAILABLE, "the answer broke off: ask again")
+
+    def _exchange(self, connection: socket.socket, request: Request) -> Answer:
+        until = self._clock.monotonic() + ANSWER_SECONDS
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(self.name)
+        if not is_own_process(connection):
+            msg = "another process has the name of the socket"
+            raise ConnectionRefusedError(msg)
+        connection.sendall(encode_request(request))
+        reader = _AnswerReader(has_body=request.method != "HEAD")
+        while not reader.is_complete:
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            connection.settimeout(left)
+            piece = connection.recv(RECEIVE_BYTES)
+            if piece:
+                reader.feed(piece)
+            else:
+                reader.end()
+            if reader.received > MAX_ANSWER_BYTES:
+                return _problem(
+                    HTTPStatus.INTERNAL_SERVER_ERROR,
+                    f"the answer is larger than {MAX_ANSWER_BYTES} bytes: "
+                    "ask for less with ?limit=",
+                )
+        return reader.answer()
+
+
+def is_own_process(connection: socket.socket) -> bool:
+    """Return whether both ends of a connection are of this process.
+
+    Args:
+        connection: Of AF_UNIX, connected.
+    """
+    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(said)[0] == os.getpid())
+
+
+def encode_request(request: Request) -> bytes:
+    """Return a request as it is sent to uvicorn.
+
+    A value that was sent folded over several lines becomes one line, so that a client's header is
+    never two of ours.
+    """
+    passed_on = {
+        name: value for name, value in request.headers.items() if name not in _PASSED_ON_NEVER
+    }
+    lines = [
+        f"{request.method} {request.target} HTTP/1.1",
+        "connection: close",
+        *(() if "host" in passed_on else ("host:",)),  # needed; said to be unknown
+        *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in passed_on.items()),
+    ]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+
+
+def _protocol_for(
+    clients: dict[bytes, Client | None], server: tuple[str, int], scheme: Literal["http", "https"]
+) -> type[H11Protocol]:
+    """Return uvicorn's protocol for connections from this process."""
+
+    class OwnConnection(H11Protocol):
+        """Knows of whom the request is that it brings."""
+
+        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
+            super().connection_made(transport)
+            if not is_own_process(transport.get_extra_info("socket")):
+                log.warning("another process asks on the private socket, and is not answered")
+                transport.abort()
+            self.client = clients.get(transport.get_extra_info("peername"))
+            self.server = server
+            self.scheme = scheme
+
+    return OwnConnection
+
+
+class _AnswerReader:
+    """Puts an answer together; httptools calls its `on_` methods."""
+
+    def __init__(self, *, has_body: bool) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._has_body = has_body
+        self._status = 0
+        self._headers: list[tuple[str, str]] = []
+        self._parts: list[bytes] = []
+        self.received = 0
+        self.is_complete = False
+
+    def feed(self, piece: bytes) -> None:
+        """Take in what has come."""
+        self.received += len(piece)
+        self._parser.feed_data(piece)
+
+    def end(self) -> None:
+        """Note that no more comes.
+
+        Raises:
+            ConnectionResetError: More was announced.
+        """
+        names = {name.lower() for name, _ in self._headers}
+        # uvicorn's own refusal of what is no HTTP ends with its connection.
+        self.is_complete = bool(self._status) and not names & _LENGTHS
+        if not self.is_complete:
+            msg = "no more of it came"
+            raise ConnectionResetError(msg)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        # The head of an answer to HEAD says how long the body would be.
+        self.is_complete = not self._has_body
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+    def answer(self) -> Answer:
+        """Return all of it, once complete."""
+        named = {name.lower(): value for name, value in self._headers}
+        length = None if self._has_body else int(named.get("content-length", "0"))
+        return Answer(
+            self._status,
+            b"".join(self._parts),
+            named.get("content-type", "text/plain; charset=utf-8"),
+            tuple(pair for pair in self._headers if pair[0].lower() not in _WRITTEN_BY_THE_PORT),
+            length,
+        )
+
+
+def _problem(status: HTTPStatus, detail: str) -> Answer:
+    """Return a refusal as the application words its own."""
+    return Answer(status, msgspec.json.encode({"detail": detail}), "application/json")

@@ -1,0 +1,423 @@
+"""One listening port: who may come in, for how long, and who has to leave first.
+
+    accept --> READING --head complete--> ANSWERING --answer made--> WRITING --sent--> closed
+                  |                        (never cut)                  |
+                  +--- 2 s, or the oldest when there are too many ------+--- 30 s, or the oldest
+
+Everything on sockets happens on one thread, in `step`, and never blocks: a client that sends
+nothing, or does not read, costs a descriptor and no thread. Connections are counted from their
+accept on, before any TLS. When there are more than the port's share, the oldest whose request is
+incomplete is closed, after a last look whether the request has come meanwhile; when all are
+complete, the oldest that does not read its answer. So newcomers are looked at for as long as fewer
+are being answered than the port has places: whoever opens a thousand connections and sends nothing
+pushes out their own, and a probe that sends its request at once is answered.
+
+Answers that are made at once are made on that thread; those that may wait for something (the API
+server, a lock) on workers, which touch no socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from shared_api.process.clock import Clock
+from shared_api.process.http_exchange import (
+    MAX_HEAD_BYTES,
+    Answer,
+    BadRequestError,
+    Client,
+    Request,
+    encode,
+    is_head_complete,
+    read_request,
+    say,
+)
+from shared_api.process.loop_thread import LoopThread, Step
+
+HEAD_SECONDS: Final = 2.0
+"""From the accept to a complete request, TLS handshake included. A kubelet's probe gives up after
+1 s by default, and whoever is further away than that is not in the cluster."""
+
+ANSWER_SECONDS: Final = 30.0
+"""In which an answer must be read: some megabytes over a slow port-forward. Prometheus gives up a
+scrape after 10 s by default."""
+
+REST_SECONDS: Final = 0.5
+"""How long a step waits for something to happen: what `stop` may have to wait."""
+
+FULL_REST_SECONDS: Final = 0.05
+"""After an accept for which the process had no descriptor left."""
+
+ACCEPTS_PER_STEP: Final = 64
+"""Bounds the time until those that are in already are looked at again."""
+
+RECEIVE_BYTES: Final = 16_384
+"""TLS' own largest record."""
+
+_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+log = structlog.get_logger("connection_gate")
+
+
+class Outcome(Enum):
+    """What became of a connection; the words of a metric's label."""
+
+    ANSWERED = "answered"
+    LATE = "late"
+    """Its request was not complete, or its answer not read, in time."""
+    EVICTED = "evicted"
+    """The same, and others needed its place."""
+    BROKEN = "broken"
+    """It ended by itself before it was answered, or TLS failed."""
+    REFUSED = "refused"
+    """Nobody could be closed for it: all requests were complete, and being answered."""
+
+
+class _Stage(Enum):
+    READING = "reading"
+    ANSWERING = "answering"
+    WRITING = "writing"
+
+
+Answerer = Callable[[Request], Answer]
+"""Makes an answer."""
+
+Observer = Callable[[Outcome], None]
+"""Told of every connection that has ended; on the gate's thread."""
+
+Spawn = Callable[[str, Step], LoopThread]
+"""Returns a thread for a step, not started."""
+
+
+class _Connection:
+    """One accepted socket."""
+
+    __slots__ = (
+        "client",
+        "deadline",
+        "received",
+        "socket",
+        "stage",
+        "unsent",
+        "watched",
+        "with_body",
+    )
+
+    def __init__(self, accepted: socket.socket, client: Client | None, deadline: float) -> None:
+        self.socket = accepted
+        self.client = client
+        self.stage = _Stage.READING
+        self.deadline = deadline
+        self.received = bytearray()
+        self.unsent = memoryview(b"")
+        self.with_body = True
+        self.watched = 0
+        """The selector's events that it is registered for."""
+
+
+class ConnectionGate:
+    """Serves one port.
+
+    Args:
+        listener: Bound and listening; closed by `close`.
+        answer: Makes the answers.
+        limit: Connections at once, in whatever state.
+        clock: The time, for deadlines.
+        tls: Serves HTTPS with this context.
+        workers: How many threads make answers; 0: the gate's own, for what never waits.
+        observe: Told what became of connections.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        answer: Answerer,
+        *,
+        limit: int,
+        clock: Clock,
+        tls: ssl.SSLContext | None = None,
+        workers: int = 0,
+        observe: Observer = lambda _: None,
+    ) -> None:
+        self._listener = listener
+        self._answer = answer
+        self._limit = limit
+        self._clock = clock
+        self._tls = tls
+        self._worker_count = workers
+        self._observe = observe
+        self._workers: list[LoopThread] = []
+        # In the order of their age; a dict for its order.
+        self._open: dict[_Stage, dict[_Connection, None]] = {stage: {} for stage in _Stage}
+        # Appended to by one thread, taken from by others: a deque needs no lock for that.
+        self._asked: deque[tuple[_Connection, Request]] = deque()
+        self._answered: deque[tuple[_Connection, Answer]] = deque()
+        self._alarm, self._bell = socket.socketpair()
+        self._has_begun = False
+        listener.settimeout(0)
+        for each in (self._alarm, self._bell):
+            each.settimeout(0)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._alarm, selectors.EVENT_READ)
+
+    def threads(self, name: str, spawn: Spawn) -> list[LoopThread]:
+        """Return the threads that serve the port, not started: of the gate, and of its workers."""
+        self._workers = [
+            spawn(f"{name}-answers/{number}", self.work) for number in range(self._worker_count)
+        ]
+        return [spawn(f"{name}-server", self.step), *self._workers]
+
+    def step(self) -> float:
+        """Look at what has happened on the sockets, for at most `REST_SECONDS`."""
+        self._has_begun = True
+        rest = 0.0
+        for key, _ in self._selector.select(self._seconds_to_wait()):
+            if isinstance(key.data, _Connection):
+                self._go_on(key.data)
+            elif key.fileobj is self._alarm:
+                self._take_answers()
+        # Last: those whose request is there have been taken before newcomers push them out.
+        rest = self._accept()
+        self._end_late()
+        return rest
+
+    def work(self) -> float | None:
+        """Make one answer; return how long there is none to make. From any worker's thread."""
+        try:
+            connection, request = self._asked.popleft()
+        except IndexError:
+            return None
+        self._answered.append((connection, self._make(request)))
+        self.wake()
+        return 0.0
+
+    def wake(self) -> None:
+        """End the wait of a step. From any thread."""
+        with contextlib.suppress(OSError):  # full of bells that nobody has heard yet, or closed
+            self._bell.send(b"!")
+
+    def end(self) -> None:
+        """Let a step return soon; of a gate that has never begun, close everything."""
+        if self._has_begun:
+            self.wake()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close the port and all connections; after the thread that calls `step` has ended."""
+        for stage in _Stage:
+            for connection in list(self._open[stage]):
+                self._drop(connection)
+        self._selector.close()
+        for each in (self._listener, self._alarm, self._bell):
+            each.close()
+
+    # ------------------------------------------------------------------------ who comes in
+
+    def _seconds_to_wait(self) -> float:
+        if self._answered:
+            return 0.0
+        nearest = self._clock.monotonic() + REST_SECONDS
+        for stage in (_Stage.READING, _Stage.WRITING):
+            first = next(iter(self._open[stage]), None)
+            if first is not None:
+                nearest = min(nearest, first.deadline)
+        return max(0.0, nearest - self._clock.monotonic())
+
+    def _accept(self) -> float:
+        """Let those in who wait; return how long to rest where there is no descriptor for them."""
+        for _ in range(ACCEPTS_PER_STEP):
+            try:
+                accepted, address = self._listener.accept()
+            except BlockingIOError:
+                return 0.0
+            except OSError as error:
+                if error.errno not in _FULL:
+                    continue  # it is gone already
+                log.warning("no descriptor for a connection", error=str(error))
+                self._make_room(1)
+                return FULL_REST_SECONDS
+            self._let_in(accepted, address[:2] if address else None)
+        return 0.0
+
+    def _let_in(self, accepted: socket.socket, client: Client | None) -> None:
+        """Give a newcomer a place, and look whether its request is there already, as mostly."""
+        accepted.settimeout(0)
+        connection = _Connection(accepted, client, self._clock.monotonic() + HEAD_SECONDS)
+        self._make_room(1 + self._count() - self._limit)
+        if self._count() >= self._limit:
+            self._end(connection, Outcome.REFUSED)
+            return
+        self._open[_Stage.READING][connection] = None
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                connection.socket = self._tls.wrap_socket(
+                    accepted, server_side=True, do_handshake_on_connect=False
+                )
+        except OSError:  # it has gone meanwhile, or begins with no TLS
+            self._end(connection, Outcome.BROKEN)
+            return
+        self._go_on(connection)
+
+    def _make_room(self, places: int) -> None:
+        """Close so many connections: those that keep us waiting, the oldest first."""
+        until = self._count() - places
+        while self._count() > until:
+            for stage in (_Stage.READING, _Stage.WRITING):
+                oldest = next(iter(self._open[stage]), None)
+                if oldest is not None:
+                    break
+            else:
+                return
+            self._go_on(oldest)  # a last look
+            if oldest in self._open[stage] and self._count() > until:
+                self._end(oldest, Outcome.EVICTED)
+
+    def _end_late(self) -> None:
+        now = self._clock.monotonic()
+        for stage in (_Stage.READING, _Stage.WRITING):
+            while (first := next(iter(self._open[stage]), None)) and first.deadline <= now:
+                self._end(first, Outcome.LATE)
+
+    def _count(self) -> int:
+        return sum(map(len, self._open.values()))
+
+    # ------------------------------------------------------------------- from stage to stage
+
+    def _go_on(self, connection: _Connection) -> None:
+        """Read or write what can be without waiting, then watch for more."""
+        try:
+            if connection.stage is _Stage.READING:
+                self._read(connection)
+            if connection.stage is _Stage.WRITING:
+                self._write(connection)
+        except ssl.SSLWantWriteError:
+            self._watch(connection, selectors.EVENT_WRITE)
+        except (ssl.SSLWantReadError, BlockingIOError):
+            is_writing = connection.stage is _Stage.WRITING and self._tls is None
+            self._watch(connection, selectors.EVENT_WRITE if is_writing else selectors.EVENT_READ)
+        except OSError as error:  # ssl.SSLError is one
+            log.debug("connection failed", error=repr(error))
+            self._end(connection, Outcome.BROKEN)
+
+    def _read(self, connection: _Connection) -> None:
+        """Take in what there is, until the request is complete; a TLS handshake goes before it."""
+        while connection.stage is _Stage.READING:
+            piece = connection.socket.recv(RECEIVE_BYTES)
+            if not piece:
+                self._end(connection, Outcome.BROKEN)
+                return
+            connection.received += piece
+            if is_head_complete(connection.received):
+                self._ask(connection)
+            elif len(connection.received) > MAX_HEAD_BYTES:
+                self._reply(connection, say(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+
+    def _ask(self, connection: _Connection) -> None:
+        try:
+            request = read_request(bytes(connection.received), connection.client)
+        except BadRequestError as bad:
+            self._reply(connection, bad.answer)
+            return
+        connection.received.clear()
+        connection.with_body = request.method != "HEAD"
+        if not self._worker_count:
+            self._reply(connection, self._make(request))
+            return
+        self._move(connection, _Stage.ANSWERING)
+        self._watch(connection, 0)
+        self._asked.append((connection, request))
+        for worker in self._workers:
+            worker.wake()
+
+    def _make(self, request: Request) -> Answer:
+        try:
+            return self._answer(request)
+        except Exception:  # an answer that can not be made is an answer, not the end of a port
+            log.exception("a request can not be answered", path=request.target)
+            return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
+
+    def _take_answers(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._alarm.recv(RECEIVE_BYTES):
+                pass
+        while self._answered:
+            connection, answer = self._answered.popleft()
+            self._reply(connection, answer)
+            self._go_on(connection)
+
+    def _reply(self, connection: _Connection, answer: Answer) -> None:
+        body = encode(answer, self._clock.now(), with_body=connection.with_body)
+        connection.unsent = memoryview(body)
+        connection.deadline = self._clock.monotonic() + ANSWER_SECONDS
+        self._move(connection, _Stage.WRITING)
+
+    def _write(self, connection: _Connection) -> None:
+        while connection.unsent:
+            sent = connection.socket.send(connection.unsent)
+            connection.unsent = connection.unsent[sent:]
+        self._end(connection, Outcome.ANSWERED)
+
+    def _move(self, connection: _Connection, stage: _Stage) -> None:
+        del self._open[connection.stage][connection]
+        connection.stage = stage
+        self._open[stage][connection] = None
+
+    def _watch(self, connection: _Connection, events: int) -> None:
+        if events == connection.watched:
+            return
+        if not events:
+            self._selector.unregister(connection.socket)
+        elif connection.watched:
+            self._selector.modify(connection.socket, events, connection)
+        else:
+            self._selector.register(connection.socket, events, connection)
+        connection.watched = events
+
+    # -------------------------------------------------------------------------- the end
+
+    def _end(self, connection: _Connection, outcome: Outcome) -> None:
+        self._observe(outcome)
+        if outcome is Outcome.ANSWERED:
+            _say_goodbye(connection.socket)
+        elif outcome is not Outcome.BROKEN:
+            # A reset: who keeps us waiting is left no memory of the kernel's either.
+            with contextlib.suppress(OSError):
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        self._open[connection.stage].pop(connection, None)
+        self._watch(connection, 0)
+        connection.socket.close()
+
+
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
+"""Linger for no time."""
+
+
+def _say_goodbye(connection: socket.socket) -> None:
+    """End our side of a connection, and read what was sent behind the request.
+
+    To close a socket with unread bytes resets the connection, and may take the answer with it.
+    """
+    with contextlib.suppress(OSError):  # among them: the other side's goodbye has not come yet
+        if isinstance(connection, ssl.SSLSocket):
+            connection.unwrap()
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(RECEIVE_BYTES)

@@ -1,0 +1,117 @@
+"""The ports of a scheduler beside the API server hold against who only connects."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from shared_api.program import EXIT_USAGE
+from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import QueueWorld, until
+
+pytestmark = pytest.mark.cluster
+
+TLS: Final = ROOT / "tests" / "data" / "tls"
+CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
+FLAGS: Final = ("--health-address", "--metrics-address", "--debug-address")
+HALF_OPEN: Final = 1000
+KUBELET_SECONDS: Final = 5.0
+"""The chart's timeoutSeconds; a quiet probe takes a few milliseconds."""
+HELLO: Final = b"\x16\x03\x01\x02\x00\x01"
+"""The first bytes of a TLS handshake."""
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    with QueueWorld(controlplane_binaries) as world:
+        world.create_quota("team", cpu_max=4)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def scheduler(world: QueueWorld) -> ProgramProcess:
+    """One whose metrics and debug ports have TLS, as where they are exposed."""
+    return world.start(
+        SCHEDULER,
+        f"--metrics-tls-certificate={CERTIFICATE}",
+        f"--metrics-tls-key={KEY}",
+        f"--debug-tls-certificate={CERTIFICATE}",
+        f"--debug-tls-key={KEY}",
+    )
+
+
+@contextmanager
+def half_open(scheduler: ProgramProcess, count: int) -> Iterator[None]:
+    """Connections to every port that send nothing, or never all of it; closed by the end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = len(FLAGS) * count + 512
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))
+    with ExitStack() as opened:
+        for number in range(count):
+            for flag in FLAGS:
+                address = ("127.0.0.1", scheduler.port_of(flag))
+                connection = socket.create_connection(address, timeout=30.0)
+                opened.enter_context(connection)
+                connection.sendall((b"", b"GET /livez HT", HELLO)[number % 3])
+        yield
+
+
+def get(scheduler: ProgramProcess, flag: str, path: str) -> httpx.Response:
+    scheme = "http" if flag == "--health-address" else "https"
+    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+    url = f"{scheme}://127.0.0.1:{scheduler.port_of(flag)}{path}"
+    return httpx.get(url, timeout=KUBELET_SECONDS, verify=trusted, trust_env=False)
+
+
+def test_with_a_thousand_half_open_on_each_port_everybody_is_answered(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    with half_open(scheduler, HALF_OPEN):
+        for _ in range(20):
+            for path in ("/livez", "/readyz"):
+                assert get(scheduler, "--health-address", path).status_code == 200
+        assert get(scheduler, "--debug-address", "/debug/queues").status_code in {200, 401}
+        exposition = get(scheduler, "--metrics-address", "/metrics").text
+        # The way to the API server has its descriptors all the time.
+        world.create_unit("beside", "team", cpu=1)
+        assert until(lambda: world.phase("beside") == "Dequeued")
+    for port in ("health", "metrics", "debug"):
+        line = f'koord_queue_port_connections_total{{outcome="evicted",port="{port}"}}'
+        assert line in exposition
+
+
+def test_with_too_few_open_files_it_does_not_start_and_says_how_many(world: QueueWorld) -> None:
+    code = (
+        "import resource, runpy, sys; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv.pop(1)),) * 2); "
+        "runpy.run_module('queue_scheduler', run_name='__main__')"
+    )
+    flags = [f"{flag}=127.0.0.1:0" for flag in FLAGS]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "200", f"--kubeconfig={world.plane.kubeconfig}", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    assert done.returncode == EXIT_USAGE
+    assert "error: the process may open 200 files, at least 288 are needed" in done.stderr
+
+
+def test_a_few_half_sent_requests_keep_no_probe_waiting(scheduler: ProgramProcess) -> None:
+    """18 once kept `/livez` from answering for 39 s."""
+    with half_open(scheduler, 18):
+        for _ in range(20):
+            assert get(scheduler, "--health-address", "/livez").text == "ok"

@@ -1,0 +1,254 @@
+"""Requests go to uvicorn over a socket of this process alone, and answers come back whole."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request as AppRequest
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from structlog.testing import capture_logs
+
+from queue_scheduler.debug_api import app_server
+from queue_scheduler.debug_api.app_server import AppServer, encode_request
+from shared_api.process.alarm import Alarm
+from shared_api.process.clock import SystemClock
+from shared_api.process.http_exchange import Request, read_request
+from shared_api.process.loop_thread import LoopThread, run_once
+
+PATIENCE_SECONDS = 60.0
+IS_ASKED, GO_ON = threading.Event(), threading.Event()
+
+
+def heard(request: AppRequest) -> Response:
+    pairs = [(name.decode(), value.decode("latin-1")) for name, value in request.headers.raw]
+    return JSONResponse({"headers": pairs, "client": request.scope["client"]})
+
+
+def cookies(_request: AppRequest) -> Response:
+    response = PlainTextResponse("yes", headers={"X-Own": "1"})
+    response.set_cookie("a", "1")
+    response.set_cookie("b", "2")
+    return response
+
+
+def pieces(request: AppRequest) -> Response:
+    def parts() -> Iterator[str]:
+        yield from ("one ", "two ")
+        if "broken" in request.query_params:
+            raise ValueError("oops")
+        yield "three"
+
+    return StreamingResponse(parts())
+
+
+def slow(_request: AppRequest) -> Response:
+    IS_ASKED.set()
+    GO_ON.wait(PATIENCE_SECONDS)
+    return PlainTextResponse("slow")
+
+
+APP = Starlette(
+    routes=[
+        Route("/heard", heard),
+        Route("/cookies", cookies),
+        Route("/pieces", pieces),
+        Route("/nothing", lambda _: Response(status_code=204)),
+        Route("/slow", slow),
+    ]
+)
+
+
+def made() -> AppServer:
+    return AppServer(APP, server=("127.0.0.1", 80), scheme="http", clock=SystemClock())
+
+
+@contextmanager
+def running() -> Iterator[AppServer]:
+    server = made()
+    thread = LoopThread("debug-api", server.step, SystemClock(), unblock=server.end)
+    thread.start()
+    try:
+        yield server
+    finally:
+        assert thread.stop(PATIENCE_SECONDS), "the server did not end"
+
+
+def get(target: str, headers: dict[str, str] | None = None, method: str = "GET") -> Request:
+    return Request(method, target, headers or {}, ("10.1.2.3", 4567))
+
+
+def test_what_was_asked_is_passed_on_without_what_is_of_the_clients_connection() -> None:
+    sent = {
+        "host": "localhost",
+        "x-it": "yes",
+        "connection": "keep-alive, upgrade",
+        "upgrade": "websocket",
+        "transfer-encoding": "chunked",
+        "content-length": "7",
+        "expect": "100-continue",
+    }
+    with running() as server:
+        said = json.loads(server.ask(get("/heard", sent)).body)
+    assert sorted(said["headers"]) == [
+        ["connection", "close"],
+        ["host", "localhost"],
+        ["x-it", "yes"],
+    ]
+    assert said["client"] == ["10.1.2.3", 4567]
+
+
+def test_a_request_without_a_host_is_one_for_nobody() -> None:
+    with running() as server:
+        said = json.loads(server.ask(get("/heard")).body)
+    assert ["host", ""] in said["headers"]
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+@pytest.mark.parametrize("indent", [" ", "\t"])
+def test_a_folded_header_does_not_become_two(end: str, indent: str) -> None:
+    head = f"GET / HTTP/1.1{end}X-It: a{end}{indent}Host: localhost{end}{end}".encode()
+    lines = encode_request(read_request(head)).split(b"\r\n")
+    assert b"x-it: a Host: localhost" in lines
+    assert b"host:" in lines
+    assert len(lines) == 6
+
+
+def test_headers_that_come_twice_are_passed_back() -> None:
+    with running() as server:
+        answer = server.ask(get("/cookies"))
+    names = [name.lower() for name, _ in answer.headers]
+    assert sorted(names) == ["set-cookie", "set-cookie", "x-own"]
+    assert answer.content_type == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("request_", "want"),
+    [
+        pytest.param(get("/pieces"), (200, b"one two three", None), id="in pieces"),
+        pytest.param(get("/cookies"), (200, b"yes", None), id="with a length"),
+        pytest.param(get("/cookies", method="HEAD"), (200, b"", 3), id="HEAD"),
+        pytest.param(get("/nothing"), (204, b"", None), id="without a body"),
+        pytest.param(get("/elsewhere"), (404, b"Not Found", None), id="no route"),
+        pytest.param(
+            get("/cookies", method="POST"), (405, b"Method Not Allowed", None), id="not to be read"
+        ),
+        pytest.param(
+            get("/", {"x-it": "a\0b"}), (400, b"Invalid HTTP request received.", None), id="no HTTP"
+        ),
+    ],
+)
+def test_an_answer_comes_whole(request_: Request, want: tuple[int, bytes, int | None]) -> None:
+    with running() as server:
+        answer = server.ask(request_)
+    assert (answer.status, answer.body, answer.length) == want
+
+
+def test_half_an_answer_is_none() -> None:
+    with running() as server, capture_logs() as logs:
+        answer = server.ask(get("/pieces?broken"))
+    assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert json.loads(answer.body)["detail"] == "the answer broke off: ask again"
+    assert [each["path"] for each in logs if "path" in each] == ["/pieces?broken"]
+
+
+def test_an_answer_of_any_size_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_server, "MAX_ANSWER_BYTES", 100)
+    with running() as server:
+        answer = server.ask(get("/heard", {"x-it": "a" * 1000}))
+    assert answer.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert "larger than 100 bytes" in json.loads(answer.body)["detail"]
+
+
+def test_what_answers_that_do_not_come_are_waited_for_has_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that waits for one ends with uvicorn, long before its own time-out."""
+    monkeypatch.setattr(app_server, "GRACE_SECONDS", 1)
+    IS_ASKED.clear()
+    GO_ON.clear()
+    statuses: list[int] = []
+    is_answered = Alarm()
+
+    def ask() -> None:
+        statuses.append(server.ask(get("/slow")).status)
+        is_answered.set()
+
+    with capture_logs():
+        with running() as server:
+            run_once("worker", ask, SystemClock())
+            assert IS_ASKED.wait(PATIENCE_SECONDS)
+            began = SystemClock().monotonic()
+        assert is_answered.wait(PATIENCE_SECONDS)
+    assert SystemClock().monotonic() - began < app_server.ANSWER_SECONDS / 2
+    assert statuses[0] >= HTTPStatus.INTERNAL_SERVER_ERROR
+    GO_ON.set()
+
+
+def test_after_the_end_there_is_no_answer_and_no_wait() -> None:
+    with running() as server:
+        server.ask(get("/cookies"))
+    with capture_logs():
+        assert server.ask(get("/cookies")).status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def test_ended_before_it_began_it_leaves_no_socket() -> None:
+    server = made()
+    server.end()
+    with pytest.raises(ConnectionRefusedError), unix_socket() as connection:
+        connection.connect(server.name)
+
+
+def test_another_process_that_connects_is_not_answered() -> None:
+    code = (
+        "import socket, sys\n"
+        "connection = socket.socket(socket.AF_UNIX)\n"
+        "connection.connect(bytes.fromhex(sys.argv[1]))\n"
+        "try:\n"
+        "    connection.sendall(b'GET /cookies HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n')\n"
+        "    print(connection.recv(1000))\n"
+        "except ConnectionError:\n"
+        "    print(b'')\n"
+    )
+    with running() as server, capture_logs() as logs:
+        assert server.ask(get("/cookies")).status == HTTPStatus.OK
+        child = [sys.executable, "-c", code, server.name.hex()]
+        said = subprocess.run(child, capture_output=True, text=True, timeout=60.0, check=True)
+    assert said.stdout == "b''\n"
+    assert [each["log_level"] for each in logs] == ["warning"]
+
+
+def test_another_process_that_has_taken_the_name_is_told_nothing() -> None:
+    code = (
+        "import socket\n"
+        "listener = socket.socket(socket.AF_UNIX)\n"
+        "listener.bind('')\n"
+        "listener.listen()\n"
+        "print(listener.getsockname().hex(), flush=True)\n"
+        "print(listener.accept()[0].recv(1000))\n"
+    )
+    server = made()
+    server.end()
+    child = [sys.executable, "-c", code]
+    with subprocess.Popen(child, stdout=subprocess.PIPE, text=True) as impostor, capture_logs():
+        assert impostor.stdout is not None
+        server.name = bytes.fromhex(impostor.stdout.readline())
+        answer = server.ask(get("/cookies", {"authorization": "Bearer secret"}))
+        assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert impostor.stdout.read() == "b''\n"
+
+
+@contextmanager
+def unix_socket() -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(PATIENCE_SECONDS)
+        yield connection

@@ -1,0 +1,374 @@
+"""Who comes in, who has to leave, and that a request that is there is answered."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from shared_api.process import connection_gate
+from shared_api.process.connection_gate import (
+    ANSWER_SECONDS,
+    FULL_REST_SECONDS,
+    HEAD_SECONDS,
+    ConnectionGate,
+    Outcome,
+)
+from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request
+from shared_api.process.loop_thread import LoopThread
+from shared_api.testing.virtual_clock import VirtualClock
+
+TLS_DATA = Path(__file__).parents[2] / "data" / "tls"
+GET = b"GET /it HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF = b"GET /it HTT"
+LARGE = b"x" * 30_000_000
+
+
+class Port:
+    """A gate that is stepped by hand, on a loopback port."""
+
+    def __init__(self, **more: Any) -> None:
+        self.clock = VirtualClock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.outcomes: Counter[Outcome] = Counter()
+        self.asked: list[Request] = []
+        self.body = b"hello"
+        self.clients: list[socket.socket] = []
+        options = {"limit": 4} | more
+        self.gate = ConnectionGate(
+            self.listener, self.answer, clock=self.clock, observe=self.note, **options
+        )
+        self.threads = self.gate.threads("it", lambda name, step: Sleeper(name, step, self.clock))
+
+    def answer(self, request: Request) -> Answer:
+        self.asked.append(request)
+        return Answer(200, self.body)
+
+    def note(self, outcome: Outcome) -> None:
+        self.outcomes[outcome] += 1
+
+    def connect(self, sends: bytes = b"", *, steps: int = 2) -> socket.socket:
+        client = socket.create_connection(self.listener.getsockname(), timeout=5)
+        self.clients.append(client)
+        client.sendall(sends)
+        self.step(steps)
+        return client
+
+    def step(self, times: int = 2) -> None:
+        for _ in range(times):
+            self.gate.step()
+
+    def work(self) -> None:
+        while self.gate.work() == 0.0:
+            pass
+        self.step()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.gate.close()
+
+
+class Sleeper(LoopThread):
+    """A thread that is never started."""
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_gate, "REST_SECONDS", 0.02)
+
+
+@contextmanager
+def opened(**more: Any) -> Iterator[Port]:
+    port = Port(**more)
+    try:
+        yield port
+    finally:
+        port.close()
+
+
+@pytest.fixture
+def port() -> Iterator[Port]:
+    with opened() as port:
+        yield port
+
+
+def heard(client: socket.socket) -> bytes:
+    """Return all that comes until the connection ends; b"" for a reset, too."""
+    parts = []
+    try:
+        while part := client.recv(65_536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def test_a_request_that_is_there_is_answered_at_once(port: Port) -> None:
+    client = port.connect(GET, steps=1)
+    assert heard(client).endswith(b"\r\n\r\nhello")
+    who = client.getsockname()
+    assert port.asked == [Request("GET", "/it", {"host": "localhost"}, who)]
+    assert port.outcomes == {Outcome.ANSWERED: 1}
+
+
+def test_a_request_may_come_in_pieces(port: Port) -> None:
+    client = port.connect()
+    for number in range(len(GET)):
+        client.sendall(GET[number : number + 1])
+        port.step()
+    assert heard(client).endswith(b"hello")
+
+
+def test_what_is_sent_behind_the_request_is_not_answered(port: Port) -> None:
+    """Pipelined requests: the answer says that the connection ends."""
+    client = port.connect(3 * GET)
+    answer = heard(client)
+    assert answer.count(b"HTTP/1.0 200 OK") == 1
+    assert b"Connection: close" in answer
+
+
+@pytest.mark.parametrize("sends", [b"", HALF, b"\x16\x03\x01"], ids=["nothing", "half", "TLS"])
+def test_who_does_not_ask_in_time_is_closed(port: Port, sends: bytes) -> None:
+    client = port.connect(sends)
+    port.clock.advance(HEAD_SECONDS - 0.01)
+    port.step()
+    assert not port.outcomes
+    port.clock.advance(0.01)
+    port.step()
+    assert heard(client) == b""
+    assert port.outcomes == {Outcome.LATE: 1}
+
+
+def test_a_byte_now_and_then_buys_no_time(port: Port) -> None:
+    client = port.connect(HALF)
+    for _ in range(4):
+        port.clock.advance(HEAD_SECONDS / 4)
+        client.sendall(b"a")
+        port.step()
+    assert port.outcomes == {Outcome.LATE: 1}
+
+
+def test_the_oldest_incomplete_one_leaves_for_a_newcomer(port: Port) -> None:
+    idle = [port.connect(HALF) for _ in range(4)]
+    newcomer = port.connect(HALF)
+    assert port.outcomes == {Outcome.EVICTED: 1}
+    assert heard(idle[0]) == b""
+    for client in (*idle[1:], newcomer):
+        client.sendall(GET[len(HALF) :])
+        port.step()
+        assert heard(client).endswith(b"hello")
+
+
+def test_who_has_asked_meanwhile_is_answered_and_not_closed(port: Port) -> None:
+    """Its request came after the last look, before the newcomer."""
+    idle = [port.connect() for _ in range(4)]
+    idle[0].sendall(GET)
+    newcomer = socket.create_connection(port.listener.getsockname(), timeout=5)
+    port.clients.append(newcomer)
+    port.gate._accept()  # noqa: SLF001 - a step would have seen the request before
+    assert heard(idle[0]).endswith(b"hello")
+    assert port.outcomes == {Outcome.ANSWERED: 1}
+
+
+def test_a_probe_is_answered_beside_a_thousand_that_send_nothing(port: Port) -> None:
+    for number in range(1000):
+        port.connect(HALF if number % 2 else b"", steps=1)
+        if number % 50 == 0:
+            assert heard(port.connect(GET, steps=1)).endswith(b"hello")
+    assert port.outcomes[Outcome.ANSWERED] == 20
+    # Each of the twenty was given a place before anybody looked what it had to say.
+    assert port.outcomes[Outcome.EVICTED] >= 1000 - 4
+
+
+def test_who_does_not_read_a_large_answer_is_closed_in_time(port: Port) -> None:
+    port.body = LARGE
+    port.connect(GET)
+    assert not port.outcomes
+    port.clock.advance(ANSWER_SECONDS)
+    port.step()
+    assert port.outcomes == {Outcome.LATE: 1}
+
+
+def test_who_does_not_read_leaves_for_a_newcomer(port: Port) -> None:
+    port.body = LARGE
+    for _ in range(4):
+        port.connect(GET)
+    port.body = b"hello"
+    assert heard(port.connect(GET)).endswith(b"hello")
+    assert port.outcomes == {Outcome.EVICTED: 1, Outcome.ANSWERED: 1}
+
+
+def test_a_large_answer_is_sent_as_it_is_read(port: Port) -> None:
+    port.body = LARGE
+    client = port.connect(GET)
+    client.settimeout(0.01)
+    got = 0
+    while not port.outcomes:
+        with_pause = client.recv(1_000_000)
+        got += len(with_pause)
+        port.step(1)
+    client.settimeout(5)
+    assert got + len(heard(client)) > len(LARGE)
+
+
+def test_no_more_wait_for_an_answer_than_there_are_places() -> None:
+    with opened(workers=1) as port:
+        asked = [port.connect(GET) for _ in range(4)]
+        refused = port.connect(GET)
+        assert heard(refused) == b""
+        assert port.outcomes == {Outcome.REFUSED: 1}
+        port.clock.advance(1000.0)
+        port.work()
+        assert [heard(client)[-5:] for client in asked] == [b"hello"] * 4
+
+
+def test_workers_make_answers_while_others_are_let_in() -> None:
+    with opened(workers=1) as port:
+        first = port.connect(GET)
+        second = port.connect(HALF)
+        assert port.asked == []
+        port.work()
+        second.sendall(GET[len(HALF) :])
+        port.step()
+        port.work()
+        assert [heard(client)[-5:] for client in (first, second)] == [b"hello"] * 2
+
+
+def test_an_answer_for_who_has_left_harms_nobody() -> None:
+    with opened(workers=1) as port:
+        left = port.connect(GET)
+        left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        left.close()
+        port.work()
+        stays = port.connect(GET)
+        port.work()
+        assert heard(stays).endswith(b"hello")
+
+
+def test_an_answer_that_can_not_be_made_is_an_answer_and_a_line_in_the_log() -> None:
+    def broken(_request: Request) -> Answer:
+        raise ValueError("oops")
+
+    with opened() as port, capture_logs() as logs:
+        port.gate._answer = broken  # noqa: SLF001 - as an application with an error in it
+        assert heard(port.connect(GET)).startswith(b"HTTP/1.0 500 ")
+        assert [each["log_level"] for each in logs] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("sends", "status"),
+    [
+        pytest.param(b"GET\r\n\r\n", b"400", id="no request"),
+        pytest.param(b"GET / HTTP/2.0\r\n\r\n", b"505", id="another HTTP"),
+        pytest.param(b"a" * (MAX_HEAD_BYTES + 1), b"431", id="an endless line"),
+    ],
+)
+def test_nonsense_is_refused(port: Port, sends: bytes, status: bytes) -> None:
+    assert heard(port.connect(sends)).split()[1:2] == [status]
+
+
+def test_a_head_request_has_no_body(port: Port) -> None:
+    answer = heard(port.connect(b"HEAD / HTTP/1.1\r\n\r\n"))
+    assert answer.endswith(b"\r\n\r\n")
+    assert b"Content-Length: 5\r\n" in answer
+
+
+def test_without_a_descriptor_the_oldest_leaves_and_the_port_rests(port: Port) -> None:
+    class Full:
+        """A listener of a process that has no descriptor left."""
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    port.connect(HALF)
+    port.gate._listener = Full()  # type: ignore[assignment] # noqa: SLF001 - stands in for the process
+    assert port.gate.step() == FULL_REST_SECONDS
+    port.gate._listener = port.listener  # noqa: SLF001 - it has some again
+    assert port.outcomes == {Outcome.EVICTED: 1}
+
+
+@pytest.fixture
+def secure() -> Iterator[Port]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(
+        TLS_DATA / "test_only_server.pem", TLS_DATA / "test_only_server_key.pem"
+    )
+    with opened(tls=context) as port:
+        yield port
+
+
+class TlsClient:
+    """A client whose part of TLS is done by hand, between the steps of the gate."""
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.socket = port.connect()
+        self.come, self.go = ssl.MemoryBIO(), ssl.MemoryBIO()
+        trusted = ssl.create_default_context(cafile=str(TLS_DATA / "test_only_ca.pem"))
+        self.tls = trusted.wrap_bio(self.come, self.go, server_hostname="localhost")
+
+    def until_done(self, what: Any, *args: Any) -> Any:
+        while True:
+            try:
+                done = what(*args)
+            except ssl.SSLWantReadError:
+                self.flush()
+                self.come.write(self.socket.recv(65_536))
+            else:
+                self.flush()
+                return done
+
+    def flush(self) -> None:
+        self.socket.sendall(self.go.read())
+        self.port.step()
+
+
+def test_tls_is_shaken_hands_over_before_the_request(secure: Port) -> None:
+    client = TlsClient(secure)
+    client.until_done(client.tls.do_handshake)
+    client.until_done(client.tls.write, GET)
+    answer = b""
+    while not answer.endswith(b"hello"):
+        answer += client.until_done(client.tls.read, 1000)
+    assert secure.outcomes == {Outcome.ANSWERED: 1}
+
+
+def test_who_never_says_hello_is_counted_and_leaves_first(secure: Port) -> None:
+    silent = secure.connect()
+    for _ in range(3):
+        secure.connect()
+    client = TlsClient(secure)
+    assert secure.outcomes == {Outcome.EVICTED: 1}
+    assert heard(silent) == b""
+    client.until_done(client.tls.do_handshake)
+    client.until_done(client.tls.write, GET)
+    assert secure.outcomes[Outcome.ANSWERED] == 1
+
+
+def test_a_handshake_and_then_nothing_is_late(secure: Port) -> None:
+    client = TlsClient(secure)
+    client.until_done(client.tls.do_handshake)
+    secure.clock.advance(HEAD_SECONDS)
+    secure.step()
+    assert secure.outcomes == {Outcome.LATE: 1}
+
+
+def test_plain_requests_to_a_tls_port_are_broken_off(secure: Port) -> None:
+    assert b"hello" not in heard(secure.connect(GET))
+    assert secure.outcomes == {Outcome.BROKEN: 1}
+
+
+def test_closed_before_it_began_it_leaves_no_socket() -> None:
+    port = Port()
+    port.gate.end()
+    assert port.listener.fileno() == -1
+    port.close()
