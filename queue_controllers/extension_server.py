@@ -35,10 +35,15 @@ from queue_controllers.pod_usage import (
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import PODS_REFUSED
 from shared_api.work_queue import WorkQueue
 
 OPENING_SECONDS: Final = 0.1
 """How often a server that has a kind to serve looks whether it may begin."""
+
+LOOKS_PER_SECOND: Final = 5.0
+"""At jobs whose demand something else has changed, for each kind of job: what follows is written in
+the low lane, which has a fifth of the requests, and events are in it as well."""
 
 log = structlog.get_logger("extension_server")
 
@@ -190,6 +195,20 @@ class ExtensionServer(Generic[JobT]):
         for job in self._jobs.list():
             if job.metadata.namespace == namespace:
                 self.queue.add(job.metadata.key)
+
+    def look_in_turns(self, namespace: str) -> None:
+        """Queue every job of a namespace, "" for all, a few in each second.
+
+        For what may change many units at once, and is looked at before each release, too. Jobs
+        whose pods would be refused come first: they may start now.
+        """
+        for unit in self._units.list():
+            if PODS_REFUSED in unit.metadata.annotations and (key := self._key_of_unit(unit)):
+                self.queue.add(key)
+        jobs = (each.metadata for each in self._jobs.list())
+        concerned = (each for each in jobs if not namespace or each.namespace == namespace)
+        for number, each in enumerate(concerned):
+            self.queue.add_after(each.key, number / LOOKS_PER_SECOND)
 
     # --- keys --------------------------------------------------------------------------------
 

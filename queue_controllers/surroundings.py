@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from queue_controllers.jobframework.managed import Surroundings
+from queue_controllers.jobframework.pod_admission import NOTHING_READ, AdmissionObjects
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.priority_class import PriorityClass
@@ -57,6 +58,7 @@ class SurroundingsReader:
         priority_classes: the cache of priority classes.
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
+        admission: what the API server goes by in a namespace as it creates pods.
     """
 
     def __init__(
@@ -67,12 +69,14 @@ class SurroundingsReader:
         priority_classes: Listed[PriorityClass],
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
+        admission: Callable[[str], AdmissionObjects] = lambda _: NOTHING_READ,
     ) -> None:
         self._quotas = quotas
         self._namespaces = namespaces
         self._priority_classes = priority_classes
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
+        self._admission = admission
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
         # that comes while one is made raises the number, and what was made is thrown away.
         self._quota_changes = self._class_changes = 0
@@ -88,6 +92,7 @@ class SurroundingsReader:
             namespace_labels={} if known is None else known.metadata.labels,
             priority_classes=classes,
             default_priority=default,
+            admission=self._admission(namespace),
         )
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:

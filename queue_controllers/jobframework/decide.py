@@ -56,12 +56,14 @@ from queue_controllers.jobframework.job_progress import (
 )
 from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.label_precedence import NOTE_BEGINS, label_notes
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.queue_unit_builder import (
     build_sync,
     build_unit,
     choose_unit_name,
+    is_only_demand,
     is_our_make,
 )
 from queue_controllers.jobframework.release import mark_opened, release_job, release_whole
@@ -105,6 +107,12 @@ from shared_api.well_known_labels import (
     spellings,
 )
 
+REFUSED_LOOK_SECONDS: Final = 60.0
+"""How often a job whose pods would be refused is looked at without news."""
+
+_TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
+"""How what is told of a job's annotations and labels begins."""
+
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
 
@@ -135,18 +143,19 @@ def decide(view: JobView) -> Decision:
 
 
 def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
-    """Return the decision with a warning for each annotation that is ignored; each value once."""
+    """Return the decision with a warning for each annotation or label that does not count, once."""
     ended = job.status.outcome is not None or (view.unit is not None and is_final(view.unit))
     if ended or not view.ownership.managed:
         return decision
-    troubles = frozenset(unreadable_annotations(job).values())
-    memory = decision.memory
-    others = {each for each in memory.told if not each.startswith(IGNORED_ANNOTATION)}
+    reasons = dict.fromkeys(unreadable_annotations(job).values(), "IgnoredAnnotation")
+    reasons |= label_notes(job)
+    troubles, memory = frozenset(reasons), decision.memory
+    others = {each for each in memory.told if not each.startswith(_TOLD_OF_MARKS)}
     told = memory.told - others
     if troubles == told:
         return decision
     warnings = [
-        TellJob(reason="IgnoredAnnotation", message=each, type=EventType.WARNING)
+        TellJob(reason=reasons[each], message=each, type=EventType.WARNING)
         for each in sorted(troubles - told)
     ]
     return msgspec.structs.replace(
@@ -244,6 +253,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
         short_since=view.memory.short_since if is_to_start else None,
+        refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,
         first_release=first,
     )
     view = msgspec.structs.replace(view, memory=memory)
@@ -260,8 +270,11 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
     may_move = waiting and state.stopped and not job.unknown_demand
-    if body := build_sync(job, unit, view.around, waiting=may_move):
-        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    is_judged = state.stopped and not job.unknown_demand
+    if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
+        is_urgent = was_evicted(unit) or not is_only_demand(body)
+        write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
+        return Decision(actions=(write,), memory=view.memory)
     if (decision := follow_deactivation(view, job, unit)) is not None:
         return decision
     if (decision := reach_limit(view, job, unit)) is not None:
@@ -378,7 +391,11 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
-    return wait_until_stopped(view, state)
+    waits = wait_until_stopped(view, state)
+    if job.pods_refused and waits.look_again_seconds is None:
+        # What is in the way wakes us when it changes, but for a right to see it that is taken away.
+        return msgspec.structs.replace(waits, look_again_seconds=REFUSED_LOOK_SECONDS)
+    return waits
 
 
 def _note_opened(view: JobView, unit: QueueUnit) -> Decision:

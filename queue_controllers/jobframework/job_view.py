@@ -62,6 +62,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Since when only what is left of an earlier run keeps the admitted job from its release."""
     short_since: float | None = None
     """Since when an admitted job is not released, as it was granted fewer pods than it needs."""
+    refused_since: float | None = None
+    """Since when an admitted job is not released, as its pods would be refused."""
     first_release: datetime | None = None
     """When the job was first released in this admission (wall time), until its pods are seen to
     run: somebody else may suspend it over and over, and have it released each time."""

@@ -58,6 +58,7 @@ from queue_controllers.jobframework.job_view import (
     Moment,
 )
 from queue_controllers.jobframework.managed import Ownership, Surroundings, judge_managed
+from queue_controllers.jobframework.pod_admission import admit_job
 from queue_controllers.jobframework.pod_group import PodGroup
 from queue_controllers.jobframework.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.unit_status import MAX_JITTER
@@ -369,6 +370,7 @@ class JobReconciler(Generic[JobT]):
         adapter, namespace = self._adapter, job.metadata.namespace
         facts = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._around(namespace)
+        facts = admit_job(facts, around.admission)
         ownership = judge_managed(
             facts,
             around,

@@ -69,6 +69,7 @@ _STABLE: Final[dict[Reason, str]] = {
         "(--queue-namespace)"
     ),
     Reason.INVALID_DEMAND: "{detail}",
+    Reason.PODS_REFUSED: "its pods would be refused: {detail}",
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",

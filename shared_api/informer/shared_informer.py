@@ -217,6 +217,10 @@ class SharedInformer(Generic[T]):
         """Say whether every handler has seen the whole first list."""
         return self._has_listed and not self._joining
 
+    def is_forbidden(self) -> bool:
+        """Return whether this process may not read the kind: the last try was refused for that."""
+        return self._reflector.is_forbidden
+
     def note_written(self, written: T) -> bool:
         """Put the answer to one's own write into the store; see `IndexedStore.note_written`."""
         return self.store.note_written(written)
