@@ -79,6 +79,7 @@ def test_the_controllers_rules() -> None:
         "jobs.batch: get list patch watch",
         "cronjobs.batch: get",
         "events.events.k8s.io: create patch",
+        "events: list",
         *REVIEWS,
     }
     assert lines(rules_of(objects, "Role", "koord-queue-controllers")) == {
