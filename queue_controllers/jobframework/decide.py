@@ -37,6 +37,7 @@ from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
     look_in_time,
     why_evict,
+    with_move_told,
 )
 from queue_controllers.jobframework.gates import room_of
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
@@ -253,7 +254,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return _end_deleted(view, unit)
     if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
-    return look_in_time(view, unit, _follow_unit(view, job, unit, state))
+    decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
+    return look_in_time(view, unit, decision)
 
 
 def _without_attempt(memory: JobMemory) -> JobMemory:

@@ -11,8 +11,8 @@ import pytest
 from queue_controllers.event_lookup import (
     MAX_WHY_CHARS,
     NOT_TO_BE_READ,
-    JobEvent,
     EventReader,
+    JobEvent,
 )
 from shared_api.client.errors import ApiFailure, ConnectionLost, Forbidden
 from shared_api.client.flow_control import Lane

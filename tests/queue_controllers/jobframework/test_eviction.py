@@ -172,7 +172,8 @@ def test_a_stopped_job_that_names_another_queue_goes_into_line_there(
 def test_one_that_runs_goes_on_where_it_is() -> None:
     job = named(labels={QUEUE: "fast"}, suspended=False, status=RUNS)
     of = unit("Dequeued", admissions=ADMITTED)
-    assert told(look(job, of, pods=TWO_RUNNING).actions) == ["move Running"]
+    want = ["move Running", "tell LabelChangeIgnored"]
+    assert told(look(job, of, pods=TWO_RUNNING).actions) == want
 
 
 def test_a_unit_that_somebody_else_made_stays_where_he_put_it() -> None:
