@@ -30,11 +30,13 @@ from queue_controllers.pod_usage import (
     is_news,
     owner_uid_of,
     pause_of,
+    pause_of_refusal,
     unit_key_of,
 )
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
 from shared_api.well_known_labels import PODS_REFUSED
 from shared_api.work_queue import WorkQueue
 
@@ -67,6 +69,7 @@ class ExtensionServer(Generic[JobT]):
         units: the cache of all units.
         reconciler: looks at a key; its workers call `step`.
         queue: the keys.
+        clock: the time.
         has_taken_over: whether this process decides at all.
     """
 
@@ -78,12 +81,14 @@ class ExtensionServer(Generic[JobT]):
         units: IndexedStore[QueueUnit],
         reconciler: JobReconciler[JobT],
         queue: WorkQueue[str],
+        clock: Clock,
         has_taken_over: Callable[[], bool],
     ) -> None:
         self.adapter = adapter
         self.watch = parts.watch
         self.reconciler = reconciler
         self.queue = queue
+        self._clock = clock
         self._jobs = parts.jobs
         self._units = units
         self._has_taken_over = has_taken_over
@@ -163,13 +168,17 @@ class ExtensionServer(Generic[JobT]):
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod; those that come together are looked at together."""
         pod = new if new is not None else old
-        if pod is None or not is_news(old, new):
+        refusal = pause_of_refusal(old, new, self._clock.now())
+        if pod is None or not (is_news(old, new) or refusal is not None):
             return
-        if self._groups is not None:
+        if not is_news(old, new):
+            for key in self._keys_of_refused(pod):
+                self.queue.add_after(key, refusal or 0.0)
+        elif self._groups is not None:
             self._on_pod_of_group(self._groups, old, new)
-            return
-        for key in self._keys_of_pod(pod):
-            self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
+        else:
+            for key in self._keys_of_pod(pod):
+                self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
 
     def _on_pod_of_group(self, groups: PodGroupCache, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod that is a job, or a part of one."""
@@ -219,6 +228,11 @@ class ExtensionServer(Generic[JobT]):
         if consumer_group(consumer) != kind.group:
             return ""
         return key_of_consumer(consumer, unit.metadata.namespace)
+
+    def _keys_of_refused(self, pod: Pod) -> set[str]:
+        if self._groups is None:
+            return self._keys_of_pod(pod)
+        return {self._groups.key_of(pod)} - {""}
 
     def _keys_of_pod(self, pod: Pod) -> set[str]:
         keys = set()

@@ -28,6 +28,7 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
+from queue_controllers.event_lookup import EventReader
 from queue_controllers.extension_server import ExtensionServer, ServerParts
 from queue_controllers.informer_making import InformerMaker
 from queue_controllers.job_events import tell_of_unreadable
@@ -44,7 +45,13 @@ from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.other_objects import OtherReader
 from queue_controllers.owner_lookup import OwnerReader
 from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
-from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slimmer_for
+from queue_controllers.pod_usage import (
+    FOLLOWED_PODS,
+    PAUSE_SECONDS,
+    pod_indexes,
+    pods_of_job,
+    slimmer_for,
+)
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
     ReservationController,
@@ -59,7 +66,6 @@ from shared_api.client.resource_types import (
     ELASTIC_QUOTAS,
     LIMIT_RANGES,
     NAMESPACES,
-    PODS,
     PRIORITY_CLASSES,
     QUEUE_UNITS,
     RESERVATIONS,
@@ -176,6 +182,7 @@ class Controllers:
         )
         self._owners = OwnerReader(host.client, host.clock)
         self._others = OtherReader(host.client, host.clock)
+        self._read_events = EventReader(host.client)
         self._takeover = Takeover(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -201,7 +208,7 @@ class Controllers:
         )
         # What says where a pod may go is read only where pods are queued.
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
-        pod_type: ResourceType[Any] = HELD_PODS if queues_pods else PODS
+        pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
     def _build_admission_caches(self) -> AdmissionCaches:
@@ -311,6 +318,7 @@ class Controllers:
             pods=self._pods_of,
             owners=self._owners,
             others=self._others,
+            events=self._read_events,
             around=self._around,
             settings=settings,
             queue=queue,
@@ -325,6 +333,7 @@ class Controllers:
             units=self._units.store,
             reconciler=reconciler,
             queue=queue,
+            clock=host.clock,
             has_taken_over=self._takeover.is_open,
         )
         keeper = self._run(f"extension-{kind.key}", server.step)

@@ -45,6 +45,7 @@ MAX_EXEC_TIME: Final = "scheduling.x-k8s.io/max-exec-time-seconds"
 """Annotation on jobs: seconds that the job's pods may run, all runs together."""
 RUNNING_TIMEOUT: Final = PREFIX + "running-timeout"
 PARTIAL_RUNNING_TIMEOUT: Final = PREFIX + "partial-running-timeout"
+POD_CREATION_TIMEOUT: Final = PREFIX + "pod-creation-timeout"
 BACKOFF_TIMEOUT: Final = PREFIX + "backoff-timeout"
 """Annotations on jobs: for this job, in place of the controllers' settings of these names; a
 duration such as 10m, or seconds."""

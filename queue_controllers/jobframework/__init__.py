@@ -10,7 +10,8 @@ Read in this order:
    that do (``execution_time``: for how long they may), ``eviction`` that for those that must give
    their place back, ``backoff_limit`` and ``deactivation`` that for those that do not return by
    themselves, ``contest`` that for those that somebody else keeps turning on; ``nudge`` that for
-   those that their operator has forgotten; ``obstacle``: what is in the way of one until somebody
+   those that their operator has forgotten, ``pods_not_ready`` that for those whose pods do not come
+   or have no node (``pod_scheduling``); ``obstacle``: what is in the way of one until somebody
    acts.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
    carries, as the API server will make it (``pod_admission``), and its labels and annotations

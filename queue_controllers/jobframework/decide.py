@@ -37,6 +37,7 @@ from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
     look_in_time,
     why_evict,
+    with_move_told,
 )
 from queue_controllers.jobframework.gates import room_of
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
@@ -55,7 +56,7 @@ from queue_controllers.jobframework.job_progress import (
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
-from queue_controllers.jobframework.job_view import Decision, JobView
+from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
 from queue_controllers.jobframework.label_precedence import NOTE_BEGINS, label_notes
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
@@ -245,16 +246,15 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_obstacle(unit) is not None else ""
     is_to_start = job.suspended and is_admitted(unit)
-    first = view.memory.first_release if is_admitted(unit) else None
+    memory = view.memory if is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
-        view.memory,
+        memory,
         arrived=False,
         evicting=evicting,
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
         short_since=view.memory.short_since if is_to_start else None,
         refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,
-        first_release=first,
     )
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
@@ -264,7 +264,20 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return _end_deleted(view, unit)
     if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
-    return look_in_time(view, unit, _follow_unit(view, job, unit, state))
+    decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
+    return look_in_time(view, unit, decision)
+
+
+def _without_attempt(memory: JobMemory) -> JobMemory:
+    """Return the memory without what belongs to one admission."""
+    return msgspec.structs.replace(
+        memory,
+        first_release=None,
+        has_seen_pods=False,
+        without_pods_since=None,
+        asked_why_at=None,
+        why="",
+    )
 
 
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:

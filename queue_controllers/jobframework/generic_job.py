@@ -55,6 +55,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
     owns_pods: bool = False
     """All of its pods have the job itself as controller: nothing in between."""
+    makes_pods_at_once: bool = False
+    """Its operator makes the first pods as soon as it sees the release: a job that has no pod
+    minutes later gets none."""
     nudge_seconds: float | None = None
     """Released and without a pod object for so long, a job of it is touched, in case its operator
     has forgotten it; None: its operator does not forget."""

@@ -81,7 +81,7 @@ def label_notes(job: JobFacts) -> dict[str, str]:
         if wanted and named and named != wanted:
             message = (
                 f"{NOTE_BEGINS}names quota {wanted}, and its pod template (pod set {each.name})"
-                f" quota {named}: it is charged to {named}, where koord-scheduler counts its pods."
+                f" quota {named}: {named} counts, since koord-scheduler charges its pods to that."
                 " Name one quota in both"
             )
             notes[message] = QUOTA_DIFFERS

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_controllers.jobframework.pod_scheduling import ReadPod
 from shared_api.objects.meta import WireStruct
-from shared_api.objects.pod import Container, Pod, PodSpec, TemplateMeta
+from shared_api.objects.pod import Container, PodSpec, TemplateMeta
 
 MAX_ANNOTATION_CHARS: Final = 1024
 """Of a template's annotation that is carried over: gang and autoscaler marks are short."""
@@ -84,7 +85,7 @@ class ScheduledPodTemplate(WireStruct, frozen=True):
     spec: ScheduledPodSpec = ScheduledPodSpec()
 
 
-class ScheduledPod(Pod, frozen=True):
+class ScheduledPod(ReadPod, frozen=True):
     """A pod, as far as it is read where pods themselves are queued."""
 
     spec: ScheduledPodSpec = ScheduledPodSpec()

@@ -20,6 +20,7 @@ from queue_controllers.jobframework.job_progress import announce_eviction, first
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.jobframework.pods_not_ready import first_look_seconds
 from queue_controllers.jobframework.queue_unit_builder import (
     build_stamps,
     granted_counts,
@@ -169,6 +170,8 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     memory = msgspec.structs.replace(
         view.memory,
         first_release=first_release(view, unit) or view.moment.wall,
+        has_seen_pods=False,
+        without_pods_since=None,
         running_since=None,
         miscounted_since=None,
         stamp_refused=False,
@@ -180,7 +183,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         actions=actions,
         memory=memory,
         settled=settled,
-        look_again_seconds=job.kind.nudge_seconds,
+        look_again_seconds=first_look_seconds(job.kind),
     )
 
 

@@ -22,7 +22,7 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
-from queue_scheduler.insight.wording import full_message
+from queue_scheduler.insight.wording import full_message, pods_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
 from shared_api.objects.queue_unit import QueueUnit
@@ -99,6 +99,7 @@ class UnitView(View):
     """One unit. `position` counts from 1 and is 0 for units that are not in line.
 
     `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
+    `pods_not_ready` is why pods of one that may run do not run: its condition PodsReady.
     `checks` are what its admission checks have said last, by their names.
 
     In a queue that backfills: `backfill_behind` is the unit that this one must not delay, and
@@ -123,6 +124,7 @@ class UnitView(View):
     charged: dict[str, str]
     checks: dict[str, str]
     refusal: RefusalView | None
+    pods_not_ready: str
     backfill_behind: str
     promised_start: str
     promise_is_overdue: bool
@@ -288,6 +290,7 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
         charged=_quantities(charge.amounts) if charge is not None else {},
         checks={each.name: each.state for each in unit.status.admission_checks},
         refusal=view_refusal(refusal) if refusal is not None else None,
+        pods_not_ready=pods_message(unit),
         backfill_behind=refusal.other if refusal is not None and refusal.reason in BEHIND else "",
         promised_start=_moment(facts.promise.at) if facts.promise is not None else "",
         promise_is_overdue=facts.promise is not None and facts.promise.is_overdue,

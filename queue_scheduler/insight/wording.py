@@ -11,7 +11,17 @@ from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
 from queue_scheduler.nomination import for_whom_mark
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
+from shared_api.queue_unit_phases import (
+    NO_PODS,
+    PODS_READY,
+    PODS_UNSCHEDULABLE,
+    RELEASED_PHASES,
+    WAITED_FOR,
+    phase_of,
+)
 
 MOST_NAMED: Final = 5
 """Victims whose names an event has; its note holds 1024 characters."""
@@ -154,6 +164,20 @@ def full_message(refusal: Refusal) -> str:
         f"{text}: limit {shown(refusal.limit)}, used {shown(refusal.used)}, "
         f"requested {shown(refusal.requested)}, missing {shown(refusal.missing)}"
     )
+
+
+def pods_message(unit: QueueUnit) -> str:
+    """Return why pods of a released unit do not run, as its condition says it; "" where they do."""
+    if phase_of(unit) not in RELEASED_PHASES:
+        return ""
+    said = find_condition(unit.status.conditions, PODS_READY)
+    if said is None or said.reason not in _PODS_AWAITED:
+        return ""
+    return f"{said.reason}: {said.message}"
+
+
+_PODS_AWAITED: Final = frozenset({NO_PODS, PODS_UNSCHEDULABLE, WAITED_FOR})
+"""Reasons of the condition about pods that say what is missing."""
 
 
 def eviction_message(decision: Preempt) -> str:

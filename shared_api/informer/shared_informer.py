@@ -121,6 +121,10 @@ class InformerObserver(ReflectorObserver, Protocol):
         """See that a list, not the first, changed the cache: no watch had told of it."""
         ...
 
+    def on_stop(self) -> None:
+        """See the informer stop for good; called from any thread."""
+        ...
+
 
 class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an informer follows, and how."""
@@ -288,6 +292,8 @@ class SharedInformer(Generic[T]):
         """End the thread and the watch; return whether the thread has ended."""
         ended = self.thread is None or self.thread.stop(timeout_seconds)
         self._reflector.close()
+        if self._observer is not None:
+            self._observer.on_stop()
         return ended
 
     # ------------------------------------------------------------------ from one thread
