@@ -21,6 +21,7 @@ override:
     job:
       runningTimeout: 10m        # evict a job whose pods do not run in time; 0: never
       partialRunningTimeout: 5m  # evict one of whose pods only some run for so long; 0: never
+      podCreationTimeout: 5m     # evict one that has no pod at all for so long; 0: never
       backoffTimeout: 30s        # the first wait after that; doubled each time, at most 15 minutes
       backoffLimit: 6            # after so many the job is deactivated; 0: never
 
@@ -106,6 +107,7 @@ class ExtensionOptions(
     running_timeout: Seconds = 0
     backoff_timeout: Seconds = 0
     partial_running_timeout: Seconds = 0
+    pod_creation_timeout: Seconds | None = None
     backoff_limit: Annotated[int, Meta(ge=0, le=MAX_BACKOFF_LIMIT)] = 0
     annotation: bool = False
     manage: Manage | None = None
@@ -342,6 +344,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
     own = configuration.extensions.get(key, ExtensionOptions())
     general = configuration.general
     full = general.full_pod_templates if own.full_pod_templates is None else own.full_pod_templates
+    no_pods = own.pod_creation_timeout
     return JobSettings(
         manage=own.manage or flags.manage or general.manage or Manage.NAMESPACE_QUOTA,
         adopt=own.adopt or flags.adopt or general.adopt or Adopt.RUNNING,
@@ -352,6 +355,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         report_unqueued_jobs=general.report_unqueued_jobs,
         running_timeout_seconds=parse_seconds(own.running_timeout),
         partial_running_timeout_seconds=parse_seconds(own.partial_running_timeout),
+        pod_creation_timeout_seconds=None if no_pods is None else parse_seconds(no_pods),
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),
         backoff_limit=own.backoff_limit,
     )
@@ -375,6 +379,7 @@ def _check_durations(key: str, options: ExtensionOptions) -> None:
         ("runningTimeout", options.running_timeout),
         ("backoffTimeout", options.backoff_timeout),
         ("partialRunningTimeout", options.partial_running_timeout),
+        ("podCreationTimeout", options.pod_creation_timeout or 0),
     ):
         _read_seconds(f"{key}.{name}", value)
 

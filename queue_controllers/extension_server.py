@@ -30,15 +30,22 @@ from queue_controllers.pod_usage import (
     is_news,
     owner_uid_of,
     pause_of,
+    pause_of_refusal,
     unit_key_of,
 )
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.well_known_labels import PODS_REFUSED
 from shared_api.work_queue import WorkQueue
 
 OPENING_SECONDS: Final = 0.1
 """How often a server that has a kind to serve looks whether it may begin."""
+
+LOOKS_PER_SECOND: Final = 5.0
+"""At jobs whose demand something else has changed, for each kind of job: what follows is written in
+the low lane, which has a fifth of the requests, and events are in it as well."""
 
 log = structlog.get_logger("extension_server")
 
@@ -62,6 +69,7 @@ class ExtensionServer(Generic[JobT]):
         units: the cache of all units.
         reconciler: looks at a key; its workers call `step`.
         queue: the keys.
+        clock: the time.
         has_taken_over: whether this process decides at all.
     """
 
@@ -73,12 +81,14 @@ class ExtensionServer(Generic[JobT]):
         units: IndexedStore[QueueUnit],
         reconciler: JobReconciler[JobT],
         queue: WorkQueue[str],
+        clock: Clock,
         has_taken_over: Callable[[], bool],
     ) -> None:
         self.adapter = adapter
         self.watch = parts.watch
         self.reconciler = reconciler
         self.queue = queue
+        self._clock = clock
         self._jobs = parts.jobs
         self._units = units
         self._has_taken_over = has_taken_over
@@ -162,13 +172,17 @@ class ExtensionServer(Generic[JobT]):
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod; those that come together are looked at together."""
         pod = new if new is not None else old
-        if pod is None or not is_news(old, new):
+        refusal = pause_of_refusal(old, new, self._clock.now())
+        if pod is None or not (is_news(old, new) or refusal is not None):
             return
-        if self._groups is not None:
+        if not is_news(old, new):
+            for key in self._keys_of_refused(pod):
+                self.queue.add_after(key, refusal or 0.0)
+        elif self._groups is not None:
             self._on_pod_of_group(self._groups, old, new)
-            return
-        for key in self._keys_of_pod(pod):
-            self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
+        else:
+            for key in self._keys_of_pod(pod):
+                self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
 
     def _on_pod_of_group(self, groups: PodGroupCache, old: Pod | None, new: Pod | None) -> None:
         """Take in a change of a pod that is a job, or a part of one."""
@@ -195,6 +209,20 @@ class ExtensionServer(Generic[JobT]):
             if job.metadata.namespace == namespace:
                 self.queue.add(job.metadata.key)
 
+    def look_in_turns(self, namespace: str) -> None:
+        """Queue every job of a namespace, "" for all, a few in each second.
+
+        For what may change many units at once, and is looked at before each release, too. Jobs
+        whose pods would be refused come first: they may start now.
+        """
+        for unit in self._units.list():
+            if PODS_REFUSED in unit.metadata.annotations and (key := self._key_of_unit(unit)):
+                self.queue.add(key)
+        jobs = (each.metadata for each in self._jobs.list())
+        concerned = (each for each in jobs if not namespace or each.namespace == namespace)
+        for number, each in enumerate(concerned):
+            self.queue.add_after(each.key, number / LOOKS_PER_SECOND)
+
     # --- keys --------------------------------------------------------------------------------
 
     def _key_of_unit(self, unit: QueueUnit) -> str:
@@ -204,6 +232,11 @@ class ExtensionServer(Generic[JobT]):
         if consumer_group(consumer) != kind.group:
             return ""
         return key_of_consumer(consumer, unit.metadata.namespace)
+
+    def _keys_of_refused(self, pod: Pod) -> set[str]:
+        if self._groups is None:
+            return self._keys_of_pod(pod)
+        return {self._groups.key_of(pod)} - {""}
 
     def _keys_of_pod(self, pod: Pod) -> set[str]:
         keys = set()

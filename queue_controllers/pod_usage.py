@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -26,11 +27,20 @@ from queue_controllers.jobframework.generic_job import (
     ReadsPodLabels,
 )
 from queue_controllers.jobframework.pod_group import GatedPods
+from queue_controllers.jobframework.pod_scheduling import (
+    UNSCHEDULABLE_SECONDS,
+    ReadPod,
+    kept_status,
+    unschedulable_of,
+)
 from queue_controllers.jobframework.pod_template import ScheduledPodSpec
 from queue_controllers.slim_jobs import JobSlimmer
+from shared_api.client.resource_client import ResourceType
+from shared_api.client.resource_types import PODS
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Uid
-from shared_api.objects.pod import Pod, PodSpec, PodStatus
+from shared_api.objects.pod import Pod, PodSpec
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
@@ -43,6 +53,11 @@ BY_JOB: Final = "job"
 
 Slimmer = Callable[[Pod, Pod | None], Pod]
 """From a pod, and its slim version from before, to the slim one."""
+
+FOLLOWED_PODS: Final[ResourceType[ReadPod]] = ResourceType(
+    PODS.group, PODS.version, PODS.plural, PODS.kind, namespaced=True, object_type=ReadPod
+)
+"""Pods, with what schedulers say about them."""
 
 PAUSE_SECONDS: Final = 0.1
 """How long a pod's change waits for those that come with it: nothing that it leads to is urgent,
@@ -71,14 +86,18 @@ def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobSlimmer | None 
     def slim_unless_queued(pod: Pod, before: Pod | None = None) -> Pod:
         for each in gatherers:
             if each.group_of(pod):
-                return slimmer.slim(_with_pod_set(_without_volumes(pod), each), before)
+                return slimmer.slim(_with_pod_set(_as_kept(pod), each), before)
         return slim(pod, before)
 
     return slim_unless_queued
 
 
-def _without_volumes(pod: Pod) -> Pod:
-    """Return a pod with none of its volumes but claims: only these bind it to a place."""
+def _as_kept(pod: Pod) -> Pod:
+    """Return a pod with the status that is cached, and none of its volumes but claims.
+
+    Only these bind it to a place.
+    """
+    pod = msgspec.structs.replace(pod, status=kept_status(pod))
     if not isinstance(pod.spec, ScheduledPodSpec):
         return pod
     bound = tuple(each for each in pod.spec.volumes if each.is_claim)
@@ -131,7 +150,7 @@ def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = (
         annotations=marks,
         owner_references=owners,
     )
-    return Pod(metadata=kept, spec=_NO_SPEC, status=_status_of(pod.status.phase))
+    return Pod(metadata=kept, spec=_NO_SPEC, status=kept_status(pod))
 
 
 def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexFunction[Pod]]:
@@ -179,6 +198,23 @@ def is_news(old: Pod | None, new: Pod | None) -> bool:
         or old.metadata.labels != new.metadata.labels
         or old.spec != new.spec
     )
+
+
+def pause_of_refusal(old: Pod | None, new: Pod | None, now: datetime) -> float | None:
+    """Return how long a look may wait for which a pod's refusal by its scheduler is the news.
+
+    None where it is none. A refusal counts only when it lasts; that it is over, at once. What the
+    scheduler says besides changes with every try, and is nothing to look at.
+    """
+    before = None if old is None else unschedulable_of(old)
+    after = None if new is None else unschedulable_of(new)
+    if after is None:
+        return None if before is None else PAUSE_SECONDS
+    if before is not None and (before.why, before.since) == (after.why, after.since):
+        return None
+    since = read_time(after.since) or now
+    rest = UNSCHEDULABLE_SECONDS - (now - since).total_seconds()
+    return min(max(rest, PAUSE_SECONDS), UNSCHEDULABLE_SECONDS)
 
 
 def pause_of(pods: int) -> float:
@@ -238,16 +274,6 @@ def _shared(owner: OwnerReference) -> OwnerReference:
         uid=Uid(sys.intern(owner.uid)),
         controller=True,
     )
-
-
-_STATUSES: Final = {
-    phase: PodStatus(phase=phase)
-    for phase in ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")
-}
-
-
-def _status_of(phase: str) -> PodStatus:
-    return _STATUSES.get(phase) or PodStatus(phase=phase)
 
 
 def _owners_of(pod: Pod) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 from queue_controllers.jobframework.managed import Surroundings
+from queue_controllers.jobframework.pod_admission import NOTHING_READ, AdmissionObjects
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.priority_class import PriorityClass
@@ -70,9 +71,10 @@ class SurroundingsReader:
         leaves_to_kueue: whether jobs with Kueue's label are left alone.
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
+        admission: what the API server goes by in a namespace as it creates pods.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is followed and who is told, each named by the caller
         self,
         *,
         quotas: Listed[ElasticQuota],
@@ -82,6 +84,7 @@ class SurroundingsReader:
         leaves_to_kueue: Callable[[], bool] = lambda: True,
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
+        admission: Callable[[str], AdmissionObjects] = lambda _: NOTHING_READ,
     ) -> None:
         self._quotas = quotas
         self._namespaces = namespaces
@@ -90,6 +93,7 @@ class SurroundingsReader:
         self._leaves_to_kueue = leaves_to_kueue
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
+        self._admission = admission
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
         # that comes while one is made raises the number, and what was made is thrown away.
         self._quota_changes = self._class_changes = 0
@@ -108,6 +112,7 @@ class SurroundingsReader:
             only_classes=self._only_classes,
             leaves_to_kueue=self._leaves_to_kueue(),
             default_priority=default,
+            admission=self._admission(namespace),
         )
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:

@@ -14,6 +14,13 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from queue_controllers.admission_caches import (
+    BY_NAMESPACE,
+    AdmissionCaches,
+    AdmissionInformers,
+    namespace_index,
+    slim_account,
+)
 from queue_controllers.configuration import (
     PROGRAM,
     Configuration,
@@ -21,6 +28,7 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
+from queue_controllers.event_lookup import EventReader
 from queue_controllers.extension_server import ExtensionServer, ServerParts
 from queue_controllers.informer_making import InformerMaker
 from queue_controllers.job_events import tell_of_unreadable
@@ -38,7 +46,13 @@ from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.other_objects import OtherReader
 from queue_controllers.owner_lookup import OwnerJudge, OwnerReader, OwnersOf
 from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
-from queue_controllers.pod_usage import PAUSE_SECONDS, pod_indexes, pods_of_job, slimmer_for
+from queue_controllers.pod_usage import (
+    FOLLOWED_PODS,
+    PAUSE_SECONDS,
+    pod_indexes,
+    pods_of_job,
+    slimmer_for,
+)
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
     ReservationController,
@@ -51,11 +65,14 @@ from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
     ELASTIC_QUOTAS,
+    LIMIT_RANGES,
     NAMESPACES,
-    PODS,
     PRIORITY_CLASSES,
     QUEUE_UNITS,
     RESERVATIONS,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    OnlyMetadata,
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.informer.indexed_store import IndexedStore
@@ -63,9 +80,11 @@ from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.limit_range import LimitRange
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.program import Host
 from shared_api.program_flags import FlagError
@@ -157,6 +176,7 @@ class Controllers:
             on_made=lambda informer: informer.add_handler(self._around.on_quota),
             on_gone=lambda: self._around.on_quotas_gone(),  # noqa: PLW0108 - made below
         )
+        self._admission = self._build_admission_caches()
         self._around = SurroundingsReader(
             quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
@@ -165,9 +185,11 @@ class Controllers:
             leaves_to_kueue=self._kueue.leaves_jobs,
             on_all_changed=self._look_at_all,
             on_namespace_changed=self._look_at_namespace,
+            admission=self._admission,
         )
         self._owners = self._build_owners(makers)
         self._others = OtherReader(host.client, host.clock)
+        self._read_events = EventReader(host.client)
         self._takeover = Takeover(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -189,7 +211,7 @@ class Controllers:
         )
         # What says where a pod may go is read only where pods are queued.
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
-        pod_type: ResourceType[Any] = HELD_PODS if queues_pods else PODS
+        pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
     def _build_owners(self, adapters: Iterable[GenericJob[Any]]) -> OwnerLookup:
@@ -204,6 +226,23 @@ class Controllers:
         setting = flags.leave_to_kueue or configuration.general.leave_to_kueue
         host = self._host
         return KueuePresence(host.client, host.clock, setting, on_changed=self._look_at_all)
+
+    def _build_admission_caches(self) -> AdmissionCaches:
+        make, slim = self._informers.make, self._slimmer.slim
+        ranges = IndexedStore[LimitRange](indexes={BY_NAMESPACE: namespace_index}, transform=slim)
+        self._admission_informers = AdmissionInformers(
+            limit_ranges=make(LIMIT_RANGES, ranges),
+            runtime_classes=make(RUNTIME_CLASSES, IndexedStore[RuntimeClass](transform=slim)),
+            service_accounts=make(
+                SERVICE_ACCOUNTS, IndexedStore[OnlyMetadata](transform=slim_account)
+            ),
+            priority_classes=self._classes,
+        )
+        return AdmissionCaches(
+            self._admission_informers,
+            on_demand_changed=self._look_in_turns,
+            on_names_changed=self._look_at_namespace,
+        )
 
     def _build_events(self) -> EventRecorder:
         host = self._host
@@ -305,6 +344,7 @@ class Controllers:
             pods=self._pods_of,
             owners=self._owners,
             others=self._others,
+            events=self._read_events,
             around=self._around,
             settings=settings,
             queue=queue,
@@ -319,6 +359,7 @@ class Controllers:
             units=self._units.store,
             reconciler=reconciler,
             queue=queue,
+            clock=host.clock,
             has_taken_over=self._takeover.is_open,
         )
         keeper = self._run(f"extension-{kind.key}", server.step)
@@ -407,8 +448,11 @@ class Controllers:
 
     # --- what changes for everybody -------------------------------------------------------------
 
+    def _needed_informers(self) -> tuple[SharedInformer[Any], ...]:
+        return (self._namespaces, self._units, self._pods)
+
     def _shared_informers(self) -> tuple[SharedInformer[Any], ...]:
-        return (self._namespaces, self._classes, self._units, self._pods)
+        return (*self._needed_informers(), *self._admission_informers.by_name().values())
 
     def _kind_watches(self) -> tuple[KindWatch[Any], ...]:
         served = (server.watch for server in self.servers)
@@ -421,13 +465,14 @@ class Controllers:
 
     def _are_caches_ready(self) -> bool:
         """Say whether what all kinds rest on is complete; a kind of job waits for itself."""
-        shared = all(informer.has_synced() for informer in self._shared_informers())
-        return shared and self._quotas.is_ready() and self._kueue.is_known()
+        needed = all(informer.has_synced() for informer in self._needed_informers())
+        admission = self._admission.are_ready()
+        return needed and admission and self._quotas.is_ready() and self._kueue.is_known()
 
     def _caches(self) -> list[SharedInformer[Any]]:
         served = (watch.informer for watch in self._kind_watches())
         synced = (each for each in served if each is not None and each.has_synced())
-        return [*self._shared_informers(), *synced]
+        return [*self._needed_informers(), *self._admission.readable(), *synced]
 
     def _look_at_all(self) -> None:
         for server in self.servers:
@@ -436,6 +481,10 @@ class Controllers:
     def _look_at_namespace(self, namespace: str) -> None:
         for server in self.servers:
             server.look_at_namespace(namespace)
+
+    def _look_in_turns(self, namespace: str) -> None:
+        for server in self.servers:
+            server.look_in_turns(namespace)
 
     def _wake_all(self) -> None:
         for thread in self._threads:
@@ -470,11 +519,11 @@ class Controllers:
         """Return one check per cache."""
         checks: dict[str, Check] = {
             "namespaces-synced": self._namespaces.check_synced,
-            "priorityclasses-synced": self._classes.check_synced,
             "queueunits-synced": self._units.check_synced,
             "pods-synced": self._pods.check_synced,
             "elasticquotas-synced": self._quotas.check,
         }
+        checks |= self._admission.ready_checks()
         for server in self.servers:
             checks[f"{server.name}-synced"] = server.watch.check
         if self.reservations is not None:

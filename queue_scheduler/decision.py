@@ -73,6 +73,7 @@ class Reason(StrEnum):
     QUOTA_NOT_IN_QUEUE = "QuotaNotInQueue"
     NO_QUEUE = "NoQueue"
     INVALID_DEMAND = "InvalidDemand"
+    PODS_REFUSED = "PodsRefused"
     INACTIVE = "Inactive"
     IN_BACKOFF = "InBackoff"
     BLOCKED_FOR_TEST = "BlockedForTest"

@@ -28,6 +28,7 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.metrics import CounterOfObjects
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
@@ -45,8 +46,8 @@ PER_QUESTION: Final = 25
 """Quotas or bookings that are read while the engine's lock is held: a quarter of a millisecond."""
 
 QUIET_SECONDS: Final = 3600.0
-"""Arrivals of a namespace that has no units are shown for so long after the last: a counter that
-goes with every short job could not be read, and one that stays outlives its namespace."""
+"""Arrivals of a namespace that is there and has no units are shown for so long after the last: a
+counter that goes with every short job could not be read."""
 
 MAX_OTHER_KINDS: Final = 20
 """Kinds of jobs that nobody here knows and that are shown by name; what makes units names its kind
@@ -56,8 +57,6 @@ OTHER_KIND: Final = "other"
 
 MAX_CHECK_NAMES: Final = 100
 """Admission checks that are shown by name; whoever writes a unit's status may invent some."""
-
-OTHER_CHECK: Final = "other"
 
 REFUSED: Final = "refused"
 UNANSWERED: Final = "unanswered"
@@ -105,7 +104,10 @@ class QueueCounts:
 class SchedulerMetrics:
     """Counts of decisions, admissions and admission checks: the observer of whoever has one."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, *, has_check: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Make them; `has_check`: whether there is an admission check of this name."""
         self._latency = Histogram(
             "job_scheduling_algorithm_latency",
             "Time that a decision took, in milliseconds (upstream's name and unit)",
@@ -121,14 +123,15 @@ class SchedulerMetrics:
         )
         for verdict in VERDICTS:
             self._put_back.labels(verdict)
-        self._check_failures = Counter(
+        self._check_failures = CounterOfObjects(
             "koord_queue_admission_check_failures",
             "Units that lost their place by an admission check: retry, rejected or timeout",
-            ["check", "result"],
-            registry=registry,
+            ("check", "result"),
+            is_there=has_check,
+            most=MAX_CHECK_NAMES,
         )
-        self._lock = threading.Lock()  # guards the counts, of all queues, and the names of checks
-        self._checks: set[str] = set()
+        registry.register(self._check_failures)
+        self._lock = threading.Lock()  # guards the counts, of all queues
         self._counts: dict[str, QueueCounts] = {}
 
     def on_decision(
@@ -153,11 +156,7 @@ class SchedulerMetrics:
 
     def on_check_failed(self, check: str, why: Shortfall) -> None:
         """Count a unit that has lost its place by an admission check."""
-        with self._lock:
-            if len(self._checks) < MAX_CHECK_NAMES:
-                self._checks.add(check)
-            name = check if check in self._checks else OTHER_CHECK
-        self._check_failures.labels(name, why.value).inc()
+        self._check_failures.inc(check, why.value)
 
     def on_without_nodes(self, verdict: str) -> None:
         """Count a unit that was put back; one of `VERDICTS`."""
@@ -369,12 +368,20 @@ class UnitMetrics(Collector):
     Args:
         shared: The engine, which knows what is booked.
         is_synced: False while the first list comes in: what it brings has not just arrived.
+        has_namespace: Whether there is a namespace of this name, as far as anybody knows.
         clock: The time of arrivals.
     """
 
-    def __init__(self, shared: SharedEngine, is_synced: Callable[[], bool], clock: Clock) -> None:
+    def __init__(
+        self,
+        shared: SharedEngine,
+        is_synced: Callable[[], bool],
+        clock: Clock,
+        has_namespace: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._shared = shared
         self._is_synced = is_synced
+        self._has_namespace = has_namespace
         self._clock = clock
         self._units: dict[tuple[str, str], int] = {}
         self._booked: dict[str, Uid] = {}
@@ -460,7 +467,8 @@ class UnitMetrics(Collector):
     def _read_arrived(self) -> Iterator[tuple[tuple[str, str, str], int]]:
         quiet_since = self._clock.monotonic() - QUIET_SECONDS
         for key, (count, last) in self._arrived.copy().items():
-            if last < quiet_since and key[:2] not in self._units:
+            is_over = last < quiet_since or not self._has_namespace(key[0])
+            if is_over and key[:2] not in self._units:
                 self._arrived.pop(key, None)
             else:
                 yield key, count

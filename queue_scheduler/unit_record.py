@@ -33,7 +33,12 @@ from shared_api.queue_unit_phases import (
     Phase,
     is_booked,
 )
-from shared_api.well_known_labels import BLOCK_FOR_TEST, read_annotation
+from shared_api.well_known_labels import (
+    BLOCK_FOR_TEST,
+    MAX_REFUSAL_CHARS,
+    PODS_REFUSED,
+    read_annotation,
+)
 
 _NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
@@ -134,6 +139,8 @@ def judge(unit: QueueUnit) -> Standing | Refusal:
         return Refusal(reason=Reason.INACTIVE, detail="the unit is being deleted")
     if unit.spec.active is False:
         return Refusal(reason=Reason.INACTIVE, detail=_why_inactive(unit))
+    if why := unit.metadata.annotations.get(PODS_REFUSED):
+        return Refusal(reason=Reason.PODS_REFUSED, detail=why[:MAX_REFUSAL_CHARS])
     if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":
         return Refusal(reason=Reason.BLOCKED_FOR_TEST)
     return Standing.WAITING

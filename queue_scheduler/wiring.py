@@ -48,6 +48,7 @@ from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
     ELASTIC_QUOTAS,
+    NAMESPACES,
     NODES,
     PODS,
     QUEUE_UNITS,
@@ -102,7 +103,11 @@ class Scheduler:
         self._clock = program.clock
         self._threads: list[LoopThread] = []
         self._is_started = False
-        self._metrics = SchedulerMetrics(program.metrics.registry)
+        self._metrics = SchedulerMetrics(
+            program.metrics.registry,
+            has_check=lambda name: self._has_check(name),  # noqa: PLW0108 - asks what is made below
+        )
+        self._checks = IndexedStore[AdmissionCheck](transform=_compacting())
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
         self._sources = QuotaSources(
             configuration.plugin_names(),
@@ -167,6 +172,9 @@ class Scheduler:
         )
         self._pods = self._informer(PODS, settings=InformerSettings(gather_seconds=PODS_SECONDS))
         self._nodes = self._informer(NODES)
+        # Some plugins decide by them; else they only say which series of metrics are over.
+        followed = self._sources.informers.get(NAMESPACES)
+        self._namespaces = self._informer(NAMESPACES) if followed is None else followed
         self._quota_checks = self._sources.checks(self._quotas)
         # The order of the start: what maps and orders units before the units.
         self._informers: list[SharedInformer[Any]] = [
@@ -177,6 +185,8 @@ class Scheduler:
             self._units,
             self._pods,
         ]
+        if followed is None:
+            self._informers.append(self._namespaces)
 
     def _informer(
         self,
@@ -270,7 +280,9 @@ class Scheduler:
         self._thread_of("queue-drains", drains.step)
         registry = self._program.metrics.registry
         registry.register(StateCollector(self._shared, self._metrics, find_quotas))
-        unit_metrics = UnitMetrics(self._shared, self._units.has_synced, self._clock)
+        unit_metrics = UnitMetrics(
+            self._shared, self._units.has_synced, self._clock, self._has_namespace
+        )
         registry.register(unit_metrics)
         self._units.add_handler(unit_metrics.on_queue_unit)
         self._build_unreadable(may_write)
@@ -282,6 +294,19 @@ class Scheduler:
             reporter.on_unit_left,
         )
         self._subscribe(self._handlers)
+
+    def _has_check(self, name: str) -> bool:
+        """Return whether a check is there, or some queue has its units pass it without."""
+        if self._checks.get(name) is not None:
+            return True
+        listed = (
+            each for queue in self._queues.store.list() for each in queue.spec.admission_checks
+        )
+        return any(each.name == name for each in listed)
+
+    def _has_namespace(self, name: str) -> bool:
+        known = self._namespaces
+        return not known.has_synced() or known.store.get(name) is not None
 
     def _build_unit_shells(
         self, flags: Flags, check_seconds: float, tell: Callable[[Notice], None]
@@ -309,10 +334,9 @@ class Scheduler:
 
     def _watch_checks(self, checks: AdmissionCheckCycle) -> KindWatch[AdmissionCheck]:
         """Follow Kueue's AdmissionChecks where the cluster has them; nobody waits for that."""
-        store = IndexedStore[AdmissionCheck](transform=_compacting())
 
         def make(version: ResourceType[AdmissionCheck]) -> SharedInformer[AdmissionCheck]:
-            informer = self._informer(version, store=store)
+            informer = self._informer(version, store=self._checks)
             informer.add_handler(self._handlers.on_admission_check)
             informer.add_handler(checks.on_admission_check)
             return informer

@@ -11,13 +11,17 @@ which do not know this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 QUEUE_SECONDS: Final = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Buckets of the work queues; component-base has decades from 10 ns, Python needs fewer."""
@@ -131,6 +135,67 @@ class RestClientMetrics:
         children[1].inc()
 
 
+OTHER: Final = "other"
+"""Stands for the objects beyond those that a `CounterOfObjects` shows by name."""
+
+
+class CounterOfObjects(Collector):
+    """A counter with the name of an object in its first label: it is shown while that is there.
+
+    A child of an ordinary counter stays for as long as the program runs, whatever became of what
+    it was counted for. Here a scrape asks, so that it does not matter who counts late.
+
+    Args:
+        name: Of the metric, without "_total".
+        documentation: Its help.
+        labels: Two; the first has the object's name.
+        is_there: Whether there is an object of this name.
+        most: Names that are shown at most; others count together, as `OTHER`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        documentation: str,
+        labels: tuple[str, str],
+        *,
+        is_there: Callable[[str], bool],
+        most: int,
+    ) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._labels = labels
+        self._is_there = is_there
+        self._most = most
+        self._lock = threading.Lock()  # guards the counts
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def inc(self, name: str, value: str) -> None:
+        """Count one for an object, with this value of the second label; from any thread."""
+        with self._lock:
+            is_known = name in self._counts or len(self._counts.keys() - {OTHER}) < self._most
+            counts = self._counts.setdefault(name if is_known else OTHER, {})
+            counts[value] = counts.get(value, 0) + 1
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the family, without what is gone (prometheus calls this)."""
+        with self._lock:
+            names = list(self._counts)
+        gone = {name for name in names if name != OTHER and not self._is_there(name)}
+        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
+        with self._lock:
+            for name in gone:
+                self._counts.pop(name, None)
+            for name in sorted(self._counts):
+                for value, count in sorted(self._counts[name].items()):
+                    family.add_metric([name, value], count)
+        yield family
+
+    def describe(self) -> list[Metric]:
+        """Return the family without samples: the registry checks names by it."""
+        return [CounterMetricFamily(self._name, self._documentation, labels=self._labels)]
+
+
 class InformerMetrics:
     """Caches, by the plural name of the resource."""
 
@@ -190,6 +255,21 @@ class InformerMetrics:
         """Return the observer for the informer of this resource."""
         return OneInformerMetrics(self, plural)
 
+    def forget(self, plural: str) -> None:
+        """Drop all series of a resource: nothing follows it any more."""
+        for metric in (
+            self.objects,
+            self.synced,
+            self.undecodable,
+            self.watch_age,
+            self.lists,
+            self.watch_ends,
+            self.decode_failures,
+            self.handler_errors,
+            self.findings,
+        ):
+            metric.remove_by_labels({"resource": plural})
+
 
 class OneInformerMetrics:
     """An ``InformerObserver``."""
@@ -197,6 +277,7 @@ class OneInformerMetrics:
     def __init__(self, metrics: InformerMetrics, plural: str) -> None:
         self._metrics = metrics
         self._plural = plural
+        self._is_over = False
         self._lists = metrics.lists.labels(plural)
         self._decode_failures = metrics.decode_failures.labels(plural)
         self._handler_errors = metrics.handler_errors.labels(plural)
@@ -208,6 +289,8 @@ class OneInformerMetrics:
 
     def on_watch_end(self, reason: str) -> None:
         """Count the end of a watch."""
+        if self._is_over:
+            return  # the last watch may end after its informer
         self._metrics.watch_ends.labels(self._plural, reason).inc()
 
     def on_decode_failure(self) -> None:
@@ -221,6 +304,11 @@ class OneInformerMetrics:
     def on_finding(self) -> None:
         """Count an object of which a list brought news."""
         self._findings.inc()
+
+    def on_stop(self) -> None:
+        """Drop the series: the informer has stopped, since its kind is gone."""
+        self._is_over = True
+        self._metrics.forget(self._plural)
 
     def show(
         self,

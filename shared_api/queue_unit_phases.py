@@ -148,6 +148,16 @@ DEACTIVATION_CONDITIONS: Final = (
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
 
+NO_PODS: Final = "NoPods"
+PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
+"""Reasons of PodsReady that the controllers write: no pod of the job exists; pods of it have had no
+node for long. A unit in Running keeps the status True, by which its time to run is counted."""
+PODS_PENDING: Final = "PodsPending"
+"""Reason of PodsReady=False where one of these was said and is over, and no pod runs yet."""
+PODS_RUNNING: Final = "PodsRunning"
+RUN: Final = "Pods of the job run"
+"""Reason and message of PodsReady=True."""
+
 
 class IllegalMoveError(AssertionError):
     """Somebody tried a move that is not theirs: a bug in the caller, told with the story."""
@@ -302,7 +312,7 @@ _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
     Phase.SCHED_SUCCEED: _ADMITTED_CONDITIONS,
     Phase.RUNNING: (
         *_ADMITTED_CONDITIONS,
-        (PODS_READY, "True", "PodsRunning", "Pods of the job run", _ALWAYS),
+        (PODS_READY, "True", PODS_RUNNING, RUN, _ALWAYS),
     ),
     # Upstream leaves the other three True after the end; a reader would take them for a claim.
     Phase.SUCCEED: (

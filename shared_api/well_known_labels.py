@@ -24,12 +24,15 @@ QUOTA_NAME_LEGACY: Final = (
     "quota.scheduling.alibabacloud.com/name",
 )
 """Older spellings of the same label, read after it, in this order."""
+QUOTA_SPELLINGS: Final = (QUOTA_NAME, *QUOTA_NAME_LEGACY)
 TREE_QUOTA_NAME: Final = "quota.scheduling.alibabacloud.com/name"
 """Label on jobs and units: a quota of an ElasticQuotaTree; read before `QUOTA_NAME` for these."""
 PREEMPTIBLE: Final = QUOTA_PREFIX + "preemptible"
 """Label; only "false" means something: such pods must also fit the quota's min."""
 TREE_PREEMPTIBLE: Final = "quota.scheduling.alibabacloud.com/preemptible"
 """The same label, for quotas of an ElasticQuotaTree."""
+NOT_PREEMPTIBLE: Final = "false"
+"""Its value."""
 QUEUE_NAME: Final = PREFIX + "queue-name"
 """Label or annotation on jobs and units: an explicit queue. W: users. R: both."""
 SUSPEND: Final = "scheduling.x-k8s.io/suspend"
@@ -42,6 +45,7 @@ MAX_EXEC_TIME: Final = "scheduling.x-k8s.io/max-exec-time-seconds"
 """Annotation on jobs: seconds that the job's pods may run, all runs together."""
 RUNNING_TIMEOUT: Final = PREFIX + "running-timeout"
 PARTIAL_RUNNING_TIMEOUT: Final = PREFIX + "partial-running-timeout"
+POD_CREATION_TIMEOUT: Final = PREFIX + "pod-creation-timeout"
 BACKOFF_TIMEOUT: Final = PREFIX + "backoff-timeout"
 """Annotations on jobs: for this job, in place of the controllers' settings of these names; a
 duration such as 10m, or seconds."""
@@ -63,6 +67,14 @@ ADOPTED: Final = PREFIX + "adopted"
 COPIED_LABELS: Final = PREFIX + "copied-labels"
 """Annotation on units: comma list of those labels of the user's own that are the job's, and go when
 it has them no more. W, R: controllers."""
+TEMPLATE_DIFFERENCES: Final = PREFIX + "template-differences"
+"""Annotation on units: what the API server makes of the job's templates that is not as they are
+written (requests that a LimitRange fills in), and by what. W: controllers. R: people."""
+PODS_REFUSED: Final = PREFIX + "pods-refused"
+"""Annotation on units: why the API server would refuse the job's pods as things are; the unit waits
+beside the line as long as it is there. W: controllers. R: the scheduler."""
+MAX_REFUSAL_CHARS: Final = 512
+"""Of it, that are passed on."""
 LIMIT_REACHED: Final = PREFIX + "backoff-limit-reached"
 TIME_EXCEEDED: Final = PREFIX + "max-exec-time-exceeded"
 UPDATES_CONFLICT: Final = PREFIX + "pod-set-updates-conflict"
@@ -89,6 +101,9 @@ unit."""
 STAMPED_QUOTA: Final = PREFIX + "stamped-quota"
 """Annotation on pod templates and pods: the quota label's value, where a release has put it there;
 the next release may put another. W, R: controllers."""
+STAMPED_PREEMPTIBLE: Final = PREFIX + "stamped-preemptible"
+"""Annotation on pod templates and pods: comma list of the preemptible labels that a release has put
+there. W, R: controllers."""
 RELATED_POD_SET: Final = PREFIX + "related-podset-name"
 """Annotation on pod templates and pods, label on Reservations: the pod set."""
 MANAGED_NAMESPACE: Final = PREFIX + "managed"
@@ -286,7 +301,7 @@ def read_int32(text: str | None, default: int | None) -> int | None:
 
 def read_quota_name(labels: Mapping[str, str]) -> str:
     """Return the quota that labels of a job, unit or pod name, or ""."""
-    for key in (QUOTA_NAME, *QUOTA_NAME_LEGACY):
+    for key in QUOTA_SPELLINGS:
         if name := labels.get(key):
             return name
     return ""

@@ -181,7 +181,7 @@ class WorkflowAdapter(HeldBySuspend[Workflow]):
             ),
             spec=pod,
         )
-        return (JobPodSet(name=POD_SET, count=1, template=template),)
+        return (JobPodSet(name=POD_SET, count=1, template=template, is_sum=True),)
 
     def priority_of(self, job: Workflow) -> PrioritySource:
         """`spec.priority`; else the class of the entry template's pods, else of all pods."""

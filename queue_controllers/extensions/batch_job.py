@@ -38,7 +38,13 @@ from shared_api.objects.meta import (
 )
 
 KIND: Final = JobKind(
-    key="job", group="batch", version="v1", kind="Job", plural="jobs", owns_pods=True
+    key="job",
+    group="batch",
+    version="v1",
+    kind="Job",
+    plural="jobs",
+    owns_pods=True,
+    makes_pods_at_once=True,
 )
 
 INDEXED: Final = "Indexed"

@@ -244,6 +244,7 @@ class DeclaredAdapter:
                 name=each.name,
                 count=_read_count(each, body),
                 template=_read_template(each, body),
+                takes_stamps=each.template.names is not None,
             )
             for each in self._pod_sets
         )

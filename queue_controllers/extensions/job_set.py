@@ -45,6 +45,7 @@ KIND: Final = JobKind(
     kind="JobSet",
     plural="jobsets",
     name_suffix="jobset-qu",
+    makes_pods_at_once=True,
 )
 
 

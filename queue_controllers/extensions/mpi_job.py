@@ -42,6 +42,7 @@ KIND: Final = JobKind(
     kind="MPIJob",
     plural="mpijobs",
     name_suffix="mpi-qu",
+    makes_pods_at_once=True,
 )
 
 LAUNCHER: Final = "launcher"

@@ -38,6 +38,7 @@ KIND: Final = JobKind(
     plural="rayclusters",
     name_suffix="raycluster-qu",
     owns_pods=True,
+    makes_pods_at_once=True,
     # The operator waits so long for pods that it believes to have made: touched after 12 s it did
     # nothing, after 35 s it went on at once (recorded).
     nudge_seconds=30.0,

@@ -49,6 +49,7 @@ KIND: Final = JobKind(
     kind="TrainJob",
     plural="trainjobs",
     name_suffix="train-qu",
+    makes_pods_at_once=True,
 )
 
 MANAGER: Final = PREFIX + "manager"

@@ -168,6 +168,7 @@ def _kind(key: str, kind: str, plural: str, name_suffix: str) -> JobKind:
         plural=plural,
         name_suffix=name_suffix,
         owns_pods=True,
+        makes_pods_at_once=True,
     )
 
 

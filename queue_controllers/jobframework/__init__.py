@@ -10,15 +10,16 @@ Read in this order:
    that do (``execution_time``: for how long they may), ``eviction`` that for those that must give
    their place back, ``backoff_limit`` and ``deactivation`` that for those that do not return by
    themselves, ``contest`` that for those that somebody else keeps turning on; ``nudge`` that for
-   those that their operator has forgotten; ``obstacle``: what is in the way of one until somebody
+   those that their operator has forgotten, ``pods_not_ready`` that for those whose pods do not come
+   or have no node (``pod_scheduling``); ``obstacle``: what is in the way of one until somebody
    acts.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
-   carries, and its labels and annotations (``unit_metadata``); ``unit_status``: what to write into
-   one; ``pod_set_updates``: what admission checks change in the templates, and
-   ``template_updates`` how that is taken off again; ``fewer_pods``: jobs that run with fewer pods
-   than they want; pure. ``suspend_switch``, ``job_conditions``, ``replica_roles``,
-   ``replicated_jobs``, ``ray_pods`` and ``spark_pods`` are for adapters: what several kinds have in
-   common, or arithmetic of its own.
+   carries, as the API server will make it (``pod_admission``), and its labels and annotations
+   (``unit_metadata``, ``label_precedence``); ``unit_status``: what to write into one;
+   ``pod_set_updates``: what admission checks change in the templates, and ``template_updates`` how
+   that is taken off again; ``fewer_pods``: jobs that run with fewer pods than they want; pure.
+   ``suspend_switch``, ``job_conditions``, ``replica_roles``, ``replicated_jobs``, ``ray_pods`` and
+   ``spark_pods`` are for adapters: what several kinds have in common, or arithmetic of its own.
 5. ``execute``: one function per action.
 6. ``reconciler``: one ``step()``: look at a key (``job_lookup``), decide, execute.
 

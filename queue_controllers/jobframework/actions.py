@@ -79,6 +79,8 @@ class PatchUnit(Action, frozen=True):
 
     unit: QueueUnit
     body: dict[str, Any]
+    is_urgent: bool = True
+    """Else it goes through the low lane: a look before the release sees to it, too."""
 
 
 class PatchUnitStatus(Action, frozen=True):

@@ -37,6 +37,7 @@ from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
     look_in_time,
     why_evict,
+    with_move_told,
 )
 from queue_controllers.jobframework.gates import room_of
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
@@ -55,14 +56,21 @@ from queue_controllers.jobframework.job_progress import (
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_settings import Adopt
-from queue_controllers.jobframework.job_view import LEFT_TO_ITS_OWNER, Decision, JobView
+from queue_controllers.jobframework.job_view import (
+    LEFT_TO_ITS_OWNER,
+    Decision,
+    JobMemory,
+    JobView,
+)
 from queue_controllers.jobframework.job_warnings import announce_queued, warn_about_job
+from queue_controllers.jobframework.label_precedence import NOTE_BEGINS, label_notes
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.queue_unit_builder import (
     build_sync,
     build_unit,
     choose_unit_name,
+    is_only_demand,
     is_our_make,
     why_other_priority,
 )
@@ -109,7 +117,11 @@ from shared_api.well_known_labels import (
     spellings,
 )
 
-"""The event of a job whose owner does not count."""
+REFUSED_LOOK_SECONDS: Final = 60.0
+"""How often a job whose pods would be refused is looked at without news."""
+
+_TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
+"""How what is told of a job's annotations and labels begins."""
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
@@ -157,16 +169,18 @@ def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
 
 
 def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
-    """Return the decision with a warning for each annotation that is ignored; each value once."""
-    lower = why_other_priority(job, view.around)
-    troubles = frozenset((*unreadable_annotations(job).values(), *([lower] if lower else ())))
-    memory = decision.memory
-    others = {each for each in memory.told if not each.startswith(IGNORED_ANNOTATION)}
+    """Return the decision with a warning for each annotation or label that does not count, once."""
+    reasons = dict.fromkeys(unreadable_annotations(job).values(), "IgnoredAnnotation")
+    if lower := why_other_priority(job, view.around):
+        reasons[lower] = "IgnoredAnnotation"
+    reasons |= label_notes(job)
+    troubles, memory = frozenset(reasons), decision.memory
+    others = {each for each in memory.told if not each.startswith(_TOLD_OF_MARKS)}
     told = memory.told - others
     if troubles == told:
         return decision
     warnings = [
-        TellJob(reason="IgnoredAnnotation", message=each, type=EventType.WARNING)
+        TellJob(reason=reasons[each], message=each, type=EventType.WARNING)
         for each in sorted(troubles - told)
     ]
     return msgspec.structs.replace(
@@ -258,9 +272,9 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     evicting = view.memory.evicting and is_being_evicted(unit)
     told = view.memory.obstacle if find_obstacle(unit) is not None else ""
     is_to_start = job.suspended and is_admitted(unit)
-    first = view.memory.first_release if is_admitted(unit) else None
+    memory = view.memory if is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
-        view.memory,
+        memory,
         arrived=False,
         nested=False,
         unproved_since=None,
@@ -268,7 +282,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
         short_since=view.memory.short_since if is_to_start else None,
-        first_release=first,
+        refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,
     )
     view = msgspec.structs.replace(view, memory=memory)
     if job.status.outcome is not None:
@@ -278,14 +292,30 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return _end_deleted(view, unit)
     if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
         return _take_mark_off(view, unit)
-    return look_in_time(view, unit, _follow_unit(view, job, unit, state))
+    decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
+    return look_in_time(view, unit, decision)
+
+
+def _without_attempt(memory: JobMemory) -> JobMemory:
+    """Return the memory without what belongs to one admission."""
+    return msgspec.structs.replace(
+        memory,
+        first_release=None,
+        has_seen_pods=False,
+        without_pods_since=None,
+        asked_why_at=None,
+        why="",
+    )
 
 
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
     may_move = waiting and state.stopped and not job.unknown_demand
-    if body := build_sync(job, unit, view.around, waiting=may_move):
-        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    is_judged = state.stopped and not job.unknown_demand
+    if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
+        is_urgent = was_evicted(unit) or not is_only_demand(body)
+        write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
+        return Decision(actions=(write,), memory=view.memory)
     if (decision := follow_deactivation(view, job, unit)) is not None:
         return decision
     if (decision := reach_limit(view, job, unit)) is not None:
@@ -402,8 +432,11 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
         return Decision(actions=(event,), memory=memory)
-    decision = wait_until_stopped(view, state)
-    return decision if obstacle is not None else announce_queued(unit, decision)
+    waits = wait_until_stopped(view, state)
+    if job.pods_refused and waits.look_again_seconds is None:
+        # What is in the way wakes us when it changes, but for a right to see it that is taken away.
+        return msgspec.structs.replace(waits, look_again_seconds=REFUSED_LOOK_SECONDS)
+    return waits if obstacle is not None else announce_queued(unit, waits)
 
 
 def _note_opened(view: JobView, unit: QueueUnit) -> Decision:

@@ -26,7 +26,11 @@ from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState
 from queue_controllers.jobframework.job_progress import follow_contested
 from queue_controllers.jobframework.job_view import Decision, JobView
-from queue_controllers.jobframework.managed import Surroundings, quota_of_job
+from queue_controllers.jobframework.managed import (
+    Surroundings,
+    quota_of_job,
+    quota_of_template,
+)
 from queue_controllers.jobframework.queue_unit_builder import (
     is_our_make,
     outgrows,
@@ -50,11 +54,15 @@ from shared_api.queue_unit_phases import (
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
     is_adopted,
     is_being_evicted,
+    is_booked,
 )
-from shared_api.well_known_labels import read_queue_name, read_quota_name
+from shared_api.well_known_labels import ACTIVE, read_queue_name, read_quota_name
 
 TIME_IS_UP: Final = "Evicted because the maximum execution time was exceeded"
 """Upstream's message."""
+
+MOVED: Final = "It names "
+"""How what is told of such a change begins."""
 
 MAX_REASON_CHARS: Final = 128
 """Of an event's reason: the API server refuses longer ones."""
@@ -95,6 +103,64 @@ def _where_else(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
     named = read_queue_name(labels, annotations_of_unit(job))
     is_named_anew = named != read_queue_name(meta.labels, meta.annotations)
     return "queue" if is_named_anew and (named or quota) != unit.spec.queue else ""
+
+
+def with_move_told(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState, decision: Decision
+) -> Decision:
+    """Return the decision with an event on a job that got another quota's label after its start.
+
+    It goes on where it was admitted, which nothing else would say. Told once for each new name.
+    """
+    if not is_booked(unit) or is_being_evicted(unit) or state.stopped or not is_our_make(unit):
+        return decision
+    if job.status.outcome is not None or not view.ownership.managed or not _may_differ(job, unit):
+        return decision
+    message = _tell_move(job, unit, view.around)
+    memory = decision.memory
+    others = frozenset(each for each in memory.told if not each.startswith(MOVED))
+    told = others | {message} if message else others
+    if told == memory.told:
+        return decision
+    news = message and message not in memory.told
+    event = TellJob(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event) if news else decision.actions,
+        memory=msgspec.structs.replace(memory, told=told),
+        settled=decision.settled or not decision.actions,
+    )
+
+
+def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
+    """Return whether it is worth a closer look; every look at a job that runs asks."""
+    of_job, of_unit = job.metadata, unit.metadata
+    of_sets = (quota_of_template(each.template.metadata) for each in job.pod_sets)
+    named = next(filter(None, of_sets), "") or read_quota_name(of_job.labels)
+    if named != read_quota_name(of_unit.labels):
+        return True
+    return read_queue_name(of_job.labels, of_job.annotations) != read_queue_name(
+        of_unit.labels, of_unit.annotations
+    )
+
+
+def _tell_move(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
+    what = _where_else(job, unit, around)
+    if not what:
+        return ""
+    labels = labels_of_unit(job, quota_of_job(job, around))
+    if what == "quota":
+        named = read_quota_name(labels)
+        before = read_quota_name(unit.metadata.labels)
+        stays = f"is charged to {f'quota {before}' if before else 'the quota of its namespace'}"
+    else:
+        named = read_queue_name(labels, annotations_of_unit(job))
+        stays = f"counts in queue {unit.spec.queue}"
+    now = f"{what} {named}" if named else f"no {what} any more"
+    return (
+        f"{MOVED}{now}, and {stays}, where it was admitted, until it waits in line again."
+        f' To move it, annotate it {ACTIVE}: "false", and "true" once it has stopped'
+    )
 
 
 def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:

@@ -39,6 +39,7 @@ from queue_controllers.jobframework.generic_job import (
     TakesTemplateUpdates,
 )
 from queue_controllers.jobframework.list_patches import fill_all, merge_patches
+from queue_controllers.jobframework.pod_admission import overlay_body
 from queue_controllers.jobframework.template_updates import (
     NOTHING_ADDED,
     read_added,
@@ -46,6 +47,7 @@ from queue_controllers.jobframework.template_updates import (
 )
 from shared_api.client.errors import NotFound
 from shared_api.client.event_recorder import EventType, Happening, ObjectReference
+from shared_api.client.flow_control import Lane
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.leader_election import Leadership
@@ -275,7 +277,8 @@ class Executor(Generic[JobT]):
     def _patch(self, action: PatchUnit, job: JobT) -> ObjectMeta:
         body = self._with_full_templates(action.body, job)
         metadata = {**body.get("metadata", {}), **_guard(action.unit)}
-        return self._patch_unit(action.unit, {**body, "metadata": metadata}, "")
+        lane = Lane.NORMAL if action.is_urgent else Lane.LOW
+        return self._patch_unit(action.unit, {**body, "metadata": metadata}, "", lane)
 
     def _with_full_templates(self, body: dict[str, Any], job: JobT) -> dict[str, Any]:
         """Put whole pod templates in place of the reduced ones, if the settings ask for it."""
@@ -287,9 +290,10 @@ class Executor(Generic[JobT]):
         templates = adapter.full_templates(self._read_whole(meta))
         added = read_added(meta.annotations)
         whole = [
-            {**each, "template": take_off_body(templates[name], added.get(name, NOTHING_ADDED))}
+            {**each, "template": overlay_body(template, each["template"])}
             for each in pod_sets
             for name in (each["name"],)
+            for template in (take_off_body(templates[name], added.get(name, NOTHING_ADDED)),)
         ]
         return {**body, "spec": {**body["spec"], "podSet": whole}}
 
@@ -297,10 +301,16 @@ class Executor(Generic[JobT]):
         body = {"metadata": _guard(action.unit), "status": action.status}
         return self._patch_unit(action.unit, body, "status")
 
-    def _patch_unit(self, unit: QueueUnit, body: Mapping[str, Any], subresource: str) -> ObjectMeta:
+    def _patch_unit(
+        self,
+        unit: QueueUnit,
+        body: Mapping[str, Any],
+        subresource: str,
+        lane: Lane = Lane.NORMAL,
+    ) -> ObjectMeta:
         meta = unit.metadata
         written = self._client.patch(
-            QUEUE_UNITS, meta.namespace, meta.name, body, subresource=subresource
+            QUEUE_UNITS, meta.namespace, meta.name, body, subresource=subresource, lane=lane
         )
         self._units.note_written(written)
         return written.metadata

@@ -55,6 +55,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
     owns_pods: bool = False
     """All of its pods have the job itself as controller: nothing in between."""
+    makes_pods_at_once: bool = False
+    """Its operator makes the first pods as soon as it sees the release: a job that has no pod
+    minutes later gets none."""
     nudge_seconds: float | None = None
     """Released and without a pod object for so long, a job of it is touched, in case its operator
     has forgotten it; None: its operator does not forget."""
@@ -90,7 +93,16 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     count: int
     template: ScheduledPodTemplate
-    """As the user wants it: without what releases have added for admission checks."""
+    """As its pods will be: as the user wants it, without what releases have added for admission
+    checks, and with what the API server makes of it (`pod_admission`)."""
+    written: ScheduledPodTemplate | None = None
+    """As the user wants it, where the API server makes another of it."""
+    is_sum: bool = False
+    """The template only says what all pods of the job ask for together: none is made of it."""
+    has_limits: bool = True
+    """The template states the limits of its containers; else the job's operator knows them."""
+    takes_stamps: bool = True
+    """A release can write labels into the template."""
     has_template: bool = True
     """The template stands in the job, so that a release can change it; else the operator has it."""
     added: AddedParts = NOTHING_ADDED
@@ -418,6 +430,10 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Its templates may be changed as it is released."""
     unknown_demand: str = ""
     """Why it is not known which pods it makes: then it has no pod sets, and is not released."""
+    template_differences: str = ""
+    """What the API server makes of its templates that is not as they are written, and why."""
+    pods_refused: str = ""
+    """Why the API server would refuse its pods as things are: until then it is not released."""
 
     @property
     def uid(self) -> Uid:

@@ -22,6 +22,7 @@ from shared_api.well_known_labels import (
     MAX_EXEC_TIME,
     MIN_PARALLELISM,
     PARTIAL_RUNNING_TIMEOUT,
+    POD_CREATION_TIMEOUT,
     PRIORITY,
     RUNNING_TIMEOUT,
     read_annotation,
@@ -70,11 +71,13 @@ def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
     partial = _read(
         job, PARTIAL_RUNNING_TIMEOUT, _seconds, settings.partial_running_timeout_seconds
     )
+    no_pods = _read(job, POD_CREATION_TIMEOUT, _seconds, settings.pod_creation_timeout_seconds)
     first_wait = _read(job, BACKOFF_TIMEOUT, _seconds, None)
     return msgspec.structs.replace(
         settings,
         running_timeout_seconds=running,
         partial_running_timeout_seconds=partial,
+        pod_creation_timeout_seconds=no_pods,
         backoff=settings.backoff if first_wait is None else backoff_from(first_wait),
         backoff_limit=_read(job, BACKOFF_LIMIT, _count, settings.backoff_limit),
     )
@@ -169,6 +172,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     MAX_EXEC_TIME: (_positive_int32, "no time is set"),
     RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
     PARTIAL_RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    POD_CREATION_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
 }

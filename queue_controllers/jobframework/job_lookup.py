@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -69,6 +70,17 @@ class OtherLookup(Protocol):
         """Return the object, None where it is not there; may ask the API server.
 
         Raises ApiFailure.
+        """
+        ...
+
+
+class EventLookup(Protocol):
+    """What other programs say about a job in events."""
+
+    def __call__(self, job: ObjectMeta, since: datetime | None) -> str:
+        """Return the newest warning about a job that is not from before `since`, or "".
+
+        Asks the API server, and never raises: who asks goes on without.
         """
         ...
 

@@ -31,6 +31,7 @@ from enum import StrEnum
 import msgspec
 
 from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.pod_scheduling import Unschedulable, unschedulable_of
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
 from shared_api.timestamps import read_time
@@ -78,6 +79,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """When the oldest of these was created; "" for none."""
     last_created: str = ""
     """When the newest of all was created; "" for none."""
+    unschedulable: tuple[Unschedulable, ...] = ()
+    """Of pending pods that their scheduler has refused, why; the one it refused first leads."""
     held_of_sets: dict[str, int] = {}
     """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
     living_of_sets: dict[str, int] = {}
@@ -109,6 +112,7 @@ def count_pods(
     total = living = terminating = 0
     pending_since = last_created = ""
     children: set[Uid] = set()
+    refused: list[Unschedulable] = []
     running: dict[str, int] = {}
     pending: dict[str, int] = {}
     failed: dict[str, int] = {}
@@ -126,6 +130,8 @@ def count_pods(
         elif pod.is_living:
             _count(pending, pod_set_of(pod))
             pending_since = min(pending_since or created, created)
+            if (refusal := unschedulable_of(pod)) is not None:
+                refused.append(refusal)
         elif pod.status.phase == "Failed":
             _count(failed, pod_set_of(pod))
     return PodFacts(
@@ -140,6 +146,7 @@ def count_pods(
         failed_of_sets=failed,
         pending_since=pending_since,
         last_created=last_created,
+        unschedulable=tuple(sorted(refused)),
         children=tuple(sorted(children)),
     )
 

@@ -7,7 +7,7 @@ running pods alone are corrected seldom, since nothing urgent is decided by them
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.nudge import plan_nudge
 from queue_controllers.jobframework.partial_running import missing_pods, partial_since
+from queue_controllers.jobframework.pods_not_ready import judge_pods, wants_no_pods
 from queue_controllers.jobframework.queue_unit_builder import (
     build_growth,
     build_reclaimable,
@@ -66,20 +67,17 @@ PARTLY_LATE: Final = "Backoff due to partial running timeout"
 def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Write down what a released job does, and announce its eviction when it is late."""
     if growth := build_growth(job, unit):
-        record = PatchUnit(unit=unit, body=growth)
-        if not unit.spec.pod_set:  # made by hand, it only had a sum: nothing has grown
-            return Decision(actions=(record,), memory=view.memory)
-        message = (
-            "It has grown beyond its admission: its new pods count at once, and are granted when"
-            " its quota has room for them; until then they run as far as koord-scheduler lets them"
-        )
-        grown = TellJob(reason="Grown", message=message)
-        return Decision(actions=(record, grown), memory=view.memory)
+        return _note_growth(view, unit, growth)
     if (more := _let_more_run(view, job, unit)) is not None:
         return Decision(actions=(more,), memory=view.memory)
     late, look_again = _is_late(view, job, unit, state)
-    if late:
-        return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
+    pods = judge_pods(view, job, unit, state)
+    view = msgspec.structs.replace(view, memory=pods.memory)
+    if late or pods.late:
+        return announce_eviction(view, unit, BACKOFF_TIMEOUT, late or pods.late)
+    if pods.asks_why:
+        return Decision(memory=view.memory, asks_why=True)
+    look_again = _earliest(look_again, pods.look_again_seconds)
     status: dict[str, object] = {}
     if given_back := build_reclaimable(job, unit):
         status["reclaimablePods"] = given_back
@@ -87,16 +85,28 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     if phase_of(unit) is Phase.RUNNING:
         if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
             status["requeueState"] = None
-        return _follow_counts(view, unit, status, look_again)
-    if state.state is not State.RUNNING and not _wants_no_pods(job):
+        return _follow_counts(view, unit, status | pods.status, look_again)
+    if state.state is not State.RUNNING and not wants_no_pods(job):
         wake, wake_in = plan_nudge(view, job, state)
         if wake:
             return Decision(actions=wake, memory=view.memory)
-        rests = [rest for rest in (look_again, wake_in) if rest is not None]
-        look_again = min(rests, default=None)
+        look_again = _earliest(look_again, wake_in)
+        status |= pods.status
         # Since when one ran stays: of a job of short pods no look need find two that run.
         return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)
+
+
+def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Decision:
+    record = PatchUnit(unit=unit, body=growth)
+    if not unit.spec.pod_set:  # made by hand, it only had a sum: nothing has grown
+        return Decision(actions=(record,), memory=view.memory)
+    message = (
+        "It has grown beyond its admission: its new pods count at once, and are granted when"
+        " its quota has room for them; until then they run as far as koord-scheduler lets them"
+    )
+    grown = TellJob(reason="Grown", message=message)
+    return Decision(actions=(record, grown), memory=view.memory)
 
 
 def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:
@@ -123,8 +133,12 @@ def wait_in_time(view: JobView, job: JobFacts, unit: QueueUnit, decision: Decisi
     late, rest = _is_start_late(view, job, unit)
     if late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
-    rests = [each for each in (rest, decision.look_again_seconds) if each is not None]
-    return msgspec.structs.replace(decision, look_again_seconds=min(rests, default=None))
+    rest = _earliest(rest, decision.look_again_seconds)
+    return msgspec.structs.replace(decision, look_again_seconds=rest)
+
+
+def _earliest(*rests: float | None) -> float | None:
+    return min((rest for rest in rests if rest is not None), default=None)
 
 
 def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
@@ -166,18 +180,13 @@ def _is_late(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, float | None]:
     """Return why a released job has to be evicted, "" where it has not, and when that may be so."""
-    if state.state is State.STARTING and not _wants_no_pods(job):
+    if state.state is State.STARTING and not wants_no_pods(job):
         return _is_start_late(view, job, unit)
     seconds = view.settings.partial_running_timeout_seconds
     is_so = phase_of(unit) is Phase.RUNNING and state.state is State.RUNNING
     if not (seconds and is_so) or is_adopted(unit):
         return "", None
     return _is_over(view, PARTLY_LATE, seconds, partial_since(job, unit, view.pods))
-
-
-def _wants_no_pods(job: JobFacts) -> bool:
-    """Say whether there is nothing to wait for: of a job scaled to none, all pods run."""
-    return bool(job.pod_sets) and not any(each.count for each in job.pod_sets)
 
 
 def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, float | None]:

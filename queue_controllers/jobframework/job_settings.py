@@ -69,6 +69,9 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     unless the queue waits for them (`unit_status.running_timeout`)."""
     partial_running_timeout_seconds: float = 0.0
     """How long only some of a job's pods may run, before it is evicted; 0: for ever."""
+    pod_creation_timeout_seconds: float | None = None
+    """How long a released job may have no pod object, before it is evicted; 0: for ever; None: as
+    its kind has it (`pods_not_ready.pod_creation_timeout`)."""
     backoff: Backoff = backoff_from(0.0)
     """How long an evicted unit waits whose eviction asks for a wait."""
     backoff_limit: int = 0

@@ -67,9 +67,19 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Since when only what is left of an earlier run keeps the admitted job from its release."""
     short_since: float | None = None
     """Since when an admitted job is not released, as it was granted fewer pods than it needs."""
+    refused_since: float | None = None
+    """Since when an admitted job is not released, as its pods would be refused."""
     first_release: datetime | None = None
     """When the job was first released in this admission (wall time), until its pods are seen to
     run: somebody else may suspend it over and over, and have it released each time."""
+    has_seen_pods: bool = False
+    """At the last look there were pods of the job, and none of them ran yet."""
+    without_pods_since: datetime | None = None
+    """Since when a released job has no pod, as far as this process can know (wall time)."""
+    asked_why_at: datetime | None = None
+    """When its events were read, in this attempt, for why it has no pods."""
+    why: str = ""
+    """What they said."""
     suspended_at: tuple[float, ...] = ()
     """When somebody was found to have suspended a released job (monotonic), newest last."""
     running_since: float | None = None
@@ -118,6 +128,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     look_again_seconds: float | None = None
     state: JobState | None = None
     """None where the job is not the queue's business."""
+    asks_why: bool = False
+    """The job's events are to be read for why it has no pods; what they say is remembered."""
     settled: bool = False
     """Once these actions are done there is nothing more to do until somebody else does something:
     what the watch then says of our own writes need not be looked at."""

@@ -21,6 +21,7 @@ from queue_controllers.jobframework.owners import (
     name_of_job,
     name_of_owner,
 )
+from queue_controllers.jobframework.pod_admission import NOTHING_READ, AdmissionObjects
 from shared_api.objects.meta import OwnerReference
 from shared_api.objects.pod import TemplateMeta
 from shared_api.quota_names import QuotaNames
@@ -28,6 +29,8 @@ from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import (
     KUEUE_QUEUE_NAME,
     MANAGED_NAMESPACE,
+    QUOTA_NAME,
+    QUOTA_SPELLINGS,
     RELEASED_AT,
     STAMPED_QUOTA,
     SUSPEND,
@@ -58,6 +61,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Kueue is there, or is said to be: what has its label is its business."""
     default_priority: int | None = None
     """Of the priority class that is the cluster's default, if there is one."""
+    admission: AdmissionObjects = NOTHING_READ
+    """What the API server goes by as it creates pods in the job's namespace."""
 
 
 class Ownership(msgspec.Struct, frozen=True):
@@ -210,21 +215,30 @@ def find_owner(
 def quota_of_job(job: JobFacts, around: Surroundings) -> str:
     """Return the quota that the job is charged to, or "".
 
-    A quota that only the pod template names is the one koord-scheduler will charge the pods to,
-    so it comes before the namespace's.
+    A quota that the pod template names is the one koord-scheduler charges the pods to, so it comes
+    before what the job's own label says, which is a wish that a release stamps on the template.
     """
-    if named := read_quota_name(job.metadata.labels):
-        return named
     for pod_set in job.pod_sets:
         if named := quota_of_template(pod_set.template.metadata):
             return named
+    if named := read_quota_name(job.metadata.labels):
+        return named
     return around.quotas.quota_of_namespace(job.metadata.namespace)
 
 
 def quota_of_template(template: TemplateMeta) -> str:
     """Return the quota that a pod template names, or ""; what a release has stamped is no name."""
-    named = read_quota_name(template.labels)
-    return "" if named == template.annotations.get(STAMPED_QUOTA) else named
+    return read_quota_name(quota_labels_of_template(template))
+
+
+def quota_labels_of_template(template: TemplateMeta) -> dict[str, str]:
+    """Return the labels by which a pod template names a quota, in every spelling that it has."""
+    labels: dict[str, str] = {
+        key: template.labels[key] for key in QUOTA_SPELLINGS if key in template.labels
+    }
+    if labels.get(QUOTA_NAME) == template.annotations.get(STAMPED_QUOTA):
+        labels.pop(QUOTA_NAME, None)
+    return labels
 
 
 def queue_of_job(job: JobFacts, quota: str) -> str:

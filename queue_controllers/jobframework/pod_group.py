@@ -44,13 +44,16 @@ from shared_api.well_known_labels import (
     RELATED_QUEUE_UNIT,
     RELEASED_AT,
     SCHEDULE_ADMISSION,
+    STAMPED_PREEMPTIBLE,
     STAMPED_QUOTA,
     read_queue_name,
     spellings,
 )
 
 _OWN_MARKS: Final = frozenset(
-    key for mark in (RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA) for key in spellings(mark)
+    key
+    for mark in (RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA, STAMPED_PREEMPTIBLE)
+    for key in spellings(mark)
 )
 """Annotations that a release puts on a pod: they say nothing that its user wants."""
 

@@ -113,7 +113,9 @@ class _Merger:
             "node selector": spec.node_selector,
         }
         self._stamped = {"label": stamp.labels, "annotation": stamp.annotations}
-        self._tolerations: tuple[Toleration, ...] = spec.tolerations
+        # Those of a RuntimeClass come with every pod: written down, they would outlive it.
+        written = pod_set.written or pod_set.template
+        self._tolerations: tuple[Toleration, ...] = written.spec.tolerations
         self._new: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in self._base}
         self._new_tolerations: tuple[Toleration, ...] = ()
         self.conflicts: list[str] = []

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_controllers.jobframework.pod_scheduling import ReadPod
 from shared_api.objects.meta import WireStruct
-from shared_api.objects.pod import Container, Pod, PodSpec, TemplateMeta
+from shared_api.objects.pod import Container, PodSpec, TemplateMeta
 
 MAX_ANNOTATION_CHARS: Final = 1024
 """Of a template's annotation that is carried over: gang and autoscaler marks are short."""
@@ -61,12 +62,20 @@ class ScheduledPodSpec(PodSpec, frozen=True):
     restart_policy: str = ""
     preemption_policy: str = ""
     runtime_class_name: str = ""
+    service_account_name: str = ""
+    service_account: str = ""
+    """Its older name, which only built-in kinds keep in step."""
     host_network: bool | None = None
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     affinity: dict[str, Any] | None = None
     tolerations: tuple[dict[str, Any], ...] = ()
     topology_spread_constraints: tuple[dict[str, Any], ...] = ()
     resource_claims: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def account(self) -> str:
+        """Name of the service account that it runs under, "" where it names none."""
+        return self.service_account_name or self.service_account
 
 
 class ScheduledPodTemplate(WireStruct, frozen=True):
@@ -76,7 +85,7 @@ class ScheduledPodTemplate(WireStruct, frozen=True):
     spec: ScheduledPodSpec = ScheduledPodSpec()
 
 
-class ScheduledPod(Pod, frozen=True):
+class ScheduledPod(ReadPod, frozen=True):
     """A pod, as far as it is read where pods themselves are queued."""
 
     spec: ScheduledPodSpec = ScheduledPodSpec()
@@ -85,6 +94,8 @@ class ScheduledPod(Pod, frozen=True):
 def template_body(template: ScheduledPodTemplate) -> dict[str, Any]:
     """Return the reduced template as JSON values, keys in the order of the structs."""
     spec = template.spec
+    if spec.account:  # it says nothing about where the pod may go
+        spec = msgspec.structs.replace(spec, service_account_name="", service_account="")
     if any(container.ports for container in spec.containers):
         spec = msgspec.structs.replace(
             spec, containers=tuple(_with_host_ports(each) for each in spec.containers)

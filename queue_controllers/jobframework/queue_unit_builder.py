@@ -9,6 +9,7 @@ the user's own until its admission checks have answered, priority and `active` u
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,11 +22,12 @@ from queue_controllers.jobframework.job_annotations import (
     read_max_execution_seconds,
     read_priority,
 )
+from queue_controllers.jobframework.label_precedence import PREEMPTIBLE_LABELS, stamp_preemptible
 from queue_controllers.jobframework.managed import (
     Surroundings,
     queue_of_job,
+    quota_labels_of_template,
     quota_of_job,
-    quota_of_template,
 )
 from queue_controllers.jobframework.pod_template import template_body
 from queue_controllers.jobframework.unit_metadata import (
@@ -48,13 +50,17 @@ from shared_api.well_known_labels import (
     JOB_CREATED_AT,
     MANAGED_BY,
     MAX_PRIORITY,
+    NOT_PREEMPTIBLE,
+    PODS_REFUSED,
     PREFIX,
     PRIORITY,
     QUOTA_NAME,
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
     STAMPED_QUOTA,
+    TEMPLATE_DIFFERENCES,
     read_annotation,
+    read_quota_name,
 )
 
 CONTROLLERS: Final = "koord-queue-controllers"
@@ -253,8 +259,13 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
     }
     if note := note_of_labels(labels):
         annotations[COPIED_LABELS] = note
+    if job.template_differences:
+        annotations[TEMPLATE_DIFFERENCES] = job.template_differences
     if adopted:
         annotations[ADOPTED] = "true"
+        _take_wishes_off(labels, job)
+    elif job.pods_refused:
+        annotations[PODS_REFUSED] = job.pods_refused
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": meta.namespace,
@@ -270,6 +281,15 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
         "metadata": metadata,
         "spec": _spec_of(job, around, bodies, quota),
     }
+
+
+def _take_wishes_off(labels: dict[str, str], job: JobFacts) -> None:
+    """Take off the labels of pods that a release would have stamped: these pods have them not."""
+    for key in PREEMPTIBLE_LABELS:
+        if labels.get(key) == NOT_PREEMPTIBLE and all(
+            each.template.metadata.labels.get(key) != NOT_PREEMPTIBLE for each in job.pod_sets
+        ):
+            del labels[key]
 
 
 def _spec_of(
@@ -313,15 +333,17 @@ def _request_of(job: JobFacts) -> dict[str, Any]:
 
 
 def build_sync(
-    job: JobFacts, unit: QueueUnit, around: Surroundings, *, waiting: bool
+    job: JobFacts, unit: QueueUnit, around: Surroundings, *, waiting: bool, stopped: bool = False
 ) -> dict[str, Any]:
     """Return the merge patch (without guard) that brings a unit in step with its job, or {}.
 
     `waiting`: nothing has been decided about the unit yet, so its shape and place may still move.
-    Of one that is reserved the labels of its user's own do: checks select by them.
+    Of one that is reserved the labels of its user's own do: checks select by them. `stopped`: the
+    job's next pods are yet to come, so it counts whether they would be refused. An admitted unit
+    is marked before it is evicted for that: freed without the mark, it could start at once.
     """
     spec = _sync_of_intent(job, unit, around)
-    annotations: Changes = {}
+    annotations = _sync_of_refusal(job, unit) if stopped else Changes()
     labels: Changes = {}
     if not read_annotation(unit.metadata.annotations, MANAGED_BY):
         annotations[MANAGED_BY] = CONTROLLERS
@@ -342,6 +364,23 @@ def build_sync(
     if spec:
         patch["spec"] = spec
     return patch
+
+
+def _sync_of_refusal(job: JobFacts, unit: QueueUnit) -> Changes:
+    said = unit.metadata.annotations.get(PODS_REFUSED, "")
+    return {} if said == job.pods_refused else {PODS_REFUSED: job.pods_refused or None}
+
+
+def is_only_demand(body: Mapping[str, Any]) -> bool:
+    """Return whether a patch of `build_sync` only has what the cluster changes of the demand."""
+    metadata, spec = body.get("metadata", {}), body.get("spec", {})
+    annotations = metadata.get("annotations", {}).keys()
+    return (
+        TEMPLATE_DIFFERENCES in annotations
+        and annotations <= {TEMPLATE_DIFFERENCES, POD_SETS_HASH}
+        and spec.keys() <= {"podSet", "request"}
+        and "labels" not in metadata
+    )
 
 
 def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dict[str, Any]:
@@ -376,6 +415,9 @@ def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> d
     """Return the pod sets when they differ, and note their hash among the annotations."""
     bodies = pod_set_bodies(job.pod_sets)
     digest = hash_of_pod_sets(bodies)
+    told = unit.metadata.annotations.get(TEMPLATE_DIFFERENCES, "")
+    if told != job.template_differences:
+        annotations[TEMPLATE_DIFFERENCES] = job.template_differences or None
     counts = [(each.name, each.count, each.min_count) for each in unit.spec.pod_set]
     wanted = [(each.name, each.count, each.min_count) for each in job.pod_sets]
     in_step = unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted
@@ -465,15 +507,19 @@ def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodSta
     """Return what a release writes on the pod templates, by pod set.
 
     The quota, so that koord-scheduler charges the pods where the queue has booked them; the unit,
-    so that the queue knows whose pods they are. A quota that the template names itself stays.
+    so that the queue knows whose pods they are. A quota that the template names itself stays; one
+    that it names in an older spelling, which koord-scheduler does not read, is stamped beside that.
     """
     stamps: dict[str, PodStamp] = {}
     for pod_set in job.pod_sets:
         annotations = {RELATED_QUEUE_UNIT: unit.metadata.key}
         if len(job.pod_sets) > 1:
             annotations[RELATED_POD_SET] = pod_set.name
-        labels = {}
-        if quota and not quota_of_template(pod_set.template.metadata):
-            labels[QUOTA_NAME] = annotations[STAMPED_QUOTA] = quota
+        template = pod_set.template.metadata
+        labels, notes = stamp_preemptible(job, pod_set)
+        annotations |= notes
+        named = quota_labels_of_template(template)
+        if QUOTA_NAME not in named and (charged := read_quota_name(named) or quota):
+            labels[QUOTA_NAME] = annotations[STAMPED_QUOTA] = charged
         stamps[pod_set.name] = PodStamp(labels=labels, annotations=annotations)
     return stamps

@@ -39,6 +39,7 @@ from queue_controllers.jobframework.generic_job import (
     read_facts,
 )
 from queue_controllers.jobframework.job_lookup import (
+    EventLookup,
     JobCache,
     OtherLookup,
     OwnerLookup,
@@ -59,6 +60,7 @@ from queue_controllers.jobframework.job_view import (
     Moment,
 )
 from queue_controllers.jobframework.managed import Ownership, Surroundings, judge_managed
+from queue_controllers.jobframework.pod_admission import admit_job
 from queue_controllers.jobframework.pod_group import PodGroup
 from queue_controllers.jobframework.queue_unit_builder import choose_unit_name
 from queue_controllers.jobframework.unit_status import MAX_JITTER
@@ -89,6 +91,9 @@ NOT_LEADING_SECONDS: Final = 1.0
 MAX_LOOKS: Final = 3
 """At one key in one step: after a write it is looked at again, until there is nothing to do. What
 is left then comes back with the watch."""
+
+SHORTLY: Final = 0.01
+"""Least time until a key is looked at again: none would be for ever."""
 
 MAX_TOLD_CHARS: Final = 500
 """Of a server's refusal that is told in an event."""
@@ -177,6 +182,7 @@ class JobReconciler(Generic[JobT]):
         pods: PodLookup,
         owners: OwnerLookup,
         others: OtherLookup,
+        events: EventLookup,
         around: SurroundingsLookup,
         settings: JobSettings,
         queue: WorkQueue[str],
@@ -192,6 +198,7 @@ class JobReconciler(Generic[JobT]):
         self._pods = pods
         self._owners = owners
         self._others = others
+        self._events = events
         self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
         self._around = around
         self._settings = settings
@@ -332,10 +339,14 @@ class JobReconciler(Generic[JobT]):
         decision = decide(view)
         if own is None and (again := self._look_if_there(key, job.metadata)) is not None:
             return again
+        if decision.asks_why:
+            self._remember(job.metadata, self._with_why(decision.memory, job.metadata, view))
+            self._queue.add_after(key, SHORTLY)  # also when this was the last look of a step
+            return True
         seen = _Versions(job.metadata, own)
         self._remember(job.metadata, self._carry_out(decision, job, view, seen))
         if decision.look_again_seconds is not None:
-            self._queue.add_after(key, max(decision.look_again_seconds, 0.01))
+            self._queue.add_after(key, max(decision.look_again_seconds, SHORTLY))
         if decision.actions and not decision.settled:
             return True
         wanted = sum(each.count for each in judged.facts.pod_sets)
@@ -366,10 +377,20 @@ class JobReconciler(Generic[JobT]):
         if there is None or there.metadata.uid != job.uid:
             self._memories.pop(job.uid, None)
 
+    def _with_why(self, memory: JobMemory, job: ObjectMeta, view: JobView) -> JobMemory:
+        """Return the memory with what events say about a job that has no pods.
+
+        Nothing of the decision is carried out, so what it has to tell is still to be told.
+        """
+        released_at = None if view.job is None else view.job.released_at
+        why, told = self._events(job, released_at), view.memory.told
+        return msgspec.structs.replace(memory, asked_why_at=view.moment.wall, why=why, told=told)
+
     def _judge(self, job: JobT, unit: QueueUnit | None) -> _Judged:
         adapter, namespace = self._adapter, job.metadata.namespace
         facts = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._around(namespace)
+        facts = admit_job(facts, around.admission)
         ownership = judge_managed(
             facts,
             around,

@@ -20,6 +20,7 @@ from queue_controllers.jobframework.job_progress import announce_eviction, first
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
+from queue_controllers.jobframework.pods_not_ready import first_look_seconds
 from queue_controllers.jobframework.queue_unit_builder import (
     build_stamps,
     granted_counts,
@@ -27,6 +28,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
 )
 from queue_controllers.jobframework.unit_status import (
     JOB_CHANGED,
+    PODS_REFUSED,
     running_timeout,
     was_released_already,
 )
@@ -34,7 +36,7 @@ from queue_controllers.jobframework.waiting import with_event_once
 from shared_api.evictions import BACKOFF_TIMEOUT
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import POD_SET_UPDATES_CONFLICT
-from shared_api.well_known_labels import ACTIVE, SUSPEND
+from shared_api.well_known_labels import ACTIVE, NOT_PREEMPTIBLE, SUSPEND
 
 MAX_SUSPENSIONS: Final = 5
 SUSPENSIONS_SECONDS: Final = 3600.0
@@ -44,6 +46,10 @@ few minutes is found, who stops his job now and then is not."""
 REST_SECONDS: Final = 60.0
 """How long a job may wait for the pods that it was not admitted with, and can not do without: a
 grant comes within seconds where there is room. A shorter time to run in is enough."""
+
+REFUSED_SECONDS: Final = 5.0
+"""How long an admitted job is held back whose pods would be refused, before it waits without quota:
+an object that is made anew is away for less than a second."""
 
 TOO_FEW: Final = "Evicted because it was admitted with fewer pods than its job can do with"
 
@@ -56,9 +62,26 @@ SUSPENDED_BY_OTHERS: Final = (
 
 def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Release a job of which nothing runs, if it can do with what its unit was granted."""
+    if job.pods_refused:
+        return _wait_while_refused(view, job, unit)
     if not _may_run_with_what_it_got(job, unit):
         return _wait_for_the_rest(view, unit)
     return _release_again(view, job, unit) or release_job(view, job, unit)
+
+
+def _wait_while_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Hold a job back whose pods would be refused; when that lasts, its unit gives its place back.
+
+    To change the value of a PriorityClass is to delete it and to make it again.
+    """
+    now = view.moment.monotonic
+    since = now if view.memory.refused_since is None else view.memory.refused_since
+    rest = since + REFUSED_SECONDS - now
+    if rest <= 0:
+        message = f"Evicted because its pods would be refused: {job.pods_refused}"
+        return announce_eviction(view, unit, PODS_REFUSED, message)
+    memory = msgspec.structs.replace(view.memory, refused_since=since)
+    return Decision(memory=memory, look_again_seconds=rest)
 
 
 def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
@@ -115,7 +138,8 @@ def mark_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Turn a job's switch off, or take the gates off its pods for which there is room."""
     quota = quota_of_job(job, view.around)
-    stamps = {} if view.memory.stamp_refused else build_stamps(job, unit, quota)
+    wanted = build_stamps(job, unit, quota)
+    stamps = {} if view.memory.stamp_refused else wanted
     plan = plan_updates(job, unit, stamps)
     if isinstance(plan, UpdateConflict):
         return announce_eviction(view, unit, POD_SET_UPDATES_CONFLICT, plan.message)
@@ -134,6 +158,8 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
             "Resumed without the queue's stamp, which its pod template does not take:"
             " its pods are charged to the quota that they or their namespace name"
         )
+        if any(NOT_PREEMPTIBLE in each.labels.values() for each in wanted.values()):
+            message += ", and are preemptible, whatever the job's label says"
         event = TellJob(reason="NotStamped", message=message, type=EventType.WARNING)
         actions = (*actions, event)
     if plan.left_out:
@@ -144,17 +170,20 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     memory = msgspec.structs.replace(
         view.memory,
         first_release=first_release(view, unit) or view.moment.wall,
+        has_seen_pods=False,
+        without_pods_since=None,
         running_since=None,
         miscounted_since=None,
         stamp_refused=False,
         old_pods_since=None,
         short_since=None,
+        refused_since=None,
     )
     return Decision(
         actions=actions,
         memory=memory,
         settled=settled,
-        look_again_seconds=job.kind.nudge_seconds,
+        look_again_seconds=first_look_seconds(job.kind),
     )
 
 

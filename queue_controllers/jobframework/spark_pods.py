@@ -146,12 +146,15 @@ def spark_pod_sets(spec: SparkSpec) -> tuple[JobPodSet, ...]:
     Raises:
         SparkValueError: as `memory_mib`, `executor_count`.
     """
-    sets = []
+    roles = [(EXECUTOR, executor_count(spec))]
     if spec.mode != "client":
-        sets.append(JobPodSet(name=DRIVER, count=1, template=template_of(spec, DRIVER)))
-    executors = template_of(spec, EXECUTOR)
-    sets.append(JobPodSet(name=EXECUTOR, count=executor_count(spec), template=executors))
-    return tuple(sets)
+        roles.insert(0, (DRIVER, 1))
+    return tuple(
+        [
+            JobPodSet(name=role, count=count, template=template_of(spec, role), has_limits=False)
+            for role, count in roles
+        ]
+    )
 
 
 # --- counts -------------------------------------------------------------------------------------

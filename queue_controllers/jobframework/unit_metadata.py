@@ -12,16 +12,19 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queue_controllers.jobframework.generic_job import JobFacts
-from queue_controllers.jobframework.managed import quota_of_template
+from queue_controllers.jobframework.label_precedence import PREEMPTIBLE_LABELS, is_not_preemptible
+from queue_controllers.jobframework.managed import quota_labels_of_template
 from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     COPIED_LABELS,
     LEGACY_PREFIX,
+    NOT_PREEMPTIBLE,
     PREFIX,
     QUOTA_NAME,
     QUOTA_NAME_LEGACY,
     QUOTA_PREFIX,
+    QUOTA_SPELLINGS,
     SUSPEND,
     read_quota_name,
 )
@@ -43,7 +46,8 @@ _OUR_PREFIXES: Final = (
 _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
-        *("touched-at", "copied-labels"),
+        *("touched-at", "copied-labels", "template-differences", "pods-refused"),
+        *("stamped-quota", "stamped-preemptible"),
         *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
         *("pod-set-updates", "released-parallelism"),
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
@@ -53,14 +57,25 @@ _NEVER_COPIED_MARKS: Final = frozenset(
 
 
 def labels_of_unit(job: JobFacts, quota: str) -> dict[str, str]:
-    """Return the labels that the unit takes from the job: admission checks select by them."""
+    """Return the labels that the unit takes from the job: admission checks select by them.
+
+    Those that koord-scheduler reads are as its pods will have them.
+    """
     labels = {
         key: value
         for key, value in job.metadata.labels.items()
         if not key.startswith(CONTROLLER_LABELS)
     }
-    if not read_quota_name(labels) and _template_names_quota(job):
-        labels[QUOTA_NAME] = quota
+    if named := _quota_labels_of_templates(job):
+        for key in QUOTA_SPELLINGS:
+            labels.pop(key, None)
+        labels |= {**named, QUOTA_NAME: quota or read_quota_name(named)}
+    if job.pod_sets:
+        for key in PREEMPTIBLE_LABELS:
+            if is_not_preemptible(job, key):
+                labels[key] = NOT_PREEMPTIBLE
+            elif labels.get(key) == NOT_PREEMPTIBLE:
+                del labels[key]
     return labels
 
 
@@ -103,8 +118,10 @@ def _differences(have: Mapping[str, str], want: Mapping[str, str]) -> Changes:
     return changed
 
 
-def _template_names_quota(job: JobFacts) -> bool:
-    return any(quota_of_template(each.template.metadata) for each in job.pod_sets)
+def _quota_labels_of_templates(job: JobFacts) -> dict[str, str]:
+    """Return the labels of the first template that names a quota, {} where none does."""
+    of_sets = (quota_labels_of_template(each.template.metadata) for each in job.pod_sets)
+    return next(filter(None, of_sets), {})
 
 
 def _is_ours(key: str) -> bool:

@@ -60,7 +60,8 @@ SUSPEND_CONTESTED: Final = "SuspendContested"
 """Condition: somebody keeps turning the job's switch off; the queue has stopped fighting."""
 
 JOB_CHANGED: Final = "JobChanged"
-"""Reason of an eviction, beside those of `shared_api.evictions`."""
+PODS_REFUSED: Final = "PodsRefused"
+"""Reasons of evictions, beside those of `shared_api.evictions`."""
 
 DEACTIVATING: Final[Mapping[str, str]] = {
     MAXIMUM_EXECUTION_TIME_EXCEEDED: TIME_EXCEEDED,

@@ -22,7 +22,7 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine import Engine
-from queue_scheduler.insight.wording import full_message
+from queue_scheduler.insight.wording import full_message, pods_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.unit_demand import InvalidDemandError, build_demand
@@ -137,6 +137,7 @@ class UnitView(View):
     `demand` is what it asks for, also where no quota takes it; empty where that can not be read.
 
     `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
+    `pods_not_ready` is why pods of one that may run do not run: its condition PodsReady.
     `checks` are what its admission checks have said last, by their names.
 
     In a queue that backfills: `backfill_behind` is the unit that this one must not delay, and
@@ -162,6 +163,7 @@ class UnitView(View):
     pod_sets: list[PodSetView]
     checks: dict[str, str]
     refusal: RefusalView | None
+    pods_not_ready: str
     backfill_behind: str
     promised_start: str
     promise_is_overdue: bool
@@ -331,6 +333,7 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
         pod_sets=_view_pod_sets(unit, is_charged=charge is not None),
         checks={each.name: each.state for each in unit.status.admission_checks},
         refusal=view_refusal(refusal, facts.refused_at) if refusal is not None else None,
+        pods_not_ready=pods_message(unit),
         backfill_behind=refusal.other if refusal is not None and refusal.reason in BEHIND else "",
         promised_start=_moment(facts.promise.at) if facts.promise is not None else "",
         promise_is_overdue=facts.promise is not None and facts.promise.is_overdue,

@@ -11,7 +11,17 @@ from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
 from queue_scheduler.nomination import for_whom_mark
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_alike, format_amount
+from shared_api.queue_unit_phases import (
+    NO_PODS,
+    PODS_READY,
+    PODS_UNSCHEDULABLE,
+    RELEASED_PHASES,
+    WAITED_FOR,
+    phase_of,
+)
 
 MOST_NAMED: Final = 5
 """Victims whose names an event has; its note holds 1024 characters."""
@@ -66,6 +76,7 @@ _STABLE: Final[dict[Reason, str]] = {
     ),
     Reason.NO_QUEUE: "queue {other} does not exist in namespace {detail}, or can not be read",
     Reason.INVALID_DEMAND: "{detail}",
+    Reason.PODS_REFUSED: "its pods would be refused: {detail}",
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",
@@ -175,6 +186,20 @@ def full_message(refusal: Refusal) -> str:
 
 
 _ROUNDED: Final = ", no more than koord-scheduler up to 1.8 loses by rounding shares half up"
+
+
+def pods_message(unit: QueueUnit) -> str:
+    """Return why pods of a released unit do not run, as its condition says it; "" where they do."""
+    if phase_of(unit) not in RELEASED_PHASES:
+        return ""
+    said = find_condition(unit.status.conditions, PODS_READY)
+    if said is None or said.reason not in _PODS_AWAITED:
+        return ""
+    return f"{said.reason}: {said.message}"
+
+
+_PODS_AWAITED: Final = frozenset({NO_PODS, PODS_UNSCHEDULABLE, WAITED_FOR})
+"""Reasons of the condition about pods that say what is missing."""
 
 
 def eviction_message(decision: Preempt) -> str:

@@ -90,7 +90,11 @@ class CheckController:
             indexes={BY_CHECK: _check_names}, transform=slim_unit
         )
         self._checks_store: IndexedStore[AdmissionCheck] = IndexedStore()
-        self._notices = CheckNotices(host.metrics.registry, self._build_events())
+        self._notices = CheckNotices(
+            host.metrics.registry,
+            self._build_events(),
+            lambda name: self._checks_store.get(name) is not None,
+        )
         self._units = self._informer(QUEUE_UNITS, self._units_store, InformerSettings())
         self._checks = self.follow(
             ADMISSION_CHECK_VERSIONS, self._on_check, store=self._checks_store

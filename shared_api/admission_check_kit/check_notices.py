@@ -11,8 +11,12 @@ from shared_api.admission_check_kit.judging import Activity
 from shared_api.admission_check_kit.verdicts import CheckState
 from shared_api.client.event_recorder import EventRecorder, EventType, Happening, ObjectReference
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS, QUEUE_UNITS
+from shared_api.metrics import CounterOfObjects
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
+
+MAX_CHECK_NAMES: Final = 100
+"""Admission checks that are shown by name."""
 
 MAX_TOLD_CHARS: Final = 500
 """Of a verdict's message that is told in an event."""
@@ -30,16 +34,24 @@ class CheckNotices:
     Args:
         registry: for the counts.
         events: for what somebody may have to act on; None: nobody is told.
+        has_check: whether there is an admission check of this name.
     """
 
-    def __init__(self, registry: CollectorRegistry, events: EventRecorder) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        events: EventRecorder,
+        has_check: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._events = events
-        self.verdicts = Counter(
+        self.verdicts = CounterOfObjects(
             "koord_queue_admission_check_verdicts",
             "Changes of the state of units' admission checks, by check and state",
             ("check", "state"),
-            registry=registry,
+            is_there=has_check,
+            most=MAX_CHECK_NAMES,
         )
+        registry.register(self.verdicts)
         self.errors = Counter(
             "koord_queue_admission_check_errors",
             "Looks at a unit or a check that failed and are repeated; conflicts do not count",
@@ -58,7 +70,7 @@ class CheckNotices:
 
     def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
         """Count a change, and tell the unit of one that puts it back."""
-        self.verdicts.labels(state.name, state.state).inc()
+        self.verdicts.inc(state.name, state.state)
         reason = _REASONS.get(state.state)
         if reason is None:
             return

@@ -205,6 +205,7 @@ class ResourceClient:
         field_selector: str = "",
         limit: int = PAGE_LIMIT,
         continue_token: str = "",
+        lane: Lane = Lane.NORMAL,
     ) -> Page[T]:
         """Return one page of a list of the newest state.
 
@@ -215,6 +216,7 @@ class ResourceClient:
             field_selector: as in kubectl.
             limit: objects per page; 0 for all.
             continue_token: from the page before; the whole list is of one version.
+            lane: in which it waits for its turn.
 
         Raises:
             Gone: the continue token has expired.
@@ -228,7 +230,7 @@ class ResourceClient:
             **{"continue": continue_token},
         )
         request = Request("GET", resource_type.path(namespace), query, self._headers)
-        response = self._run(_Call("list", request, self._read_seconds))
+        response = self._run(_Call("list", request, self._read_seconds, lane))
         return self._reader(resource_type).read_page(response.body)
 
     def watch(

@@ -11,6 +11,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.job import Job
 from shared_api.objects.lease import Lease
+from shared_api.objects.limit_range import LimitRange
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
@@ -22,6 +23,7 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation
 from shared_api.objects.resource_quota import ResourceQuota
+from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.queue_unit_phases import salvage_unit
 
 
@@ -75,6 +77,20 @@ PRIORITY_CLASSES: Final = ResourceType(
     "PriorityClass",
     namespaced=False,
     object_type=PriorityClass,
+)
+LIMIT_RANGES: Final = ResourceType(
+    "", "v1", "limitranges", "LimitRange", namespaced=True, object_type=LimitRange
+)
+RUNTIME_CLASSES: Final = ResourceType(
+    "node.k8s.io",
+    "v1",
+    "runtimeclasses",
+    "RuntimeClass",
+    namespaced=False,
+    object_type=RuntimeClass,
+)
+SERVICE_ACCOUNTS: Final = ResourceType(
+    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, object_type=OnlyMetadata
 )
 RESERVATIONS: Final = ResourceType(
     "scheduling.koordinator.sh",

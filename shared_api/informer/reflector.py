@@ -35,6 +35,7 @@ from shared_api.client.errors import (
     ApiFailure,
     ConnectionLost,
     DecodeFailure,
+    Forbidden,
     Gone,
     NotFound,
     StreamIdle,
@@ -212,6 +213,7 @@ class Reflector(Generic[T]):
         self._resume_at = clock.monotonic()
         self._heard_at = clock.monotonic()
         self._trouble = ""
+        self._is_forbidden = False
         self._remind_at = 0.0
         self._resource_version = ""
 
@@ -226,6 +228,11 @@ class Reflector(Generic[T]):
     def trouble(self) -> str:
         """What keeps the reflector from following, in words; "" while it does."""
         return self._trouble
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether that is a right which this process does not have."""
+        return self._is_forbidden
 
     def silence_seconds(self) -> float:
         """Return how long nothing has come from the server."""
@@ -317,6 +324,7 @@ class Reflector(Generic[T]):
         self._listing = None
         self._rewound = False
         self._expired_lists = 0
+        self._is_forbidden = False
         self._fruitless_lists += 1
         if self._observer is not None:
             self._observer.on_list()
@@ -456,6 +464,7 @@ class Reflector(Generic[T]):
         if self._trouble:
             log.info("following again", resource=self._name)
             self._trouble = ""
+        self._is_forbidden = False
 
     def _on_failure(self, failure: ApiFailure, doing: str) -> None:
         """Pause, longer with each failure in a row, and as long as the server asks for.
@@ -476,5 +485,5 @@ class Reflector(Generic[T]):
         if trouble != self._trouble or now >= self._remind_at:
             report = log.warning
             self._remind_at = now + REMIND_SECONDS
-        self._trouble = trouble
+        self._trouble, self._is_forbidden = trouble, isinstance(failure, Forbidden)
         report("cannot follow", resource=self._name, error=trouble, retry_in_seconds=pause)

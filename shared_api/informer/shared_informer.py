@@ -121,6 +121,10 @@ class InformerObserver(ReflectorObserver, Protocol):
         """See that a list, not the first, changed the cache: no watch had told of it."""
         ...
 
+    def on_stop(self) -> None:
+        """See the informer stop for good; called from any thread."""
+        ...
+
 
 class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an informer follows, and how."""
@@ -217,6 +221,10 @@ class SharedInformer(Generic[T]):
         """Say whether every handler has seen the whole first list."""
         return self._has_listed and not self._joining
 
+    def is_forbidden(self) -> bool:
+        """Return whether this process may not read the kind: the last try was refused for that."""
+        return self._reflector.is_forbidden
+
     def note_written(self, written: T) -> bool:
         """Put the answer to one's own write into the store; see `IndexedStore.note_written`."""
         return self.store.note_written(written)
@@ -284,6 +292,8 @@ class SharedInformer(Generic[T]):
         """End the thread and the watch; return whether the thread has ended."""
         ended = self.thread is None or self.thread.stop(timeout_seconds)
         self._reflector.close()
+        if self._observer is not None:
+            self._observer.on_stop()
         return ended
 
     # ------------------------------------------------------------------ from one thread

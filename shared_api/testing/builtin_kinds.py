@@ -255,6 +255,7 @@ def _with_rules() -> Iterable[ServedResource]:
 _STORED_AS_THEY_COME: Final = (
     # group | version | kind | plural | namespaced | has status | short names
     ("", "v1", "ConfigMap", "configmaps", True, False, ("cm",)),
+    ("", "v1", "LimitRange", "limitranges", True, False, ("limits",)),
     ("", "v1", "PodTemplate", "podtemplates", True, False, ()),
     ("", "v1", "ResourceQuota", "resourcequotas", True, True, ("quota",)),
     ("", "v1", "Secret", "secrets", True, False, ()),
@@ -265,6 +266,7 @@ _STORED_AS_THEY_COME: Final = (
     ("apps", "v1", "ReplicaSet", "replicasets", True, True, ("rs",)),
     ("apps", "v1", "StatefulSet", "statefulsets", True, True, ("sts",)),
     ("batch", "v1", "CronJob", "cronjobs", True, True, ("cj",)),
+    ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False, False, ()),
     ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, True, ("pdb",)),
     ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, False, ()),
     (

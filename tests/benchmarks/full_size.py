@@ -105,7 +105,7 @@ def _fill_pod(spec: Json, containers: list[Json], tag: str) -> None:
         container.setdefault("readinessProbe", _probe("/ready"))
         container.setdefault("livenessProbe", _probe("/alive"))
         container.setdefault("ports", [{"name": "http", "containerPort": 8080, "protocol": "TCP"}])
-    spec.setdefault("serviceAccountName", "trainer")
+    spec.setdefault("serviceAccountName", "default")
     spec.setdefault("imagePullSecrets", [{"name": "registry"}])
     spec.setdefault("nodeSelector", {"example.com/pool": "training"})
     spec.setdefault("tolerations", _TOLERATIONS)

@@ -42,6 +42,7 @@ def test_the_schedulers_rules() -> None:
         "queueunits/status.scheduling.x-k8s.io: patch",
         f"elasticquotas.scheduling.sigs.k8s.io: {READS}",
         f"admissionchecks.kueue.x-k8s.io: {READS}",
+        f"namespaces: {READS}",
         f"nodes: {READS}",
         f"pods: {READS}",
         "events.events.k8s.io: create patch",
@@ -62,7 +63,6 @@ def test_the_schedulers_rules_follow_its_plugins() -> None:
     plain = lines(rules_of(render(), "ClusterRole", "koord-queue-scheduler"))
     assert lines(rules_of(objects, "ClusterRole", "koord-queue-scheduler")) - plain == {
         f"elasticquotatrees.scheduling.sigs.k8s.io: {READS}",
-        f"namespaces: {READS}",
         f"resourcequotas: {READS}",
     }
 
@@ -75,6 +75,9 @@ def test_the_controllers_rules() -> None:
         f"elasticquotas.scheduling.sigs.k8s.io: {READS}",
         f"namespaces: {READS}",
         f"pods: {READS}",
+        "limitranges: list watch",
+        "serviceaccounts: list watch",
+        "runtimeclasses.node.k8s.io: list watch",
         f"priorityclasses.scheduling.k8s.io: {READS}",
         "jobs.batch: get list patch watch",
         "cronjobs.batch: get",
@@ -84,6 +87,7 @@ def test_the_controllers_rules() -> None:
         "rayclusters.ray.io: get",
         "appwrappers.workload.codeflare.dev: get",
         "events.events.k8s.io: create patch",
+        "events: list",
         *REVIEWS,
     }
     assert lines(rules_of(objects, "Role", "koord-queue-controllers")) == {

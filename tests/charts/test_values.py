@@ -48,6 +48,7 @@ UNHELD = {name: said for name, said in WIDGET.items() if name != "suspend"}
                 ("backoffLimit", -1),
                 ("backoffLimit", "3"),
                 ("partialRunningTimeout", "5 s"),
+                ("podCreationTimeout", "never"),
             )
         ),
         *(({"oversellrate": value}, "/oversellrate") for value in ("0", "0.00", "-1", "much", ".")),

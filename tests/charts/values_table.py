@@ -189,6 +189,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                     "runningTimeout": "1h30m",
                     "backoffTimeout": "90",
                     "partialRunningTimeout": "5m",
+                    "podCreationTimeout": "0",
                     "backoffLimit": 6,
                 }
             },

@@ -305,3 +305,19 @@ def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueW
 def set_priority(world: QueueWorld, job: str, priority: str | None) -> None:
     """Annotate a job with its priority, or take the annotation away."""
     world.patch_job(job, {"metadata": {"annotations": {PRIORITY: priority}}})
+
+
+def test_a_job_that_runs_and_names_another_quota_is_told_that_it_stays(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    for name in ("stays", "elsewhere"):
+        world.create_quota(name, cpu_max=2)
+    world.create_job("relabelled", "stays", run_seconds=LONG)
+    until(lambda: world.phase_of_job("relabelled") == "Running")
+    world.patch_job("relabelled", {"metadata": {"labels": {QUOTA_LABEL: "elsewhere"}}})
+    until(lambda: "LabelChangeIgnored" in world.event_notes("relabelled"))
+    note = world.event_notes("relabelled")["LabelChangeIgnored"]
+    assert note.startswith("It names quota elsewhere, and is charged to quota stays, where it was")
+    used = [quota_view(cluster.scheduler, each)["used"].get("cpu", "0") for each in ("stays",)]
+    assert used == ["1"]
+    assert world.phase_of_job("relabelled") == "Running"

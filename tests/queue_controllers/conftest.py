@@ -105,6 +105,11 @@ class World:
         """Let the API server have ElasticQuotas."""
         self.direct.create(QUOTA_CRD)
 
+    def priority_class(self, name: str, value: int = 1000) -> None:
+        """Create a PriorityClass."""
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": value}
+        self.direct.create({**body, "metadata": {"name": name}})
+
     # --- what people and other programs do ---------------------------------------------------
 
     def job(self, name: str = "main", *, namespace: str = "team", **changes: Any) -> Json:

@@ -143,6 +143,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
                 "partialRunningTimeout": 300,
+                "podCreationTimeout": "1m",
                 "backoffLimit": 6,
                 "annotation": True,
                 "adopt": "running",
@@ -161,6 +162,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     assert own.held_by_annotation
     assert (own.running_timeout_seconds, own.backoff.base_seconds) == (600.0, 90.0)
     assert (own.partial_running_timeout_seconds, own.backoff_limit) == (300.0, 6)
+    assert own.pod_creation_timeout_seconds == 60.0
     assert own.excluded_namespaces == {"kube-system", "q"}
     other = settings_of("tfjob", parse_flags(["--manage=all"]), configuration)
     assert (other.manage, other.adopt) == (Manage.ALL, Adopt.NEVER)
@@ -226,6 +228,7 @@ def test_a_declared_kind_has_options_like_any_other() -> None:
         pytest.param({"job": {"runningTimeout": "soon"}}, "job.runningTimeout", id="no duration"),
         pytest.param({"job": {"runningTimeout": -1}}, "job.runningTimeout", id="negative"),
         pytest.param({"job": {"partialRunningTimeout": "5 m"}}, "job.partialRunning", id="a space"),
+        pytest.param({"job": {"podCreationTimeout": "no"}}, "job.podCreation", id="no time"),
         pytest.param({"job": {"backoffLimit": -1}}, "job: .*backoffLimit", id="no count"),
         pytest.param({"manage": "everything"}, "manage", id="a mode that there is not"),
         pytest.param({"reservations": {"tll": 1}}, "tll", id="a typo about reservations"),

@@ -183,7 +183,7 @@ class TestPodsThatAreQueued:
         assert kept.metadata.annotations == {SET: "main"}
         assert slim(member, None).metadata.annotations[SET].startswith("pods-")
         said = build_pod("c", annotations={SET: "mine"})
-        assert slim(said, None) == said
+        assert msgspec.structs.replace(slim(said, None), status=said.status) == said
 
     def test_all_others_are_slim(self) -> None:
         other = pod("p", owner="x")

@@ -15,6 +15,7 @@ UNIT = "train-jobset-qu"
 
 def start(world: World) -> dict[str, Any]:
     world.direct.create(crd("jobsets"))
+    world.priority_class("high")
     world.start("--enabled-extensions=jobset")
     made = world.direct.create(sample("jobset"))
     world.settle()

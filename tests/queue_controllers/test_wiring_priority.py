@@ -19,9 +19,10 @@ PHASES = ["Enqueued", "Reserved", "Dequeued", "Running", "TimeoutBackoff"]
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_priority_class_counts_as_it_comes_changes_and_goes(world: World, phase: str) -> None:
+    put_class(world, "high", 7)
     live(world, phase, template=with_class("high"))
     unit = world.get_unit()
-    assert (unit["spec"]["priorityClassName"], unit["spec"].get("priority")) == ("high", None)
+    assert (unit["spec"]["priorityClassName"], unit["spec"].get("priority")) == ("high", 7)
     for value in (1000, -5):
         put_class(world, "high", value)
         world.settle()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 QUEUE = "koord-queue/queue-name"
+ACTIVE = "scheduling.x-k8s.io/active"
 
 
 @pytest.mark.parametrize("by", ["label", "namespace"])
@@ -109,3 +110,47 @@ def make_quota(world: World, name: str, namespaces: str) -> None:
             "spec": {},
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "want"),
+    [
+        pytest.param(
+            {QUOTA: "silver"}, "It names quota silver, and is charged to quota gold", id="quota"
+        ),
+        pytest.param(
+            {QUOTA: None}, "It names no quota any more, and is charged to quota gold", id="no quota"
+        ),
+        pytest.param({QUEUE: "fast"}, "It names queue fast, and counts in queue gold", id="queue"),
+        pytest.param({"team": "x"}, "", id="a label of its own"),
+    ],
+)
+def test_a_job_that_runs_is_told_once_that_it_stays_where_it_was_admitted(
+    world: World, labels: dict[str, str | None], want: str
+) -> None:
+    world.run_a_job()
+    unit = world.get_unit()
+    world.patch_job({"metadata": {"labels": labels}})
+    note = world.notes_on_jobs().get("LabelChangeIgnored", "")
+    assert note.startswith(want)
+    assert bool(note) is bool(want)
+    world.patch_job({"metadata": {"labels": {"other": "y"}}})
+    world.settle(2.0)
+    told = [each["reason"] for each in world.direct.list("events.events.k8s.io")]
+    assert told.count("LabelChangeIgnored") == bool(want)
+    assert world.phase() == "Running"
+    assert world.get_unit()["metadata"]["labels"] == unit["metadata"]["labels"]
+
+
+def test_a_job_that_is_told_so_moves_when_it_was_stopped(world: World) -> None:
+    world.run_a_job()
+    world.patch_job({"metadata": {"labels": {QUOTA: "silver"}}})
+    assert "LabelChangeIgnored" in world.events()
+    world.patch_job({"metadata": {"annotations": {ACTIVE: "false"}}})
+    world.settle()
+    world.end_pods()
+    world.settle()
+    world.patch_job({"metadata": {"annotations": {ACTIVE: "true"}}})
+    world.settle()
+    assert world.phase() == "Enqueued"
+    assert world.get_unit()["spec"]["queue"] == "silver"

@@ -111,6 +111,7 @@ def test_every_kind_with_a_field_is_tried() -> None:
 
 def start(world: World, key: str, *, configured: bool) -> None:
     """Let the API server have a kind, and the controllers serve it."""
+    world.priority_class("high")
     names = {BY_KEY[key].crd, "jobsets" if key == "trainjob" else ""}
     for name in sorted(names - {""}):
         world.direct.create(crd(name))

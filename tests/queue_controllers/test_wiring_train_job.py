@@ -15,6 +15,7 @@ UNIT = "tune-train-qu"
 def start(world: World, **spec: Any) -> dict[str, Any]:
     world.direct.create(crd("jobsets"))
     world.direct.create(crd("trainjobs"))
+    world.priority_class("high")
     world.start("--enabled-extensions=trainjob")
     body = sample("trainjob")
     made = world.direct.create({**body, "spec": {**body["spec"], **spec}})

@@ -15,7 +15,6 @@ from queue_scheduler.engine import Engine
 from queue_scheduler.metrics import (
     MAX_CHECK_NAMES,
     MAX_OTHER_KINDS,
-    OTHER_CHECK,
     OTHER_KIND,
     QUIET_SECONDS,
     SchedulerMetrics,
@@ -25,6 +24,7 @@ from queue_scheduler.metrics import (
 from queue_scheduler.quota_sources import find_quotas
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.metrics import OTHER
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
@@ -44,7 +44,10 @@ class Scrape:
         self.registry.register(StateCollector(kit.shared, self.metrics, find_quotas))
         self.clock = VirtualClock()
         self.is_synced = True
-        self.units = UnitMetrics(kit.shared, lambda: self.is_synced, self.clock)
+        self.gone: set[str] = set()
+        self.units = UnitMetrics(
+            kit.shared, lambda: self.is_synced, self.clock, lambda name: name not in self.gone
+        )
         self.registry.register(self.units)
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -243,6 +246,14 @@ def test_arrivals_are_forgotten_when_their_namespace_is_quiet(scrape: Scrape) ->
     assert scrape.value(COMING, status="Enqueued", namespace="busy", type="Job") == 1
 
 
+def test_arrivals_go_with_their_namespace(scrape: Scrape) -> None:
+    scrape.units.on_queue_unit(None, UNIT)
+    scrape.gone.add("ns")
+    assert scrape.value(COMING, status="Enqueued", **NS_JOB) == 1, "its unit is there yet"
+    scrape.units.on_queue_unit(UNIT, None)
+    assert scrape.value(COMING, status="Enqueued", **NS_JOB) is None
+
+
 def test_what_is_booked_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) -> None:
     def book(number: int, namespace: str) -> QueueUnit:
         waiting = build_unit(f"u{number}", "team", cpu=2, namespace=namespace)
@@ -302,5 +313,25 @@ def test_checks_are_counted_by_name_up_to_a_limit() -> None:
         return registry.get_sample_value(name, {"check": check, "result": result})
 
     assert (value("check-0", "timeout"), value("check-0", "retry")) == (1.0, 1.0)
-    assert value(OTHER_CHECK, "timeout") == 2.0
+    assert value(OTHER, "timeout") == 2.0
     assert value(f"check-{MAX_CHECK_NAMES}", "timeout") is None
+
+
+def test_what_was_counted_for_a_check_goes_with_it_and_makes_room() -> None:
+    registry, gone = CollectorRegistry(), {"never-there"}
+    metrics = SchedulerMetrics(registry, has_check=lambda name: name not in gone)
+    name = "koord_queue_admission_check_failures_total"
+
+    def checks() -> set[str]:
+        families = (each for each in registry.collect())
+        return {
+            each.labels["check"] for one in families for each in one.samples if each.name == name
+        }
+
+    for check in ("never-there", "gone", "stays"):
+        metrics.on_check_failed(check, Shortfall.TIMEOUT)
+    assert checks() == {"gone", "stays"}
+    gone.add("gone")
+    assert checks() == {"stays"}
+    metrics.on_check_failed("gone", Shortfall.TIMEOUT)  # late
+    assert checks() == {"stays"}

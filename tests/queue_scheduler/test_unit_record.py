@@ -22,7 +22,7 @@ from shared_api.objects.queue import (
     LabelSelector,
 )
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
-from shared_api.well_known_labels import ADOPTED, BLOCK_FOR_TEST
+from shared_api.well_known_labels import ADOPTED, BLOCK_FOR_TEST, MAX_REFUSAL_CHARS, PODS_REFUSED
 from tests.properties.engine_kit import build_queue, build_unit, changed, condition, moment
 
 UNIT = build_unit("u", "a")
@@ -81,11 +81,22 @@ def test_why_a_unit_is_inactive(status: str, words: str) -> None:
     assert words in stable_message(verdict)
 
 
+def test_why_pods_would_be_refused_is_passed_on_as_far_as_a_person_reads() -> None:
+    verdict = judge(build_unit("u", annotations={PODS_REFUSED: "x" * 100_000}))
+    assert isinstance(verdict, Refusal)
+    assert stable_message(verdict) == "its pods would be refused: " + "x" * MAX_REFUSAL_CHARS
+
+
 @pytest.mark.parametrize(
     ("unit", "want"),
     [
         pytest.param(build_unit("u", active=False), Reason.INACTIVE, id="inactive"),
         pytest.param(build_unit("u", deleted=True), Reason.INACTIVE, id="being deleted"),
+        pytest.param(
+            build_unit("u", annotations={PODS_REFUSED: "RuntimeClass kata does not exist"}),
+            Reason.PODS_REFUSED,
+            id="its pods would be refused",
+        ),
         pytest.param(
             build_unit("u", annotations={BLOCK_FOR_TEST: "true"}),
             Reason.BLOCKED_FOR_TEST,

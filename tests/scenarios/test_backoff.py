@@ -63,6 +63,8 @@ def test_a_job_without_pods_does_not_hold_a_line_that_waits_for_them(town: Town)
         "elasticquotas", "gold", {"spec": {"max": {"cpu": 4}}}, namespace="default"
     )
     town.create_job()
+    for_ever = {"koord-queue/pod-creation-timeout": "0"}
+    town.jobs.patch_job({"metadata": {"annotations": for_ever}})
     town.pass_until("Dequeued", 5.0)
     town.jobs.job("next")
     town.pass_time(WAITED_FOR_SECONDS - 10.0)

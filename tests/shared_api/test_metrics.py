@@ -84,3 +84,25 @@ def test_the_exposition_parses_and_has_no_series_of_birth_times(metrics: SharedM
     names = {family.name for family in text_string_to_metric_families(body.decode())}
     assert {"koord_queue_loop_errors", "process_resident_memory_bytes"} <= names
     assert b"_created" not in body
+
+
+def test_nothing_is_left_of_an_informer_that_has_stopped(metrics: SharedMetrics) -> None:
+    def resources() -> set[str]:
+        samples = (each for one in metrics.registry.collect() for each in one.samples)
+        return {each.labels["resource"] for each in samples if "resource" in each.labels}
+
+    stays, goes = (metrics.informers.of_resource(each) for each in ("pods", "widgets"))
+    for each in (stays, goes):
+        each.show(
+            objects=lambda: 1.0, synced=lambda: 1.0, undecodable=lambda: 0.0, watch_age=lambda: 2.0
+        )
+        each.on_list()
+        each.on_watch_end("gone")
+    assert resources() == {"pods", "widgets"}
+    goes.on_stop()
+    goes.on_stop()
+    goes.on_list()
+    goes.on_watch_end("late")
+    assert resources() == {"pods"}
+    metrics.informers.of_resource("widgets").on_list()
+    assert resources() == {"pods", "widgets"}

@@ -29,6 +29,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/preemption_cycle.py": "answers of a round that every writer hears of",
     "queue_scheduler/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/shared_engine.py": "the one lock around the engine",
+    "shared_api/metrics.py": "counts of whoever counts for an object, read by scrapes",
     "shared_api/access_review.py": "verdicts remembered for all request threads",
     "shared_api/client/answers.py": "decoders are made one at a time",
     "shared_api/client/flow_control.py": "one budget of requests for all threads",

@@ -27,6 +27,7 @@ LEAST_SENTENCE: Final = 60
 METRIC_TYPES: Final = {
     "Counter": "_total",
     "CounterMetricFamily": "_total",
+    "CounterOfObjects": "_total",
     "Gauge": "",
     "GaugeMetricFamily": "",
     "Histogram": "",

@@ -324,7 +324,7 @@ TIMED = JobSettings(running_timeout_seconds=600)
             id="late: evicted",
         ),
         pytest.param(
-            unit("Running", admissions=ADMITTED), PodFacts(), 61, ([], None), id="it ran once"
+            unit("Running", admissions=ADMITTED), PodFacts(), 61, ([], 60.0), id="it ran once"
         ),
         pytest.param(unit(adopted=True), TWO_PENDING, 61, ([], None), id="adopted: never late"),
     ],
@@ -370,7 +370,7 @@ def test_what_holding_writes(annotations: dict[str, str], configured: bool, want
 def test_a_job_that_was_never_released_is_never_late() -> None:
     job = facts(suspended=False, status=RUNS)
     decision = look(job, unit("Dequeued", admissions=ADMITTED), settings=TIMED)
-    assert (decision.actions, decision.look_again_seconds) == ((), None)
+    assert (decision.actions, decision.look_again_seconds) == ((), 60.0)  # whether it has pods
 
 
 def test_running_waits_half_a_second_for_the_other_pods() -> None:

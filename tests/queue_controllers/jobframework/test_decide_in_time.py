@@ -46,8 +46,8 @@ EVICTED = ["write status", "TellUnit"]
         pytest.param((AWAITED,), 0, 599, ([], 1.0), id="ten minutes"),
         pytest.param((AWAITED,), 0, 600, (EVICTED, None), id="they are over"),
         pytest.param((AWAITED,), 60, 60, (EVICTED, None), id="a shorter one of its own"),
-        pytest.param((AWAITED,), 3600, 600, ([], 3000.0), id="a longer one of its own"),
-        pytest.param((), 0, 10_000, ([], None), id="nobody waits for it"),
+        pytest.param((AWAITED,), 3600, 600, ([], 60.0), id="a longer one of its own"),
+        pytest.param((), 0, 10_000, ([], 60.0), id="nobody waits for it"),
     ],
 )
 def test_nobody_is_waited_for_for_ever(
@@ -192,7 +192,7 @@ def test_a_backoff_that_is_edited_ends_at_another_time(
         pytest.param("20s", 20, (EVICTED, None), id="shorter than for all"),
         pytest.param("20s", 19, ([], 1.0), id="not over yet"),
         pytest.param("2m", 60, ([], 60.0), id="longer than for all"),
-        pytest.param("0", 600, ([], None), id="for ever"),
+        pytest.param("0", 600, ([], 60.0), id="for ever"),
     ],
 )
 def test_a_job_may_have_a_time_of_its_own(

@@ -10,6 +10,7 @@ import pytest
 from queue_controllers.jobframework.actions import PatchUnitStatus, SuspendJob, TellJob
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition
+from shared_api.objects.pod import TemplateMeta
 from shared_api.objects.queue_unit import (
     Admission,
     AdmissionCheckState,
@@ -17,7 +18,7 @@ from shared_api.objects.queue_unit import (
     ReclaimState,
 )
 from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
-from shared_api.well_known_labels import JOB_CREATED_AT
+from shared_api.well_known_labels import JOB_CREATED_AT, QUOTA_NAME
 from tests.job_situations import (
     ADMITTED,
     EVICTED,
@@ -172,7 +173,8 @@ def test_a_stopped_job_that_names_another_queue_goes_into_line_there(
 def test_one_that_runs_goes_on_where_it_is() -> None:
     job = named(labels={QUEUE: "fast"}, suspended=False, status=RUNS)
     of = unit("Dequeued", admissions=ADMITTED)
-    assert told(look(job, of, pods=TWO_RUNNING).actions) == ["move Running"]
+    want = ["move Running", "tell LabelChangeIgnored"]
+    assert told(look(job, of, pods=TWO_RUNNING).actions) == want
 
 
 def test_a_unit_that_somebody_else_made_stays_where_he_put_it() -> None:
@@ -188,3 +190,40 @@ def test_nobody_is_moved_who_names_what_he_named() -> None:
     """The queue is that of a namespace's quota, which is another by now, or not known yet."""
     of = in_queue(unit("Dequeued", admissions=ADMITTED), "bronze", {})
     assert told(look(facts(), of).actions) == ["release"]
+
+
+# --- what has started stays where it was admitted -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_template", "want"),
+    [
+        pytest.param("gold", "", "", id="the job names the quota that it runs in"),
+        pytest.param("gold", "silver", "silver", id="its template names another since its start"),
+        pytest.param("silver", "", "silver", id="its own label names another"),
+        pytest.param("silver", "gold", "", id="its own label does, and the template's counts"),
+        pytest.param("", "gold", "", id="only the template names one"),
+    ],
+)
+def test_who_is_told_that_it_stays(of_job: str, of_template: str, want: str) -> None:
+    of = facts(suspended=False, status=RUNS, annotations=RELEASED)
+    (pod_set,) = of.pod_sets
+    template = msgspec.structs.replace(
+        pod_set.template, metadata=TemplateMeta(labels=quota_label(of_template))
+    )
+    of = msgspec.structs.replace(
+        of,
+        metadata=msgspec.structs.replace(of.metadata, labels=quota_label(of_job)),
+        pod_sets=(msgspec.structs.replace(pod_set, template=template),),
+    )
+    running = unit("Running", admissions=ADMITTED)
+    actions = look(of, running, pods=TWO_RUNNING).actions
+    told_of = [each for each in actions if isinstance(each, TellJob)]
+    notes = [each.message for each in told_of if each.reason == "LabelChangeIgnored"]
+    assert bool(notes) is bool(want)
+    for note in notes:
+        assert note.startswith(f"It names quota {want}, and is charged to quota gold, where it was")
+
+
+def quota_label(name: str) -> dict[str, str]:
+    return {QUOTA_NAME: name} if name else {}

@@ -286,8 +286,13 @@ def test_the_walk_ends_at_the_eighth_owner() -> None:
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(job(labels=GOLD, template_labels={QUOTA: "t"}), ("gold", "gold"), id="label"),
+        pytest.param(job(labels=GOLD), ("gold", "gold"), id="label"),
         pytest.param(job(template_labels={QUOTA: "t"}), ("t", "t"), id="the template's"),
+        pytest.param(
+            job(labels=GOLD, template_labels={QUOTA: "t"}),
+            ("t", "t"),
+            id="the template's before the job's own: its pods count there",
+        ),
         pytest.param(job(), ("team", "team"), id="the namespace's"),
         pytest.param(job(labels=QUEUED), ("team", "q"), id="a queue of its own choice"),
     ],

@@ -38,7 +38,7 @@ def job(added: AddedParts | None = None, **template: Any) -> JobFacts:
     meta, spec = pod_set.template.metadata, pod_set.template.spec
     changed = msgspec.structs.replace(
         pod_set.template,
-        metadata=msgspec.structs.replace(meta, labels={"app": "a", QUOTA: "silver"}),
+        metadata=msgspec.structs.replace(meta, labels={"app": "a", QUOTA: "gold"}),
         spec=msgspec.structs.replace(
             spec, node_selector={"disk": "ssd"}, tolerations=(OWN,), **template
         ),

@@ -34,6 +34,14 @@ from shared_api.client.resource_client import ResourceType
             "scheduling.k8s.io/v1",
             "PriorityClass",
         ),
+        ("LIMIT_RANGES", "/api/v1/namespaces/n/limitranges/x", "v1", "LimitRange"),
+        (
+            "RUNTIME_CLASSES",
+            "/apis/node.k8s.io/v1/runtimeclasses/x",
+            "node.k8s.io/v1",
+            "RuntimeClass",
+        ),
+        ("SERVICE_ACCOUNTS", "/api/v1/namespaces/n/serviceaccounts/x", "v1", "ServiceAccount"),
         (
             "LEASES",
             "/apis/coordination.k8s.io/v1/namespaces/n/leases/x",

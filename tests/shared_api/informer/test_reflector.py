@@ -189,8 +189,9 @@ def test_a_list_that_is_refused_is_tried_again_and_says_why_meanwhile(
     scene.server.list_failures.append(failure)
     scene.run()
     assert str(failure) in scene.reflector.trouble
+    assert scene.reflector.is_forbidden is isinstance(failure, Forbidden)
     assert scene.run(1) == ["list 0", "page of 0", "end 0"]
-    assert scene.reflector.trouble == ""
+    assert (scene.reflector.trouble, scene.reflector.is_forbidden) == ("", False)
 
 
 def test_a_server_that_is_down_for_a_minute_is_found_within_seconds_and_not_hammered(

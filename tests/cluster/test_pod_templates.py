@@ -1,0 +1,289 @@
+"""What the API server makes of pod templates, and what a queue makes of that, on a real cluster.
+
+Both programs have the chart's rights and no others. Every job's pods are created by the real API
+server, so what it fills in and refuses is its own word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests.charts.render import Program, as_manifest, rights
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import (
+    JOBS,
+    QUEUE_NAMESPACE,
+    QUOTA_LABEL,
+    UNITS,
+    QueueWorld,
+    condition,
+    quota_view,
+    refusal_of,
+    stays,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
+LONG: Final = "600"
+PREEMPTIBLE: Final = "quota.scheduling.koordinator.sh/preemptible"
+DIFFERENCES: Final = "koord-queue/template-differences"
+TREE: Final = "quota.scheduling.alibabacloud.com/name"
+
+Json = dict[str, Any]
+
+
+class Cluster(NamedTuple):
+    """A world, and the two programs in it."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+    controllers: ProgramProcess
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+    users: dict[str, Sequence[str]] = dict.fromkeys(ACCOUNTS, ())
+    with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
+        for account, program in ACCOUNTS.items():
+            objects = as_manifest(rights(program, user=account))
+            world.plane.kubectl("apply", "--filename", "-", input=objects)
+        common = (f"--queue-namespace={QUEUE_NAMESPACE}",)
+        scheduler = world.start(SCHEDULER, *common, user="queue-account")
+        kinds = "--enabled-extensions=job"
+        controllers = world.start(CONTROLLERS, kinds, *common, user="jobs-account")
+        yield Cluster(world, scheduler, controllers)
+
+
+@pytest.fixture
+def world(cluster: Cluster) -> Iterator[QueueWorld]:
+    """The world; what an earlier test has limited is free again, and its jobs go."""
+    yield cluster.world
+    of_default = "/api/v1/namespaces/default/limitranges"
+    for each in cluster.world.api.request("GET", of_default)["items"]:
+        delete(cluster.world, f"{of_default}/{each['metadata']['name']}")
+    for job in cluster.world.api.request("GET", JOBS.format("default"))["items"]:
+        cluster.world.delete_job(job["metadata"]["name"])
+
+
+def delete(world: QueueWorld, path: str) -> None:
+    world.api.request("DELETE", path)
+
+
+def limit_range(world: QueueWorld, name: str, **item: Json) -> None:
+    """Create a LimitRange on containers."""
+    body = {"metadata": {"name": name}, "spec": {"limits": [{"type": "Container", **item}]}}
+    world.api.request("POST", "/api/v1/namespaces/default/limitranges", body)
+
+
+def runtime_class(world: QueueWorld, name: str, cpu: str) -> None:
+    body = {"metadata": {"name": name}, "handler": "x", "overhead": {"podFixed": {"cpu": cpu}}}
+    world.api.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body)
+
+
+def priority_class(world: QueueWorld, name: str) -> None:
+    body = {"metadata": {"name": name}, "value": 5}
+    world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+
+
+def service_account(world: QueueWorld, name: str) -> None:
+    body = {"metadata": {"name": name}}
+    world.api.request("POST", "/api/v1/namespaces/default/serviceaccounts", body)
+
+
+def without_requests() -> Json:
+    return {"containers": [{"name": "main", "image": "none"}]}
+
+
+def template(labels: dict[str, str]) -> Json:
+    """Return a template of a pod of 2 cpu with these labels."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "2"}}}
+    annotations = {"koord-queue.test/run-seconds": LONG}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+
+
+def requested(world: QueueWorld, job: str) -> str:
+    return str(until(lambda: world.unit_of(job))["spec"].get("request", {}).get("cpu"))
+
+
+def waits(world: QueueWorld, job: str) -> Json:
+    """Return why a job's unit waits, by its condition."""
+    return condition(world.unit_of(job), "QuotaReserved")
+
+
+# --- the demand is that of the pods ---------------------------------------------------------------
+
+
+def test_a_limit_range_says_what_jobs_without_requests_ask_for(
+    world: QueueWorld, cluster: Cluster
+) -> None:
+    limit_range(world, "defaults", defaultRequest={"cpu": "1500m"})
+    world.create_quota("defaulted", cpu_max=2)
+    for number in range(3):
+        world.create_job(
+            f"d{number}", "defaulted", run_seconds="1", suspend=True, pod_spec=without_requests()
+        )
+    assert [requested(world, f"d{number}") for number in range(3)] == ["1500m"] * 3
+    told = until(lambda: world.unit_of("d0"))["metadata"]["annotations"][DIFFERENCES]
+    assert told == "requests cpu 1500m of container main (LimitRange defaults)"
+    most = 0
+    while not all(condition(world.job(f"d{n}"), "Complete") for n in range(3)):
+        most = max(most, sum(len(world.living_pods(f"d{n}")) for n in range(3)))
+        assert quota_view(cluster.scheduler, "defaulted")["booked"].get("cpu", "0") in {
+            "0",
+            "1500m",
+        }
+    assert most == 1
+
+
+def test_a_runtime_class_adds_its_overhead(world: QueueWorld, cluster: Cluster) -> None:
+    runtime_class(world, "heavy", "500m")
+    world.create_quota("overhead", cpu_max=2)
+    spec = {"runtimeClassName": "heavy"}
+    for name in ("o1", "o2"):
+        world.create_job(name, "overhead", cpu="900m", run_seconds=LONG, pod_spec=spec)
+    assert [requested(world, name) for name in ("o1", "o2")] == ["1400m", "1400m"]
+    until(lambda: world.running_pods("o1") or world.running_pods("o2"))
+    until(lambda: quota_view(cluster.scheduler, "overhead")["booked"] == {"cpu": "1400m"})
+    stays(lambda: sum(len(world.living_pods(name)) for name in ("o1", "o2")) == 1)
+
+
+@pytest.mark.parametrize("where", ["template", "job"])
+def test_what_is_not_preemptible_fits_the_min(
+    world: QueueWorld, cluster: Cluster, where: str
+) -> None:
+    """Min 3, max 8: of jobs of 2 cpu that pods call not preemptible, koord-scheduler takes one."""
+    quota = f"guaranteed-{where}"
+    world.create_quota(quota, cpu_max=8, cpu_min=3)
+    label = {PREEMPTIBLE: "false"}
+    for number in range(2):
+        more = {"template": template(label)} if where == "template" else {"labels": label}
+        world.create_job(
+            f"np-{where}-{number}", quota, cpu="2", run_seconds=LONG, suspend=True, **more
+        )
+    first, second = (f"np-{where}-{number}" for number in range(2))
+    pod = until(lambda: world.running_pods(first))[0]
+    assert pod["metadata"]["labels"][PREEMPTIBLE] == "false"
+    until(lambda: refusal_of(cluster.scheduler, second).get("reason") == "NonPreemptibleOverMin")
+    stays(lambda: not world.pods(second))
+
+
+def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
+    world: QueueWorld,
+) -> None:
+    world.create_quota("changing", cpu_max=1)
+    world.create_job("filler", "changing", run_seconds=LONG)
+    until(lambda: world.running_pods("filler"))
+    world.create_job("follows", "changing", suspend=True, pod_spec=without_requests())
+    assert requested(world, "follows") == "None"
+    # It asks for nothing, and has passed.
+    until(lambda: not world.is_suspended("follows"))
+    limit_range(world, "later", defaultRequest={"cpu": "700m"})
+    world.create_job("asks", "changing", suspend=True, pod_spec=without_requests())
+    assert requested(world, "asks") == "700m"
+    delete(world, "/api/v1/namespaces/default/limitranges/later")
+    limit_range(world, "latest", defaultRequest={"cpu": "900m"})
+    until(lambda: requested(world, "asks") == "900m")
+    version = world.unit_of("asks")["metadata"]["generation"]
+    stays(lambda: world.unit_of("asks")["metadata"]["generation"] == version)
+
+
+# --- what would be refused ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "make"),
+    [
+        ("PriorityClass", {"priorityClassName": "late"}, priority_class),
+        ("RuntimeClass", {"runtimeClassName": "late"}, lambda w, n: runtime_class(w, n, "100m")),
+        ("ServiceAccount", {"serviceAccountName": "late"}, service_account),
+    ],
+)
+def test_a_job_waits_for_what_its_template_names(
+    world: QueueWorld, cluster: Cluster, kind: str, spec: Json, make: Any
+) -> None:
+    name, quota = kind.lower(), f"names-{kind.lower()}"
+    world.create_quota(quota, cpu_max=2)
+    world.create_queue(f"{name}-line", "Block", {"koord-queue/available-quota": quota})
+    labels = {"koord-queue/queue-name": f"{name}-line"}
+    world.create_job(f"{name}-job", quota, labels=labels, run_seconds=LONG, pod_spec=spec)
+    world.create_job(f"{name}-next", quota, labels=labels, cpu="2")
+    until(lambda: waits(world, f"{name}-job").get("reason") == "PodsRefused")
+    assert f"{kind} late does not exist" in waits(world, f"{name}-job")["message"]
+    until(lambda: condition(world.job(f"{name}-next"), "Complete"))
+    told = until(lambda: world.event_notes(f"{name}-job").get("PodsRefused", ""))
+    assert f"{kind} late does not exist" in told
+    assert world.pods(f"{name}-job") == []
+    assert quota_view(cluster.scheduler, quota)["booked"].get("cpu", "0") == "0"
+    make(world, "late")
+    until(lambda: world.running_pods(f"{name}-job"))
+
+
+def test_a_job_waits_for_a_limit_range_that_refuses_its_pods(
+    world: QueueWorld, cluster: Cluster
+) -> None:
+    world.create_quota("limited", cpu_max=8)
+    limit_range(world, "small", max={"cpu": "2"})
+    world.create_job("large", "limited", cpu="4", run_seconds=LONG)
+    until(lambda: waits(world, "large").get("reason") == "PodsRefused")
+    words = "LimitRange small allows at most cpu 2 per container, the job asks 4 (container main)"
+    assert words in waits(world, "large")["message"]
+    assert words in until(lambda: world.event_notes("large").get("PodsRefused", ""))
+    assert quota_view(cluster.scheduler, "limited")["booked"].get("cpu", "0") == "0"
+    delete(world, "/api/v1/namespaces/default/limitranges/small")
+    until(lambda: world.running_pods("large"))
+
+
+def test_an_admitted_job_whose_pods_would_be_refused_gives_its_quota_back(
+    world: QueueWorld, cluster: Cluster
+) -> None:
+    """It was admitted while nobody looked: the unit says so, and the job is held by a check."""
+    world.create_quota("too-late", cpu_max=8)
+    cluster.controllers.stop()
+    world.create_job("caught", "too-late", cpu="4", suspend=True)
+    limit_range(world, "strict", max={"cpu": "1"})
+    uid = world.job("caught")["metadata"]["uid"]
+    world.create_unit("caught", "too-late", cpu=4, **consumer("caught", uid))
+    mark = {"metadata": {"annotations": {"koord-queue/managed-by": "koord-queue-controllers"}}}
+    path = f"{UNITS.format('default')}/caught"
+    world.api.request("PATCH", path, mark, content_type="application/merge-patch+json")
+    until(lambda: world.phase("caught") == "Dequeued")
+    cluster.controllers.start()
+    cluster.controllers.wait_until_ready()
+    until(lambda: waits(world, "caught").get("reason") == "PodsRefused")
+    assert world.pods("caught") == []
+    until(lambda: quota_view(cluster.scheduler, "too-late")["booked"].get("cpu", "0") == "0")
+    delete(world, path)
+
+
+def consumer(job: str, uid: str) -> Json:
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "default"}
+    return {"consumerRef": {**reference, "name": job, "uid": uid}}
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelling", [QUOTA_LABEL, TREE])
+def test_a_job_is_charged_where_its_pods_count(
+    world: QueueWorld, cluster: Cluster, spelling: str
+) -> None:
+    mine, theirs = (f"{each}-{len(spelling)}" for each in ("job", "pods"))
+    world.create_quota(mine, cpu_max=4)
+    world.create_quota(theirs, cpu_max=2)
+    for number in range(2):
+        job = f"{theirs}-{number}"
+        world.create_job(job, mine, suspend=True, template=template({spelling: theirs}))
+    pod = until(lambda: world.running_pods(f"{theirs}-0"))[0]
+    assert pod["metadata"]["labels"][QUOTA_LABEL] == theirs
+    until(lambda: quota_view(cluster.scheduler, theirs)["booked"] == {"cpu": "2"})
+    assert quota_view(cluster.scheduler, mine)["booked"].get("cpu", "0") == "0"
+    stays(lambda: not world.pods(f"{theirs}-1"))
+    told = until(lambda: world.event_notes(f"{theirs}-0").get("QuotaDiffers", ""))
+    assert told.startswith(f"Its label names quota {mine}, and its pod template")

@@ -1,0 +1,101 @@
+"""Metrics of both programs on a real cluster: no series is left of what is gone, whichever label.
+
+Everything that is made here has one word in its name. A metric that is new and keeps a label of
+what was deleted is found without being named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.request import urlopen
+
+import pytest
+
+from tests.cluster.program_process import ANSWER_SECONDS, ProgramProcess
+from tests.cluster.queue_world import QUEUES, QUOTAS, UNITS, Json, QueueWorld, unit_view, until
+
+pytestmark = pytest.mark.cluster
+
+MARK: Final = "passing"
+NAMESPACES: Final = 5
+_SERIES: Final = re.compile(r'^\w+\{.*"[^"]*passing[^"]*".*\} ')
+_NAME: Final = re.compile(r"^\w+")
+
+
+class Cluster(NamedTuple):
+    """A world, and the two programs in it."""
+
+    world: QueueWorld
+    scheduler: ProgramProcess
+    controllers: ProgramProcess
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+    """Both programs, with default settings."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        scheduler = world.start_scheduler("--leader-elect=false")
+        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
+
+
+def marked(program: ProgramProcess) -> list[str]:
+    """Return the series one of whose labels has the word."""
+    url = f"http://127.0.0.1:{program.port_of('--metrics-address')}/metrics"
+    with urlopen(url, timeout=ANSWER_SECONDS) as answer:
+        lines = answer.read().decode().splitlines()
+    return [line for line in lines if _SERIES.match(line)]
+
+
+def metrics_of(lines: list[str]) -> set[str]:
+    return {found[0] for line in lines if (found := _NAME.match(line)) is not None}
+
+
+def create_unit(world: QueueWorld, namespace: str, name: str, kind: str) -> None:
+    """Create a unit of a kind of job that nobody knows; the word is in everything that it names."""
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    consumer = {"apiVersion": "example.com/v1", "kind": kind, "name": name}
+    body: Json = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {
+            "name": name,
+            "labels": {"quota.scheduling.koordinator.sh/name": f"{MARK}-quota"},
+        },
+        "spec": {
+            "consumerRef": {**consumer, "namespace": namespace, "uid": name},
+            "podSet": [{"name": "main", "template": {"spec": {"containers": [container]}}}],
+        },
+    }
+    world.api.request("POST", UNITS.format(namespace), body)
+
+
+def test_no_series_is_left_of_what_is_gone(cluster: Cluster) -> None:
+    world, scheduler, controllers = cluster
+    names = [f"{MARK}-{number}" for number in range(NAMESPACES)]
+    world.create_quota(f"{MARK}-quota", cpu_max=3)
+    world.create_queue(f"{MARK}-queue", "Priority")
+    for name in names:
+        world.plane.kubectl("create", "namespace", name)
+        create_unit(world, name, f"{MARK}-unit", "Passing")
+    for name in names:
+        until(lambda name=name: unit_view(scheduler, f"{MARK}-unit", name))  # type: ignore[misc] # bound
+    until(lambda: len([each for each in marked(scheduler) if "by_namespace" in each]) >= 3)
+    seen = metrics_of(marked(scheduler))
+    assert {
+        "queueunits_by_job_type",
+        "queueunits_coming_rate_by_job_type",
+        "dequeued_quota_usage_by_namespace",
+        "dequeued_quota_usage_by_quota",
+        "koord_queue_pending_units",
+        "koord_queue_admitted_units_total",
+        "koord_queue_quota_max",
+    } <= seen
+    for name in names:
+        world.plane.kubectl("delete", "namespace", name, "--wait=false")
+    world.api.request("DELETE", f"{QUOTAS.format('default')}/{MARK}-quota")
+    world.api.request("DELETE", f"{QUEUES}/{MARK}-queue")
+    until(lambda: not marked(scheduler), seconds=60.0)
+    assert marked(controllers) == []
