@@ -92,7 +92,7 @@ class AdmittedUnits:
         is_leaving = is_being_evicted(after.unit)
         key = after.key
         bucket = self._bucket_of.get(key)
-        if bucket != bucket_of(after.unit) or is_leaving != (key in self.leaving):
+        if bucket != bucket_of(after) or is_leaving != (key in self.leaving):
             self.remove(before)
             self.add(after)
         elif before.unit.metadata.labels != after.unit.metadata.labels:
@@ -105,7 +105,7 @@ class AdmittedUnits:
             buckets = self._by_queue.get(info.queue, _NONE).get(info.quota)
             if buckets is None:
                 buckets = self._open(info.queue, info.quota)
-            bucket = self._bucket_of[key] = bucket_of(record.unit)
+            bucket = self._bucket_of[key] = bucket_of(record)
             buckets.setdefault(bucket, {})[key] = None
         self._fresh.clear()
 
@@ -184,9 +184,9 @@ class _Parts:
         return chain.from_iterable(self._parts)
 
 
-def bucket_of(unit: QueueUnit) -> Bucket:
+def bucket_of(record: UnitRecord) -> Bucket:
     """Return what an eviction of the unit costs first."""
-    return unit.spec.priority or 0, runs_whole(unit)
+    return record.priority, runs_whole(record.unit)
 
 
 def runs_whole(unit: QueueUnit) -> bool:

@@ -24,9 +24,11 @@ from queue_scheduler.queueing.queue_policies import PRIORITY, QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.settlement import Settlement
+from queue_scheduler.unit_record import UnitRecord
 from queue_scheduler.unit_registry import UnitRegistry
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import MAX_PRIORITY
 
 
 class QueueFacts:
@@ -80,6 +82,7 @@ class QueueFacts:
         answered = self._plugins.on_queue_gone(name)
         waiting = self._units.pull_out(line)
         self._units.queues.remove(name)
+        self._units.bound_again(name)
         self._units.changed_lines.pop(name, None)
         self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
         self._units.place_again_for(sorted(answered))
@@ -110,8 +113,13 @@ class QueueFacts:
         self._units.place_again(again)
 
     def take_notices(self) -> list[Notice]:
-        """Return, once, what users should read as events on queues."""
+        """Return, once, what users should read as events on queues, and on units of them."""
         notices, self._notices = self._notices, []
+        lowered, self._units.lowered_lately = self._units.lowered_lately, {}
+        for key in lowered:
+            record = self._units.records[key]
+            if record.is_lowered:
+                notices.append(_build_lowered_notice(record))
         return notices
 
     def fork(
@@ -147,3 +155,14 @@ class QueueFacts:
         meta = queue.metadata
         notice = Notice(kind="Queue", key=meta.key, uid=meta.uid, reason=reason, note=note)
         self._notices.append(notice)
+
+
+def _build_lowered_notice(record: UnitRecord) -> Notice:
+    assert record.info is not None, f"{record.key} is lowered, and has no queue"
+    said, queue = record.unit.spec.priority, record.info.queue
+    note = (
+        f"priority {said} counts as {record.priority}, which is the {MAX_PRIORITY} of queue {queue}"
+    )
+    return Notice(
+        kind="QueueUnit", key=record.key, uid=record.uid, reason="IgnoredAnnotation", note=note
+    )

@@ -81,9 +81,9 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
     line = engine.queues.line(name)
     if line is None:
         return None
-    units = (record.unit for record in islice(engine.waiting(name), max_items))
     items = tuple(
-        (unit.metadata.name, unit.metadata.namespace, unit.spec.priority or 0) for unit in units
+        (record.unit.metadata.name, record.unit.metadata.namespace, record.priority)
+        for record in islice(engine.waiting(name), max_items)
     )
     ready, reason, message = judge_queue(engine, line)
     return QueueFigures(

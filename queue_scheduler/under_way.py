@@ -41,7 +41,7 @@ def enter(line: SchedulingQueue, record: UnitRecord) -> bool:
         line.in_flight[record.uid] = priority_to_overtake(record)
         counts = True
     if line.options.is_strict and asks_for_nodes(record):
-        line.requests.add(record.uid, record.unit.spec.priority or 0)
+        line.requests.add(record.uid, record.priority)
         counts = True
     return counts
 

@@ -97,6 +97,16 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.standing is Standing.BOOKED or self.standing is Standing.DECIDED
 
     @property
+    def priority(self) -> int:
+        """The priority that counts; of a unit that is mapped to no queue, what its object says."""
+        return self.unit.spec.priority if self.info is None else self.info.priority
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether its queue's ceiling lets it have less priority than its object says."""
+        return self.priority < self.unit.spec.priority
+
+    @property
     def uid(self) -> Uid:
         """Uid of the unit."""
         return self.unit.metadata.uid
@@ -185,7 +195,7 @@ def priority_to_overtake(record: UnitRecord) -> int | None:
     """Return above which priority others may displace a unit under way; None: nobody may."""
     if record.standing is Standing.DECIDED or not is_preemptible(record):
         return None
-    return record.unit.spec.priority or 0
+    return record.priority
 
 
 def occupancy_of(record: UnitRecord, info: QueueUnitInfo) -> Occupancy:

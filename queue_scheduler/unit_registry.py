@@ -78,6 +78,8 @@ class UnitRegistry:
         changed_lines: Names of queues whose line changed since somebody looked.
         held_lately: Keys of units that left the line without being booked, or came back into one,
             since somebody looked.
+        lowered_lately: Keys of units on their way in of which nobody was told yet that their queue
+            lets them have less priority than they say.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class UnitRegistry:
         self.admitted = AdmittedUnits()
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
+        self.lowered_lately: dict[str, None] = {}
         self._plugins = plugins
         self._queue_namespace = queue_namespace
         self._waits_for = FactWaits()
@@ -156,7 +159,7 @@ class UnitRegistry:
         if verdict is Standing.BOOKED:
             self._place_booked(unit, version, demand, before)
         else:
-            self._place_waiting(unit, version, demand, verdict)
+            self._place_waiting(unit, version, demand, verdict, before)
 
     def _place_booked(
         self, unit: QueueUnit, version: int, demand: UnitDemand, before: UnitRecord | None
@@ -188,7 +191,12 @@ class UnitRegistry:
         return Mapped(quota=quota, queue=missing.queue or unit.spec.queue)
 
     def _place_waiting(
-        self, unit: QueueUnit, version: int, demand: UnitDemand, verdict: Standing | Refusal
+        self,
+        unit: QueueUnit,
+        version: int,
+        demand: UnitDemand,
+        verdict: Standing | Refusal,
+        before: UnitRecord | None,
     ) -> None:
         mapped = self._plugins.map_unit(unit, self.queues)
         hold = verdict if isinstance(verdict, Refusal) else None
@@ -215,12 +223,17 @@ class UnitRegistry:
         )
         self.enter(record)
         self.charge_living(record)
+        if record.is_lowered and (before is None or _priorities(before) != _priorities(record)):
+            self.lowered_lately[record.key] = None
 
     def _info(
         self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
     ) -> QueueUnitInfo:
         """Build what plugins are told; `known` spares a booked unit, which stands in no line."""
         meta = unit.metadata
+        line = self.queues.line(mapped.queue)
+        bounded = unit if line is None else line.bounded(unit)
+        priority = bounded.spec.priority
         non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
             self._plugins.has_own_labels
             and self._plugins.is_non_preemptible(mapped.quota, meta.labels)
@@ -232,16 +245,15 @@ class UnitRegistry:
             and known.queue == mapped.queue
             and known.non_preemptible == non_preemptible
         ):
-            return replace(known, unit=unit)
-        line = self.queues.line(mapped.queue)
+            return replace(known, unit=unit, priority=priority)
         order_key: OrderKey | None = None
         if line is not None:
-            order_key = line.place(unit, self._plugins.order_key(unit, line.queue))
+            order_key = line.place(bounded, self._plugins.order_key(bounded, line.queue))
         keys = self._plugins.class_keys(unit)
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if line is not None:
             if line.options.is_strict:
-                class_key = (*class_key, unit.spec.priority or 0)  # they are held back by it
+                class_key = (*class_key, priority)  # they are held back by it
             if line.is_backfilling:
                 # Who waits for checks passes nobody by ending early.
                 checks = bool(needed_checks(line.queue, unit))
@@ -255,6 +267,7 @@ class UnitRegistry:
             quota=mapped.quota,
             demand=demand,
             non_preemptible=non_preemptible,
+            priority=priority,
             order_key=order_key or creation_order(unit),
             class_key=class_key,
         )
@@ -392,8 +405,33 @@ class UnitRegistry:
         """Let a queue behave like this; it finds what is under way."""
         before = line.options
         self.queues.set_options(line, options)
+        if before.max_priority != options.max_priority:
+            self.bound_again(line.name)
         if (before.waits_for_pods, before.is_strict) != (options.waits_for_pods, options.is_strict):
             under_way.count_again(line, self.records.values())
+
+    def bound_again(self, queue_name: str) -> None:
+        """Find the priorities of the units that came through a queue, by what its ceiling is now.
+
+        Those in its line are placed again. Where a write is under way the bookings stay with it.
+        """
+        line = self.queues.line(queue_name)
+        buckets = self.admitted.of_queue(queue_name)
+        keys = [key for of_quota in buckets for bucket in of_quota.values() for key in bucket]
+        for key in keys:
+            record = self.records[key]
+            info = record.info
+            assert info is not None, f"{key} occupies quota without a demand"
+            priority = self._priority_in(queue_name, record.unit)
+            bounded = replace(record, info=replace(info, priority=priority))
+            self.records[key] = bounded
+            self.admitted.replace(record, bounded)
+        if line is not None and line.counts_admitted:
+            under_way.count_again(line, self.records.values())
+
+    def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
+        line = self.queues.line(queue_name)
+        return (unit if line is None else line.bounded(unit)).spec.priority
 
     def forget(self, record: UnitRecord) -> None:
         """A unit is gone: only its living pods are left."""
@@ -401,6 +439,7 @@ class UnitRegistry:
         self.leave(record)
         del self.records[record.key]
         self.held_lately.pop(record.key, None)
+        self.lowered_lately.pop(record.key, None)
         self._gone.add(uid)
         if len(self._gone) >= GONE_REMEMBERED:
             self._gone, self._gone_before = set(), self._gone
@@ -477,8 +516,12 @@ class UnitRegistry:
         self.bookings.pods.validate()
         counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
         for record in self.records.values():
-            if record.info is not None:
-                counts[record.standing][record.info.queue] += 1
+            info = record.info
+            if info is not None:
+                counts[record.standing][info.queue] += 1
+                priority = self._priority_in(info.queue, record.unit)
+                is_known = record.standing is Standing.STALE or info.priority == priority
+                assert is_known, f"{record.key} has priority {info.priority}, should be {priority}"
         self._waits_for.validate({key: each.waits_for for key, each in self.records.items()})
         lengths = Counter({line.name: line.length for line in self.queues})
         assert counts[Standing.WAITING] == lengths, "units in line differ"
@@ -504,3 +547,8 @@ class UnitRegistry:
                 terms = (charge.quota, charge.non_preemptible)
                 assert terms == (quota, non_preemptible), f"{key}: {charge}, not {quota}"
         self.bookings.validate_left_behind({record.uid for record in self.records.values()})
+
+
+def _priorities(record: UnitRecord) -> tuple[int, int]:
+    """Return what a unit says, and what counts."""
+    return record.unit.spec.priority, record.priority

@@ -249,7 +249,8 @@ DEFAULT_QUEUE_NAMESPACE: Final = "koord-queue"
 # --- namespaces -------------------------------------------------------------------------------
 MAX_PRIORITY: Final = PREFIX + "max-priority"
 """Annotation on namespaces: no job in it has a higher priority, whatever it or its PriorityClass
-says. W: administrators, R: the controllers."""
+says; and on queues: no unit in it counts as if it had. W: administrators, R: the controllers of
+namespaces, the scheduler of queues."""
 AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota-in-namespace",
     PREFIX + "available-quota",

@@ -392,13 +392,13 @@ def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dic
         class_name, number = before, unit.spec.priority
     elif class_name and class_name == before and class_name not in around.priority_classes:
         # To change a class's value is to delete it first: nobody is to be evicted meanwhile.
-        kept = unit.spec.priority
+        kept: int | None = unit.spec.priority
         kept = kept if around.only_classes else read_priority(job, kept)
         number = _bounded(kept, around) if is_booked(unit) else number
     if before != class_name:
         spec["priorityClassName"] = class_name or None
-    if unit.spec.priority != number:
-        spec["priority"] = number
+    if unit.spec.priority != (number or 0):
+        spec["priority"] = number or 0
     active = read_active(job)
     # An absent annotation leaves the field alone, so that a deactivation by others sticks. What it
     # says to one that the controllers have deactivated is `deactivation`'s to judge.

@@ -138,7 +138,8 @@ class UnitView(View):
 
     `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
     `pods_not_ready` is why pods of one that may run do not run: its condition PodsReady.
-    `checks` are what its admission checks have said last, by their names.
+    `checks` are what its admission checks have said last, by their names. `priority` is the one
+    that counts, `spec_priority` what the unit says itself, where its queue's ceiling is lower.
 
     In a queue that backfills: `backfill_behind` is the unit that this one must not delay, and
     `promised_start` when a unit behind which others wait fits at the latest, by what is declared;
@@ -157,6 +158,7 @@ class UnitView(View):
     standing: str
     position: int
     priority: int
+    spec_priority: int | None = None
     created: str
     demand: dict[str, str]
     charged: dict[str, str]
@@ -178,13 +180,15 @@ class QueueView(View):
     pass and that ask for more than their quota may ever have. `last_refusal` is that of the
     refused unit nearest to the front; where none in line is refused, that of a pending unit that is
     held; of a stopped queue, that it is. `stop_policy` is the one in force, `backfill` whether it
-    is asked for, `problems` what can not be read of the queue's annotations.
+    is asked for, `max_priority` the ceiling for its units, `problems` what can not be read of the
+    queue's annotations.
     """
 
     name: str
     policy: str
     stop_policy: str
     backfill: bool
+    max_priority: int | None = None
     problems: list[str]
     priority: int
     quotas: list[str]
@@ -326,7 +330,8 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
         phase=unit.status.phase,
         standing=record.standing.value,
         position=facts.position,
-        priority=unit.spec.priority or 0,
+        priority=record.priority,
+        spec_priority=unit.spec.priority if record.is_lowered else None,
         created=unit.metadata.creation_timestamp,
         demand=_quantities(_read_demand(unit) if info is None else info.demand.total),
         charged=_quantities(charge.amounts) if charge is not None else {},
@@ -418,6 +423,7 @@ def view_queue(facts: QueueFacts) -> QueueView:
         policy=facts.policy,
         stop_policy=facts.options.stop.value,
         backfill=facts.options.backfill,
+        max_priority=facts.options.max_priority,
         problems=list(facts.options.problems),
         priority=facts.queue.spec.priority or 0,
         quotas=facts.quotas,
@@ -442,7 +448,7 @@ def _view_upstream_unit(facts: UnitFacts) -> UpstreamUnit:
         namespace=unit.metadata.namespace,
         name=unit.metadata.name,
         job=_view_job(unit),
-        priority=unit.spec.priority or 0,
+        priority=facts.record.priority,
         position=facts.position,
     )
 

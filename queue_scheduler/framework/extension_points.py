@@ -131,7 +131,10 @@ class QueueSort(Protocol):
     """Replaces the order that the queue's policy gives."""
 
     def order_key(self, unit: QueueUnit, queue: Queue) -> OrderKey | None:
-        """Return the unit's place, ending in namespace and name; None keeps the policy's."""
+        """Return the unit's place, ending in namespace and name; None keeps the policy's.
+
+        `spec.priority` of `unit` is at most what the queue lets its units have.
+        """
         ...
 
 

@@ -82,6 +82,7 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
         demand: What it asks for.
         non_preemptible: Its pods may not be preempted, so they must fit the quota's min too
             (`PluginRunner.is_non_preemptible`).
+        priority: The one that counts: `spec.priority`, or the ceiling of its queue if that is less.
         order_key: Place in the queue (`queue_policies`).
         class_key: Units of one class are decided once per wake.
     """
@@ -93,13 +94,9 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
     quota: str
     demand: UnitDemand
     non_preemptible: bool
+    priority: int
     order_key: OrderKey
     class_key: ClassKey
-
-    @property
-    def priority(self) -> int:
-        """`spec.priority`; absent is 0."""
-        return self.unit.spec.priority or 0
 
 
 def at_least(info: QueueUnitInfo) -> QueueUnitInfo:

@@ -20,6 +20,7 @@ from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
     MAX_DEPTH,
+    MAX_PRIORITY,
     PREEMPT_RUNNING,
     STATUS_REFRESH_INTERVAL,
     STOP_POLICY,
@@ -63,6 +64,7 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         waits_for_pods: Whether one unit at a time may be admitted and not running yet.
         backfill: Whether who stands behind a refused unit may pass it only if that delays nobody.
         stop: Whether it is stopped.
+        max_priority: No unit counts as if it had a higher priority; None: no ceiling.
         priority_threshold: From this priority on a unit is high (policy Intelligent).
         status_interval_seconds: Between two writes of its status.
         check_timeout_seconds: How long admission checks may take; 0: for ever; None: the setting
@@ -81,6 +83,7 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     preempts_running: bool = False
     backfill: bool = False
     stop: StopPolicy = StopPolicy.NONE
+    max_priority: int | None = None
     priority_threshold: int = PRIORITY_THRESHOLD
     status_interval_seconds: float = STATUS_INTERVAL_SECONDS
     check_timeout_seconds: float | None = None
@@ -115,6 +118,7 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
         preempts_running=reader.is_on(PREEMPT_RUNNING),
         backfill=reader.is_on(BACKFILL),
         stop=reader.stop(before.stop),
+        max_priority=reader.max_priority(before.max_priority),
         priority_threshold=reader.threshold(before.priority_threshold),
         status_interval_seconds=reader.status_interval(before.status_interval_seconds),
         check_timeout_seconds=reader.check_timeout(before.check_timeout_seconds),
@@ -167,6 +171,18 @@ class _AnnotationReader:
             self._keep(STOP_POLICY, text, "None, Hold or HoldAndDrain", before.value)
             return before
         return policy
+
+    def max_priority(self, before: int | None) -> int | None:
+        """Return `koord-queue/max-priority`; absent: None."""
+        text = read_annotation(self._annotations, MAX_PRIORITY)
+        if text is None:
+            return None
+        ceiling = read_int32(text, None)
+        if ceiling is None:
+            stays = "no ceiling" if before is None else before
+            self._keep(MAX_PRIORITY, text, "a whole number of 32 bits", stays)
+            return before
+        return ceiling
 
     def threshold(self, before: int) -> int:
         """Return `koord-queue/priority-threshold`."""

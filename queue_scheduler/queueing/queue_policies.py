@@ -56,7 +56,10 @@ class QueuePolicy(Protocol):
         ...
 
     def order_key(self, unit: QueueUnit) -> OrderKey:
-        """Return the unit's place; ends in namespace and name, so that no two are equal."""
+        """Return the unit's place; ends in namespace and name, so that no two are equal.
+
+        `spec.priority` of `unit` is at most what the queue lets its units have.
+        """
         ...
 
 
@@ -77,7 +80,8 @@ class BandedPolicy(QueuePolicy, Protocol):
     def band(self, unit: QueueUnit, queue: Queue, options: QueueOptions) -> int:
         """Return the unit's band, an index of `bands`; asked when the unit or the queue changes.
 
-        What `options` has is what is in force, which an annotation of the queue need not say.
+        `spec.priority` is bounded as for `order_key`. What `options` has is what is in force, which
+        an annotation of the queue need not say.
         """
         ...
 
@@ -123,7 +127,7 @@ class _BuiltIn:
 
     def order_key(self, unit: QueueUnit) -> OrderKey:
         """Return (-priority, creation, namespace, name), priority 0 throughout for FIFO."""
-        priority = (unit.spec.priority or 0) if self._by_priority else 0
+        priority = unit.spec.priority if self._by_priority else 0
         return (-priority, *creation_order(unit))
 
 
@@ -138,12 +142,12 @@ class _Intelligent:
 
     def band(self, unit: QueueUnit, _queue: Queue, options: QueueOptions) -> int:
         """Return 0 for a unit of high priority, 1 for any other."""
-        return 0 if (unit.spec.priority or 0) >= options.priority_threshold else 1
+        return 0 if unit.spec.priority >= options.priority_threshold else 1
 
     def order_key(self, unit: QueueUnit) -> OrderKey:
         """Return (-priority, whether it is preemptible, creation, namespace, name)."""
         is_preemptible = unit.metadata.labels.get(PREEMPTIBLE) != "false"
-        return (-(unit.spec.priority or 0), int(is_preemptible), *creation_order(unit))
+        return (-unit.spec.priority, int(is_preemptible), *creation_order(unit))
 
 
 PRIORITY: Final = _BuiltIn("Priority", HoldsBack.NOBODY, by_priority=True)

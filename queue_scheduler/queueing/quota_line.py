@@ -43,7 +43,7 @@ class UnitClass:
         self.key = info.class_key
         self.quota = info.quota
         self.demand = info.demand
-        self.priority = info.unit.spec.priority or 0
+        self.priority = info.priority
         self.order = PendingOrder()
         self.head: OrderKey | None = None
         self.refusal: Refusal | None = None

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
 
+from msgspec.structs import replace
+
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import (
     ClassKey,
@@ -126,12 +128,20 @@ class SchedulingQueue:
         self._blocks_in_part = self._blocks and HoldsBack.NOBODY in self._bands
         self.lets_evict = options.preempts and (self._policy is PRIORITY or self._policy is BLOCK)
         self.depth = options.max_depth
+        self._max_priority = options.max_priority
         if self.is_backfilling:
             self.depth = BACKFILL_DEPTH if self.depth is None else min(self.depth, BACKFILL_DEPTH)
         self._is_limited = self._is_stopped or self._banded is not None or self.depth is not None
 
+    def bounded(self, unit: QueueUnit) -> QueueUnit:
+        """Return a unit as it counts here: with no more priority than the queue's ceiling."""
+        most = self._max_priority
+        if most is None or unit.spec.priority <= most:
+            return unit
+        return replace(unit, spec=replace(unit.spec, priority=most))
+
     def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
-        """Return a unit's place: its band, where the policy has any, and its order in there."""
+        """Return a `bounded` unit's place: its band, if the policy has any, and its order in it."""
         key = sorted_by_plugin or self.policy.order_key(unit)
         if self._banded is None:
             return key

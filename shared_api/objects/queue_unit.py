@@ -125,7 +125,7 @@ class QueueUnitSpec(WireStruct, frozen=True):
         Annotated[ConsumerReference, rules(_SAME_CONSUMER)] | None,
         part("The job that the unit stands for.", atomic=True),
     ] = None
-    priority: Annotated[int | None, int32("Higher goes first; absent: 0.", least=INT32_MIN)] = None
+    priority: Annotated[int, int32("Higher goes first.", least=INT32_MIN, defaulted=True)] = 0
     queue: Annotated[str, text("Name of the queue.", longest=SUBDOMAIN_LENGTH)] = ""
     resource: Annotated[
         Demand, entries("Deprecated: total demand of the job.", most=MAX_RESOURCES)

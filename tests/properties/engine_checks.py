@@ -19,7 +19,7 @@ from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, is_booked
 from shared_api.resource_list import Amounts, add
-from shared_api.well_known_labels import read_quota_name
+from shared_api.well_known_labels import MAX_PRIORITY, read_quota_name
 
 QUOTAS = ("a", "b", "c", "top")
 QUEUES = ("a", "b", "c", "shared")
@@ -184,12 +184,21 @@ def check_books(engine: Engine, quotas: Quotas) -> None:
     assert quotas.booked() == told
 
 
+def counted_priority(engine: Engine, record: UnitRecord) -> int:
+    """Return what a unit says, or the ceiling of its queue by its object, if that is less."""
+    assert record.info is not None, f"{record.key} has no queue"
+    queue = engine.queues.queue(record.info.queue)
+    ceiling = None if queue is None else queue.metadata.annotations.get(MAX_PRIORITY)
+    said = record.unit.spec.priority
+    return said if ceiling is None else min(said, int(ceiling))
+
+
 def check_nodes(engine: Engine, decision: Dequeue) -> None:
     """Nobody starts in a strict queue while nodes are asked for by a unit of more priority."""
     started = engine.record(decision.unit)
     assert started is not None
     asking = [
-        record.unit.spec.priority or 0
+        counted_priority(engine, record)
         for record in engine.units.records.values()
         if record.info is not None
         and record.info.queue == decision.queue
@@ -197,7 +206,7 @@ def check_nodes(engine: Engine, decision: Dequeue) -> None:
         and record.unit.status.phase == Phase.SCHED_READY
     ]
     is_strict = decision.to is Phase.SCHED_READY
-    assert not is_strict or max(asking, default=-99) <= (started.unit.spec.priority or 0)
+    assert not is_strict or max(asking, default=-99) <= counted_priority(engine, started)
 
 
 def check_heads(engine: Engine, quotas: Quotas) -> None:
@@ -273,7 +282,7 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, line: SchedulingQue
         assert record.info is not None
         refusal = line.refusal_of(record.info)
         if refusal.reason is Reason.WAITING_FOR_NODES_OF_OTHERS:
-            assert line.requests.hold_back(record.unit.spec.priority or 0), record.key
+            assert line.requests.hold_back(counted_priority(engine, record)), record.key
             held_back.add(record.info.quota)
         if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue

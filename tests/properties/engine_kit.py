@@ -120,7 +120,7 @@ def build_unit(
     *,
     cpu: int | str | None = 1,
     queue: str = "",
-    priority: int | None = None,
+    priority: int = 0,
     created: int = 0,
     version: int = 1,
     uid: str = "",

@@ -29,6 +29,7 @@ from shared_api.well_known_labels import (
     JOB_CREATED_AT,
     MANAGED_BY,
     MAX_DEPTH,
+    MAX_PRIORITY,
     PRIORITY_THRESHOLD,
     QUOTA_NAME,
     RELATED_QUEUE_UNIT,
@@ -184,6 +185,8 @@ class World:
         if b % 6 == 1:
             written[MAX_DEPTH] = str(b // 6 % 4)
         written[PRIORITY_THRESHOLD] = str(b % 3)  # units have priorities from 0 to 3
+        if b % 7 in (4, 5):
+            written[MAX_PRIORITY] = str(b // 7 % 3)
         if b % 2:
             written[BACKFILL] = "true"
         if b % 11 == 3:

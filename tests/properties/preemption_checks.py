@@ -14,6 +14,7 @@ from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, ma
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
 from shared_api.timestamps import parse_time
+from tests.properties.engine_checks import counted_priority
 
 CLOCK_JUMP_SECONDS: Final = 10.0
 """Wall clocks jump about so much in a run."""
@@ -41,7 +42,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         if decision.reason == PREEMPTED or unit.metadata.uid in line.in_flight:
             assert line.options.preempts, f"{line.name} does not preempt"
             assert record.info.queue == line.name, f"{victim.unit} is of another queue"
-            lower = (unit.spec.priority or 0) < preemptor.info.priority
+            lower = counted_priority(engine, record) < preemptor.info.priority
             assert lower, f"{victim.unit} has no lower priority than {decision.unit}"
         else:
             assert record.info.quota != decision.quota, f"{victim.unit} is of the owner's quota"

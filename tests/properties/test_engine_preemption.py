@@ -31,6 +31,7 @@ from shared_api.testing.object_builders import elastic_quota, node
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
     ENABLE_PREEMPTION,
+    MAX_PRIORITY,
     PREEMPT_RUNNING,
     PREEMPTIBLE,
     RECLAIM_POLICY,
@@ -70,6 +71,8 @@ class World:
         ):  # fmt: skip
             if self.rng.random() < chance:
                 annotations[key] = "true"
+        if self.rng.random() < 0.2:
+            annotations[MAX_PRIORITY] = str(self.rng.randint(0, 3))
         return build_queue(name, self.rng.choice(["Priority", "Block"]), annotations=annotations)
 
     def _random_quotas(self) -> list[ElasticQuota]:
@@ -270,7 +273,7 @@ class World:
             assert unit.metadata.labels.get(PREEMPTIBLE) != "false"
             assert not makes_room(unit)
             if decision.reason == "Preempted":
-                assert victim.priority < (preemptor.spec.priority or 0)
+                assert victim.priority < decision.priority <= preemptor.spec.priority
 
         if decision.reason == "Reclaimed":
             self.check_mins(decision)

@@ -22,7 +22,7 @@ def test_a_priority_class_counts_as_it_comes_changes_and_goes(world: World, phas
     put_class(world, "high", 7)
     live(world, phase, template=with_class("high"))
     unit = world.get_unit()
-    assert (unit["spec"]["priorityClassName"], unit["spec"].get("priority")) == ("high", 7)
+    assert (unit["spec"]["priorityClassName"], unit["spec"]["priority"]) == ("high", 7)
     for value in (1000, -5):
         put_class(world, "high", value)
         world.settle()
@@ -30,8 +30,8 @@ def test_a_priority_class_counts_as_it_comes_changes_and_goes(world: World, phas
     world.direct.delete("priorityclasses", "high")
     world.settle()
     is_booked = phase in {"Reserved", "Dequeued", "Running"}
-    left = world.get_unit()["spec"].get("priority")
-    assert left == (-5 if is_booked else None), "a class that is being changed evicts nobody"
+    left = world.get_unit()["spec"]["priority"]
+    assert left == (-5 if is_booked else 0), "a class that is being changed evicts nobody"
     assert world.phase() == phase
 
 
@@ -65,7 +65,7 @@ def test_only_classes_count_where_that_is_set(world: World) -> None:
     world.start(configuration=read_configuration({"priorityFrom": "class"}, {"job"}))
     world.job(annotations={PRIORITY: "2147483647"})
     world.settle()
-    assert "priority" not in world.get_unit()["spec"]
+    assert world.get_unit()["spec"]["priority"] == 0
     assert "only PriorityClasses count" in world.notes_on_jobs()["IgnoredAnnotation"]
 
 
@@ -76,7 +76,7 @@ def test_the_default_class_counts_for_jobs_that_name_none(world: World) -> None:
     assert world.get_unit()["spec"]["priority"] == 5
     world.direct.delete("priorityclasses", "ordinary")
     world.settle()
-    assert "priority" not in world.get_unit()["spec"]
+    assert world.get_unit()["spec"]["priority"] == 0
 
 
 def test_what_somebody_writes_on_the_unit_is_put_right(world: World) -> None:

@@ -52,6 +52,7 @@ def info(quota: str, cpu: int, name: str = "new", **more: Any) -> QueueUnitInfo:
         quota=quota,
         demand=UnitDemand((), {"cpu": cpu}),
         non_preemptible=more.get("non_preemptible", False),
+        priority=unit.spec.priority,
         order_key=("ns", name),
         class_key=(),
     )

@@ -19,6 +19,7 @@ def record(unit: QueueUnit, queue: str = "q", quota: str = "a") -> UnitRecord:
         quota=quota,
         demand=NO_DEMAND,
         non_preemptible=False,
+        priority=unit.spec.priority,
         order_key=(),
         class_key=(),
     )

@@ -25,6 +25,7 @@ INFO = QueueUnitInfo(
     quota="a",
     demand=UnitDemand((), {"cpu": 4000}),
     non_preemptible=False,
+    priority=UNIT.spec.priority,
     order_key=("ns", "u"),
     class_key=("a",),
 )

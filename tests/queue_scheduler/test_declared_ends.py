@@ -37,6 +37,7 @@ def info(of: QueueUnit, quota: str = "a") -> QueueUnitInfo:
         quota=quota,
         demand=NO_DEMAND,
         non_preemptible=False,
+        priority=of.spec.priority,
         order_key=("ns", "u"),
         class_key=(),
     )

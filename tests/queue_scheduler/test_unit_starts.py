@@ -71,7 +71,7 @@ class Room:
         pods: int,
         least: int | None = None,
         quota: str = "a",
-        priority: int | None = None,
+        priority: int = 0,
     ) -> None:
         self.version += 1
         self.put(

@@ -12,6 +12,7 @@ from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
     MAX_DEPTH,
+    MAX_PRIORITY,
     PREEMPT_RUNNING,
     QUEUE_POLICY,
     QUOTA_IS_ROOT,
@@ -96,6 +97,7 @@ edit(
 )
 edit("set_queue_priority", "queues", spec_field("priority"), (0, 1, 5), weight=2)
 edit("set_max_depth", "queues", annotation(MAX_DEPTH), ("1", "2", "deep", None), weight=2)
+edit("set_ceiling", "queues", annotation(MAX_PRIORITY), ("0", "8", "high", None), weight=2)
 edit("set_wait_for_pods", "queues", annotation(WAIT_FOR_PODS_RUNNING), ("true", None), weight=2)
 edit(
     "set_stop_policy",

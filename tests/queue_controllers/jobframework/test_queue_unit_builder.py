@@ -228,6 +228,14 @@ def test_without_class_and_number_the_clusters_default_counts() -> None:
     assert priority_of_job(job(priority=PrioritySource("", 0)), around) == ("", 0)
 
 
+def test_no_priority_and_0_are_the_same() -> None:
+    """The API server writes the 0 of a unit that says none: that is no reason for a patch."""
+    unit = made(job())
+    assert unit.spec.priority == 0
+    for of in (job(), job(annotations={PRIORITY: "0"})):
+        assert "priority" not in sync(of, unit).get("spec", {})
+
+
 @pytest.mark.parametrize(
     ("before", "now", "annotation", "want"),
     [
@@ -261,7 +269,7 @@ def test_without_class_and_number_the_clusters_default_counts() -> None:
             ("test", 5),
             ("", None),
             "",
-            {"priorityClassName": None, "priority": None},
+            {"priorityClassName": None, "priority": 0},
             id="ctl-28 to none",
         ),
     ],
@@ -299,7 +307,7 @@ def test_without_its_class_what_is_booked_keeps_its_number() -> None:
     for phase in ("Enqueued", "TimeoutBackoff"):
         assert priority(phase, gone) == 5
     assert build_sync(job(priority=PrioritySource("high")), made(of), gone, waiting=True) == {
-        "spec": {"priority": None}
+        "spec": {"priority": 0}
     }
 
 

@@ -38,6 +38,7 @@ INFO = QueueUnitInfo(
     quota="a",
     demand=UnitDemand((), {"cpu": 1}),
     non_preemptible=False,
+    priority=UNIT.spec.priority,
     order_key=("ns", "u"),
     class_key=("a",),
 )

@@ -20,6 +20,7 @@ from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
     MAX_DEPTH,
+    MAX_PRIORITY,
     PREEMPT_RUNNING,
     PRIORITY_THRESHOLD,
     STATUS_REFRESH_INTERVAL,
@@ -111,6 +112,25 @@ def test_the_queue_may_say_how_long_checks_may_take(text: str | None, want: floa
 def test_a_threshold_that_can_not_be_read_changes_nothing(text: str | None, want: int) -> None:
     queue = build_queue("a", annotations={} if text is None else {PRIORITY_THRESHOLD: text})
     assert read_options(queue, QueueOptions(priority_threshold=7)).priority_threshold == want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("9", 9),
+        ("-1", -1),
+        ("2147483647", 2**31 - 1),
+        pytest.param(None, None, id="absent"),
+        pytest.param("high", 7, id="no number"),
+        pytest.param("2147483648", 7, id="above 32 bits"),
+        pytest.param("", 7, id="empty"),
+    ],
+)
+def test_a_ceiling_that_can_not_be_read_changes_nothing(text: str | None, want: int | None) -> None:
+    queue = build_queue("a", annotations={} if text is None else {MAX_PRIORITY: text})
+    options = read_options(queue, QueueOptions(max_priority=7))
+    assert options.max_priority == want
+    assert bool(options.problems) == (text in ("high", "2147483648", ""))
 
 
 def test_what_can_not_be_read_is_said_with_what_stays() -> None:

@@ -99,8 +99,8 @@ def test_what_a_refusal_holds_back() -> None:
     }
 
 
-@pytest.mark.parametrize(("priority", "want"), [(5, 0), (4, 0), (3, 1), (None, 1), (-1, 1)])
-def test_the_threshold_belongs_to_the_high_ones(priority: int | None, want: int) -> None:
+@pytest.mark.parametrize(("priority", "want"), [(5, 0), (4, 0), (3, 1), (0, 1), (-1, 1)])
+def test_the_threshold_belongs_to_the_high_ones(priority: int, want: int) -> None:
     unit = build_unit("u", priority=priority)
     assert INTELLIGENT.band(unit, build_queue("q"), QueueOptions()) == want
     assert INTELLIGENT.band(unit, build_queue("q"), QueueOptions(priority_threshold=-9)) == 0

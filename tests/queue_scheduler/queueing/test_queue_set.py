@@ -27,6 +27,7 @@ def info(name: str, queue: str, quota: str = "a") -> QueueUnitInfo:
         quota=quota,
         demand=UnitDemand((), {}),
         non_preemptible=False,
+        priority=unit.spec.priority,
         order_key=PRIORITY.order_key(unit),
         class_key=(quota,),
     )

@@ -48,6 +48,7 @@ def info(
         quota=quota,
         demand=UnitDemand((), {}),
         non_preemptible=False,
+        priority=unit.spec.priority,
         order_key=(*bands, place, "ns", f"u{place:02}"),
         class_key=(quota, shape),
     )
@@ -425,7 +426,7 @@ class Model:
             if unit.class_key in self.asleep:
                 refused.add(unit.quota)
             elif bands[band] is HoldsBack.NOBODY or unit.quota not in refused:
-                if (unit.unit.spec.priority or 0) < asked:
+                if unit.priority < asked:
                     held_back.add(unit.quota)
                 if unit.quota not in held_back:
                     return int(unit.order_key[-3])

@@ -1,0 +1,96 @@
+"""A ceiling for priorities on a queue, on a real API server, for units that are made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.conftest import Cluster
+from tests.cluster.queue_world import (
+    MERGE,
+    QUEUES,
+    QueueWorld,
+    condition,
+    queue_view,
+    refusal_of,
+    stays,
+    unit_view,
+    until,
+)
+
+pytestmark = pytest.mark.cluster
+
+MOST: Final = 2**31 - 1
+CEILING: Final = "koord-queue/max-priority"
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+    """Only the scheduler, which evicts whom it may at once."""
+    with QueueWorld(controlplane_binaries) as world:
+        yield Cluster(world, world.start_scheduler("--leader-elect=false"))
+
+
+def set_ceiling(world: QueueWorld, queue: str, ceiling: str | None) -> None:
+    body = {"metadata": {"annotations": {CEILING: ceiling}}}
+    world.api.request("PATCH", f"{QUEUES}/{queue}", body, content_type=MERGE)
+
+
+def shown_items(world: QueueWorld, queue: str) -> list[tuple[str, int]]:
+    status: Any = world.api.request("GET", f"{QUEUES}/{queue}").get("status", {})
+    items = status.get("queueItemDetails", {}).get("active", [])
+    return [(item["name"], item["priority"]) for item in items]
+
+
+def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
+    world, scheduler = cluster.world, cluster.scheduler
+    preempts = {
+        "koord-queue/enable-queueunit-preemption": "true",
+        "koord-queue/queue-items-refresh-interval": "1s",
+        CEILING: "10",
+    }
+    world.create_queue("team", "Priority", preempts)
+    world.create_quota("team", cpu_max=1)
+    world.create_unit("busy", "team", cpu=1, priority=10)
+    until(lambda: world.phase("busy") == "Dequeued")
+    world.create_unit("fair", "team", cpu=1, priority=10)
+    until(lambda: refusal_of(scheduler, "fair"))
+    world.create_unit("greedy", "team", cpu=1, priority=MOST)
+    until(lambda: refusal_of(scheduler, "greedy"))
+    shown = unit_view(scheduler, "greedy")
+    assert (shown["priority"], shown["specPriority"], shown["position"]) == (10, MOST, 2)
+    assert queue_view(scheduler, "team")["maxPriority"] == 10
+    until(lambda: shown_items(world, "team") == [("fair", 10), ("greedy", 10)])
+    stays(lambda: not condition(world.unit("busy"), "Evicted"))
+    note = until(lambda: world.event_notes("greedy").get("IgnoredAnnotation"))
+    assert note == f"priority {MOST} counts as 10, which is the {CEILING} of queue team"
+    assert "IgnoredAnnotation" not in world.event_notes("fair")
+
+    set_ceiling(world, "team", None)
+    until(lambda: condition(world.unit("busy"), "Evicted").get("reason") == "Preempted")
+    assert unit_view(scheduler, "greedy")["specPriority"] is None
+
+
+def test_a_ceiling_that_can_not_be_read_is_told(cluster: Cluster) -> None:
+    world = cluster.world
+    world.create_queue("odd", "Priority", {CEILING: "high"})
+    note = until(lambda: world.event_notes("odd").get("UnreadableAnnotation"))
+    assert f"annotation {CEILING}: 'high' is not a whole number" in str(note)
+
+
+def test_a_unit_without_priority_shows_0(cluster: Cluster) -> None:
+    world = cluster.world
+    body = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {"name": "plain"},
+        "spec": {"queue": "nobodys", "request": {"cpu": "1"}},
+    }
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits"
+    world.api.request("POST", path, body)
+    assert world.unit("plain")["spec"]["priority"] == 0
+    row = world.plane.kubectl("get", "queueunits", "plain", "--no-headers")
+    assert row.split()[:3] == ["plain", "nobodys", "0"]
