@@ -20,6 +20,7 @@ TO_MEND: Final = frozenset(
         "QuotaNotInQueue",
         "ExceedsQuota",
         "InvalidDemand",
+        "PodsRefused",
         "Inactive",
         "StoppedQueue",
         "BrokenChain",

@@ -49,6 +49,7 @@ def test_the_priority_that_is_annotated_counts_as_it_is_edited(world: World, pha
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_namespace_bounds_the_priorities_of_its_jobs(world: World, phase: str) -> None:
+    put_class(world, "high", 7)
     live(world, phase, template=with_class("high"))
     world.patch_job({"metadata": {"annotations": {PRIORITY: "2147483647"}}})
     world.settle()
