@@ -27,7 +27,7 @@ CLASS = "team-class"
         pytest.param("younger", [1000, None], "older", id="it was high, and is gone"),
         pytest.param("older", [-5], "younger", id="it comes, and is low"),
         pytest.param("older", [-5, 1000], "older", id="it was low, and is high"),
-        pytest.param("older", [-5, None], "older", id="it was low, and is gone"),
+        pytest.param("older", [-5, None], "younger", id="it is gone: pods would be refused"),
     ],
 )
 def test_the_value_of_its_class_counts_when_a_job_gets_its_turn(
