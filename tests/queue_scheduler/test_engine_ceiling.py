@@ -224,3 +224,18 @@ def test_the_ceiling_goes_and_comes_with_its_queue(*, is_booked: bool) -> None:
     times.queue("q", {**TAKES_ALL, MAX_PRIORITY: "5"})
     assert priority_of(times.engine, name) == 5
     times.engine.validate()
+
+
+def test_the_owner_of_a_quota_reclaims_by_what_counts() -> None:
+    """The victim's queue has the ceiling, the owner's has none."""
+    times = Times()
+    times.quota("top", 4)
+    times.quota("owner", 4, "top", guaranteed=2, reclaims="LowerPriority")
+    times.quota("borrower", 4, "top")
+    times.queue("q", TAKES_ALL)
+    times.queue("bounded", {**TAKES_ALL, MAX_PRIORITY: "5"})
+    times.runs("busy", "borrower", 4, priority=MOST, queue="bounded")
+    times.workers.now += LONG
+    times.comes("owned", "owner", 2, priority=7)
+    (decision,) = (each for each in times.workers.decided if isinstance(each, Preempt))
+    assert [(each.unit, each.priority) for each in decision.victims] == [("ns/busy", 5)]
