@@ -73,6 +73,7 @@ class Reason(StrEnum):
     QUOTA_NOT_IN_QUEUE = "QuotaNotInQueue"
     NO_QUEUE = "NoQueue"
     INVALID_DEMAND = "InvalidDemand"
+    REQUESTS_MISSING = "RequestsMissing"
     INACTIVE = "Inactive"
     IN_BACKOFF = "InBackoff"
     BLOCKED_FOR_TEST = "BlockedForTest"
@@ -134,7 +135,8 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     The shell writes the phase `to` and answers with `Engine.on_written` or `on_write_failed`. With
     `checks`, `to` is Reserved until these admission checks are Ready. With `is_waited_for`, nobody
-    else of its queue starts until its pods run.
+    else of its queue starts until its pods run. `unrequested` are the resources that its quota
+    governs, where its pods request none of them.
     """
 
     unit: str
@@ -146,6 +148,7 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     to: Phase = Phase.DEQUEUED
     checks: tuple[str, ...] = ()
     is_waited_for: bool = False
+    unrequested: tuple[str, ...] = ()
     wake: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
