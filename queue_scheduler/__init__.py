@@ -12,7 +12,7 @@ Read in this order:
 4. ``queueing`` (what waits, and in which order), ``quota`` (whether it fits): what the
    engine stands on.
 5. ``framework``: the contract of plugins; ``plugins``: the ones that come along;
-   ``booked_quotas``: what those that keep quotas have in common.
+   ``booked_quotas``: what those that keep quotas have in common (``required_requests``).
 6. ``shared_engine``, ``event_handlers``, ``queue_worker``, ``dequeue_cycle``,
    ``queue_drains``, ``queue_reconciler`` (``tree_queues``): the shells that feed the engine and
    carry its decisions out. ``unit_looks``: what follows from one unit's object and the time, for

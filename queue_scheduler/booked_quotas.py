@@ -23,6 +23,7 @@ from queue_scheduler.quota.quota_decision import (
 )
 from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.quota.reclaim import Lent, is_owed
+from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -119,6 +120,27 @@ class BookedQuotas(ABC):
     def unreserve(self, uid: Uid) -> None:
         """Take back what is booked for the uid."""
         self.books.release(uid)
+
+    # --- what is requested --------------------------------------------------------------------
+
+    def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
+        """Return why a unit may not stand in line whose pods lack a request, or None."""
+        required = self._required_in(info.quota)
+        missing = tell_missing(info.demand, required) if required else ""
+        if not missing:
+            return None
+        return Refusal(reason=Reason.REQUESTS_MISSING, quota=info.quota, detail=missing)
+
+    def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
+        """Return the resources that its quota governs of a unit that is charged none of them."""
+        if not info.demand.pods or info.quota not in self._known:
+            return ()
+        return self.books.find_unrequested(info.quota, info.demand.total)
+
+    def _required_in(self, quota: str) -> frozenset[str]:
+        """Return what every pod must request in a quota."""
+        required = self._settings.required_requests
+        return required & self.books.governed(quota) if required else required
 
     # --- waiting ------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ class Reason(StrEnum):
     NO_QUEUE = "NoQueue"
     INVALID_DEMAND = "InvalidDemand"
     PODS_REFUSED = "PodsRefused"
+    REQUESTS_MISSING = "RequestsMissing"
     INACTIVE = "Inactive"
     IN_BACKOFF = "InBackoff"
     BLOCKED_FOR_TEST = "BlockedForTest"
@@ -135,7 +136,8 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     The shell writes the phase `to` and answers with `Engine.on_written` or `on_write_failed`. With
     `checks`, `to` is Reserved until these admission checks are Ready. With `is_waited_for`, nobody
-    else of its queue starts until its pods run.
+    else of its queue starts until its pods run. `unrequested` are the resources that its quota
+    governs, where its pods request none of them.
     """
 
     unit: str
@@ -147,6 +149,7 @@ class Dequeue(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     to: Phase = Phase.DEQUEUED
     checks: tuple[str, ...] = ()
     is_waited_for: bool = False
+    unrequested: tuple[str, ...] = ()
     wake: tuple[str, ...] = ()
 
     def __hash__(self) -> int:

@@ -26,6 +26,7 @@ from queue_scheduler.admission_checks import fresh_entries
 from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine import Engine
 from queue_scheduler.queueing.strict_mode import ASKED_FOR_NODES, request_nodes
+from queue_scheduler.required_requests import join_with_or
 from queue_scheduler.shared_engine import SharedEngine
 from queue_scheduler.unit_record import Standing
 from shared_api.backoff import Backoff
@@ -43,7 +44,9 @@ from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
+    NOTHING_REQUESTED,
     PODS_READY,
+    QUOTA_RESERVED,
     WAITED_FOR,
     Phase,
     Writer,
@@ -327,6 +330,8 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     """
     if decision.is_waited_for:
         unit = note_awaited(unit, decision.queue, now)
+    if decision.unrequested:
+        unit = note_nothing_requested(unit, decision, now)
     message = _tell_admission(decision)
     status = status_of_move(unit, decision.to, writer=Writer.SCHEDULER, now=now, message=message)
     if decision.to is Phase.SCHED_READY:
@@ -359,6 +364,20 @@ def note_awaited(unit: QueueUnit, queue: str, now: Timestamp) -> QueueUnit:
     waits = f"queue {queue} waits until its pods run"
     awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
     conditions = with_condition(unit.status.conditions, awaited, now=now)
+    return replace(unit, status=replace(unit.status, conditions=conditions))
+
+
+def note_nothing_requested(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> QueueUnit:
+    """Return a unit whose conditions say that its admission takes nothing of its quota.
+
+    The controllers do not know what quotas govern: by this they tell the job.
+    """
+    message = (
+        f"It requests no {join_with_or(decision.unrequested)}, which quota {decision.quota}"
+        " governs: nothing of the quota is reserved for it"
+    )
+    free = Condition(type=QUOTA_RESERVED, status="True", reason=NOTHING_REQUESTED, message=message)
+    conditions = with_condition(unit.status.conditions, free, now=now)
     return replace(unit, status=replace(unit.status, conditions=conditions))
 
 

@@ -271,6 +271,7 @@ class Engine:
             decided = replace(decided, granting=asked.demand.occupancy)
         try:
             units.bookings.note_reserved(asked)
+            unrequested = self._plugins.find_unrequested(asked)
             units.leave(record)
             units.enter(decided)
             wake = self._settlement.settle(is_news=False)
@@ -287,6 +288,7 @@ class Engine:
             to=to,
             checks=checks,
             is_waited_for=line.options.waits_for_pods,
+            unrequested=unrequested,
             wake=wake,
         )
 

@@ -106,9 +106,11 @@ def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches)
     if name == ELASTIC_QUOTA:
         return ElasticQuotaPlugin(*read_arguments(arguments, switches.oversell_rate))
     if name == ELASTIC_QUOTA_TREE:
+        settings = read_tree_arguments(arguments)
         return ElasticQuotaTreePlugin(
             switches.oversell_rate,
-            checks_hungry=read_tree_arguments(arguments),
+            checks_hungry=settings.checks_hungry,
+            required_requests=settings.required_requests,
             checks_available=switches.checks_available_quota,
         )
     if arguments:

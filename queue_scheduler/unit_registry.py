@@ -207,6 +207,7 @@ class UnitRegistry:
             waits_for = (f"queue/{mapped.queue}", f"quota/{mapped.quota}")
             queue = self.queues.queue(mapped.queue)
             hold = hold or judge_place(unit, queue, mapped.queue, self.checks.inactive)
+            hold = hold or self._plugins.check_requests(info)
         else:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for

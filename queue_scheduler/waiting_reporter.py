@@ -59,6 +59,7 @@ LEAST_REST_SECONDS: Final = 0.25
 TOLD_REASONS: Final = frozenset(
     {
         Reason.INVALID_DEMAND,
+        Reason.REQUESTS_MISSING,
         Reason.NO_QUOTA,
         Reason.AMBIGUOUS_QUOTA,
         Reason.QUOTA_NOT_IN_NAMESPACE,

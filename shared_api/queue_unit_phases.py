@@ -122,6 +122,8 @@ RELEASED_PHASES: Final = frozenset({_D, _SUCCESS, _RUN})
 """The job may be unsuspended."""
 
 QUOTA_RESERVED: Final = "QuotaReserved"
+NOTHING_REQUESTED: Final = "NothingRequested"
+"""Reason of `QUOTA_RESERVED` in a unit whose pods request nothing of what its quota governs."""
 ADMITTED: Final = "Admitted"
 PODS_READY: Final = "PodsReady"
 FINISHED: Final = "Finished"
@@ -354,11 +356,21 @@ def conditions_of(
             asked = find_condition(after, EVICTED)
             if asked is not None and asked.status == "True":
                 continue
+        if condition_type == QUOTA_RESERVED and status == "True" and has_nothing_requested(after):
+            continue  # said at its admission, and so until that ends
         condition = Condition(
             type=condition_type, status=status, reason=reason, message=text or message
         )
         after = with_condition(after, condition, now=now)
     return after
+
+
+def has_nothing_requested(conditions: tuple[Condition, ...]) -> bool:
+    """Return whether conditions say that a unit was admitted and takes nothing of its quota."""
+    reserved = find_condition(conditions, QUOTA_RESERVED)
+    if reserved is None:
+        return False
+    return (reserved.status, reserved.reason) == ("True", NOTHING_REQUESTED)
 
 
 def with_condition(

@@ -21,6 +21,7 @@ TO_MEND: Final = frozenset(
         "ExceedsQuota",
         "InvalidDemand",
         "PodsRefused",
+        "RequestsMissing",
         "Inactive",
         "StoppedQueue",
         "BrokenChain",

@@ -4,11 +4,13 @@ First, that it is queued, and as which unit: a job that just waits says nothing 
 told when the scheduler has written why the unit waits, so that a job that starts at once costs no
 event.
 
-Then that an owner of the job does not count. Last, two mistakes that are no error anywhere: a label
-or annotation that nothing reads, since it is misspelled, and a job that names no queue or quota
-although the others of its namespace do. The first is told of managed jobs and of those that are
+Then that an owner of the job does not count. Last, mistakes that are no error anywhere: a label or
+annotation that nothing reads, since it is misspelled; a job that names no queue or quota although
+the others of its namespace do; and one that is admitted and takes nothing of its quota, since it
+requests nothing that the quota governs. The first is told of managed jobs and of those that are
 suspended, which wait for nobody; the second only where the setting `reportUnqueuedJobs` asks for
-it, since such a job may well be meant so.
+it, since such a job may well be meant so; the third in the words that the scheduler has written
+into the unit.
 
 All are told once per job and process.
 """
@@ -26,7 +28,14 @@ from queue_controllers.jobframework.managed import NAMES_NOTHING
 from shared_api.key_spelling import explain_unread_keys
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import QUOTA_RESERVED, Phase, phase_of, was_evicted
+from shared_api.queue_unit_phases import (
+    NOTHING_REQUESTED,
+    QUOTA_RESERVED,
+    Phase,
+    has_nothing_requested,
+    phase_of,
+    was_evicted,
+)
 from shared_api.well_known_labels import QUEUE_NAME, QUOTA_NAME
 
 KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
@@ -63,6 +72,8 @@ def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision
         decision = _with_event(decision, OWNER_IGNORED, message)
     if managed or job.suspended:
         decision = _warn_of_keys(job, decision, managed=managed)
+    if managed and view.unit is not None:
+        decision = _warn_of_requests(view.unit, decision)
     if view.has_queued_neighbors:
         decision = _warn_of_neighbors(job, decision)
     return decision
@@ -86,6 +97,14 @@ def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decisi
     if not managed:
         shown.append("The job is suspended, and no queue will resume it.")
     return _with_event(decision, KEY_WITHOUT_EFFECT, " ".join(shown))
+
+
+def _warn_of_requests(unit: QueueUnit, decision: Decision) -> Decision:
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    if reserved is None or not has_nothing_requested(unit.status.conditions):
+        return decision
+    way_out = "To have its pods counted, set resources.requests of their containers"
+    return _with_event(decision, NOTHING_REQUESTED, f"{reserved.message}. {way_out}")
 
 
 def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:

@@ -27,6 +27,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "ExceedsQuota": "Make the job again with less, or have the quota raised",
     "InvalidDemand": "Make the job again with requests that can be read",
     "PodsRefused": "It waits beside the line, and comes back by itself once they would be taken",
+    "RequestsMissing": "Make the job again with them in resources.requests of its containers",
     "Inactive": f'To have it wait in the queue, annotate the job {ACTIVE}: "true"',
     "StoppedQueue": "Whoever administers the queue must let it go on, or name another",
     "BrokenChain": "Whoever administers the quotas must mend them",

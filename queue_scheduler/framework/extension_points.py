@@ -441,6 +441,23 @@ class QuotaSourceFacts(Protocol):
 
 
 @runtime_checkable
+class RequestChecks(Protocol):
+    """Looks at what pods request of what their quota governs."""
+
+    def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
+        """Return why a unit may not stand in line whose pods lack a request, or None.
+
+        Asked when a waiting unit is placed. Where the answer changes with a fact, that returns the
+        unit's `quota/NAME`.
+        """
+        ...
+
+    def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
+        """Return the resources that its quota governs of a unit that is charged none of them."""
+        ...
+
+
+@runtime_checkable
 class KnownQuotas(Protocol):
     """Says which quotas are its own, where several plugins keep quotas."""
 

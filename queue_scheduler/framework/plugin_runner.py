@@ -43,6 +43,7 @@ class PluginRunner:
         self._queue_sort = [p for p in plugins if isinstance(p, points.QueueSort)]
         self._filter = [p for p in plugins if isinstance(p, points.Filter)]
         self._what_if = {id(p): p for p in plugins if isinstance(p, points.WhatIf)}
+        self._request_checks = [p for p in plugins if isinstance(p, points.RequestChecks)]
         self._class_keys = [p for p in plugins if isinstance(p, points.ClassKeys)]
         self._keyless = any(not isinstance(p, points.ClassKeys) for p in self._filter)
         self._reserve = [p for p in plugins if isinstance(p, points.Reserve)]
@@ -99,6 +100,22 @@ class PluginRunner:
             return points.Mapped("", queue)
         refusal = Refusal(reason=Reason.NO_QUEUE, detail="no plugin maps this unit to a queue")
         return points.Unmapped(refusal, ())
+
+    def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
+        """Return why a unit may not stand in line whose pods lack a request, or None."""
+        for plugin in self._request_checks:
+            refusal = plugin.check_requests(info)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
+        """Return the resources that its quota governs of a unit that is charged none of them."""
+        for plugin in self._request_checks:
+            unrequested = plugin.find_unrequested(info)
+            if unrequested:
+                return unrequested
+        return ()
 
     def rank(self, queue: Queue) -> tuple[int, ...]:
         """Return the rank of a queue; smaller goes first."""

@@ -77,6 +77,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.NO_QUEUE: "queue {other} does not exist in namespace {detail}, or can not be read",
     Reason.INVALID_DEMAND: "{detail}",
     Reason.PODS_REFUSED: "its pods would be refused: {detail}",
+    Reason.REQUESTS_MISSING: "{detail}, which quota {quota} asks of every pod",
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
     Reason.BLOCKED_FOR_TEST: "is blocked by its annotation koord-queue/block-for-test",

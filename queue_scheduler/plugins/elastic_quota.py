@@ -177,6 +177,7 @@ class ElasticQuotaPlugin(BookedQuotas):
         listed = frozenset({meta.namespace, *read_namespaces(quota)})
         concerned = sorted(listed | self._namespaces.pop(meta.key, frozenset()))
         before = [self.books.quota_of_namespace(namespace) for namespace in concerned]
+        required = self._required_in(meta.name)
         if gone:
             self.books.on_quota_gone(meta.namespace, meta.name, meta.uid)
             self._uids.pop(meta.key, None)
@@ -185,7 +186,7 @@ class ElasticQuotaPlugin(BookedQuotas):
             self._uids[meta.key] = meta.uid
             self.books.on_quota(quota)
         self._problems_may_differ = True
-        # Only what may be mapped differently now: an edit of amounts moves no unit.
+        # Only what may be placed differently now: an edit of amounts moves no unit.
         known, self._known = self._known, frozenset(self.books.names())
         names = known.symmetric_difference(self._known)
         after = [self.books.quota_of_namespace(namespace) for namespace in concerned]
@@ -193,6 +194,8 @@ class ElasticQuotaPlugin(BookedQuotas):
         if moved or names:
             for key, pod in self._foreign.items():
                 self._tell_foreign(key, pod)
+        if required != self._required_in(meta.name):
+            names |= {meta.name}
         return (
             *(f"quota/{name}" for name in sorted(names)),
             *(f"namespace/{namespace}" for namespace in moved),

@@ -27,6 +27,7 @@ from queue_scheduler.quota.quota_settings import (
     SpecialQuotas,
     default_special_max,
 )
+from queue_scheduler.required_requests import read_required
 from shared_api.crd_schema import QUANTITY
 from shared_api.program_flags import name_choices
 from shared_api.quantity import QuantityError
@@ -59,6 +60,7 @@ class ElasticQuotaArguments(
     foreign_pending: bool = True
     guarantee_usage: bool = False
     multi_quota_tree: bool = False
+    required_requests: tuple[str, ...] = ()
     expected_capacity: dict[str, QuantityValue] | None = None
 
 
@@ -87,6 +89,7 @@ def read_arguments(
             oversell_denominator=oversell_rate.denominator,
             guarantee_usage=given.guarantee_usage,
             multi_quota_tree=given.multi_quota_tree,
+            required_requests=read_required(given.required_requests),
         )
         expected = given.expected_capacity
         # It stands in for nodes, whose deprecated names are replaced.

@@ -70,6 +70,7 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         checks_hungry: Whether who is above his min is refused while somebody waits within his own
             and needs that room.
         checks_available: Whether a namespace must list the quotas that its units name.
+        required_requests: Resources of which every pod must request something.
     """
 
     name = NAME
@@ -80,12 +81,14 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         *,
         checks_hungry: bool = False,
         checks_available: bool = False,
+        required_requests: frozenset[str] = frozenset(),
     ) -> None:
         settings = QuotaSettings(
             mode=QuotaMode.MAX,
             kind=QuotaKind.TREE,
             oversell_numerator=oversell_rate.numerator,
             oversell_denominator=oversell_rate.denominator,
+            required_requests=required_requests,
         )
         super().__init__(settings)
         self._oversell_rate = oversell_rate
@@ -209,10 +212,12 @@ class ElasticQuotaTreePlugin(BookedQuotas):
     def _grow(self) -> tuple[str, ...]:
         tree = self._tree()
         specs = [] if tree is None else parse_tree(tree)
+        before = {path: self._required_in(path) for path in self._known}
         self.books.put_specs(specs)
         names = self._nodes.put({spec.name: spec.namespaces for spec in specs})
         self._known = frozenset(self._nodes.paths())
-        return names
+        differing = (path for path in before if before[path] != self._required_in(path))
+        return (*names, *(f"quota/{path}" for path in sorted(differing)))
 
     def _tree(self) -> ElasticQuotaTree | None:
         return min(self._trees.values(), key=_age, default=None)
@@ -269,6 +274,7 @@ class ElasticQuotaTreePlugin(BookedQuotas):
             self._oversell_rate,
             checks_hungry=self._checks_hungry,
             checks_available=self._checks_available,
+            required_requests=self._settings.required_requests,
         )
         twin._take_over(self)
         twin._trees = dict(self._trees)

@@ -12,18 +12,34 @@ from typing import Any
 
 import msgspec
 
+from queue_scheduler.quota.quota_settings import QuotaSettingsError
+from queue_scheduler.required_requests import read_required
+
 
 class ElasticQuotaTreeArguments(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """The arguments, as written; the second is what a chart of upstream's calls the first."""
+    """The arguments, as written; a chart of upstream's calls the first as the second."""
 
     check_quota_oversold: bool | None = None
     check_hungry_quota: bool | None = None
+    required_requests: tuple[str, ...] = ()
 
 
-def read_tree_arguments(arguments: Mapping[str, Any]) -> bool:
-    """Return whether hungry quotas are checked.
+class TreeSettings(msgspec.Struct, frozen=True):
+    """What follows from the arguments.
+
+    Attributes:
+        checks_hungry: Whether hungry quotas are checked.
+        required_requests: Resources of which every pod must request something.
+    """
+
+    checks_hungry: bool = False
+    required_requests: frozenset[str] = frozenset()
+
+
+def read_tree_arguments(arguments: Mapping[str, Any]) -> TreeSettings:
+    """Return the settings.
 
     Raises:
         ValueError: An unknown key, a value of the wrong type, or both keys that contradict each
@@ -31,11 +47,12 @@ def read_tree_arguments(arguments: Mapping[str, Any]) -> bool:
     """
     try:
         given = msgspec.convert(dict(arguments), ElasticQuotaTreeArguments)
-    except msgspec.ValidationError as error:
+        required = read_required(given.required_requests)
+    except (msgspec.ValidationError, QuotaSettingsError) as error:
         msg = f"pluginConfigs.ElasticQuota: {error}"
         raise ValueError(msg) from error
     said = {given.check_quota_oversold, given.check_hungry_quota} - {None}
     if len(said) > 1:
         msg = "pluginConfigs.ElasticQuota: checkQuotaOversold and checkHungryQuota are one setting"
         raise ValueError(msg)
-    return True in said
+    return TreeSettings(True in said, required)

@@ -32,7 +32,7 @@ from queue_scheduler.quota.quota_decision import (
 )
 from queue_scheduler.quota.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
+from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
 from queue_scheduler.quota.quota_views import find_view
 from queue_scheduler.quota.supposition import Added, net_changes, supposed
 from queue_scheduler.quota.tree_books import Items, NodeBooks, TreeBooks
@@ -49,7 +49,8 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import SPECIAL_QUOTAS
+from shared_api.resource_names import RENAMED
+from shared_api.well_known_labels import JOB_COUNTS, SPECIAL_QUOTAS
 
 
 class QuotaBooks:
@@ -72,6 +73,7 @@ class QuotaBooks:
         # Follows from the above; None until somebody asks.
         self._trees: BuiltTrees | None = None
         self._lookup: QuotaNames | None = None
+        self._governed: dict[str, frozenset[str]] | None = None
 
     # --- facts: each is a level, repeating it changes nothing -----------------------------------
 
@@ -418,6 +420,29 @@ class QuotaBooks:
         books = self.trees.books.get(name)
         return () if books is None else tuple(node.name for node in books.chain)
 
+    def governed(self, name: str) -> frozenset[str]:
+        """Return the resources that the max of a quota has; none where there is no such quota."""
+        if self._governed is None:
+            # The oldest of a name counts, so it is put last.
+            specs = sorted(self._specs.values(), key=lambda spec: spec.age, reverse=True)
+            self._governed = {spec.name: frozenset(spec.max) for spec in specs}
+        return self._governed.get(name, frozenset())
+
+    def find_unrequested(self, name: str, amounts: Amounts) -> tuple[str, ...]:
+        """Return what containers may request of what a quota governs, where these request none.
+
+        Empty where a demand of these amounts takes something of a limit that it meets, and where
+        the quota governs nothing of the kind.
+        """
+        books = self.trees.books.get(name)
+        if books is None:
+            return ()
+        levels = books.chain if self._settings.mode is QuotaMode.MAX else (books,)
+        for node in levels:
+            if any(amount > 0 and key in node.spec.max for key, amount in amounts.items()):
+                return ()
+        return tuple(sorted(key for key in books.spec.max if _may_be_requested(key)))
+
     def tree_id(self, name: str) -> str:
         """Return the tree of a quota; "" is the default tree."""
         return self.trees.books_of_unit(name).tree.tree.tree_id
@@ -484,7 +509,7 @@ class QuotaBooks:
         self._changes += 1
 
     def _outdate(self) -> None:
-        self._lookup = None
+        self._lookup = self._governed = None
         self._drop_trees()
         # Whatever they wait and compete for may be another thing now.
         self._waiting.wake_all(domains_differ=True)
@@ -507,3 +532,7 @@ class QuotaBooks:
         for waiting in self._waiting.waiting():
             self._watch(trees.trees[waiting.tree_id], waiting)
         return trees
+
+
+def _may_be_requested(resource: str) -> bool:
+    return not (resource in RENAMED or resource in JOB_COUNTS or why_never_requested(resource))

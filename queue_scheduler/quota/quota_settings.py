@@ -94,7 +94,8 @@ class QuotaSettings:
     """The settings of the quota plugin, with their defaults.
 
     `oversell_numerator / oversell_denominator` is the rate by which `max` may be exceeded in
-    `max` mode; in the other modes it must be 1.
+    `max` mode; in the other modes it must be 1. `required_requests` are resources of which every
+    pod must request something where its quota's max has them.
     """
 
     mode: QuotaMode = QuotaMode.RUNTIME
@@ -111,6 +112,7 @@ class QuotaSettings:
     oversell_denominator: int = 1
     guarantee_usage: bool = False
     multi_quota_tree: bool = False
+    required_requests: frozenset[str] = frozenset()
     cap_by_total: bool = True
 
     def __post_init__(self) -> None:

@@ -236,14 +236,22 @@ def without_effect(maximum: Mapping[str, int], unknown: Iterable[str] = ()) -> I
     """
     for resource in sorted(maximum):
         where = f"spec.max: {resource} limits nothing"
+        why = why_never_requested(resource)
         if resource in RENAMED:
             yield f"{where}: koord-scheduler reads it in pods as {RENAMED[resource]}; name that"
-        elif resource.startswith(_NEVER_REQUESTED_PREFIXES) or resource in _NEVER_REQUESTED:
-            yield f"{where}: no container requests it"
-        elif resource.startswith(_REQUESTS):
-            yield f"{where}: no container requests it; name {resource.removeprefix(_REQUESTS)}"
+        elif why:
+            yield f"{where}: {why}"
         elif resource in unknown:
             yield f"{where}: only an ElasticQuotaTree counts jobs"
+
+
+def why_never_requested(resource: str) -> str:
+    """Return why no container requests something of that name, with what to name; "": one may."""
+    if resource.startswith(_NEVER_REQUESTED_PREFIXES) or resource in _NEVER_REQUESTED:
+        return "no container requests it"
+    if resource.startswith(_REQUESTS):
+        return f"no container requests it; name {resource.removeprefix(_REQUESTS)}"
+    return ""
 
 
 def min_against_max(

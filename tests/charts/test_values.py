@@ -68,6 +68,7 @@ UNHELD = {name: said for name, said in WIDGET.items() if name != "suspend"}
             for name, value in (
                 ("koordinatorVersion", "newest"),
                 ("expectedCapacity", {"cpu": "many"}),
+                ("requiredRequests", "cpu"),
             )
         ),
         ({"metrics": {"serviceMonitor": {"interval": "30 s"}}}, "/metrics/serviceMonitor/interval"),

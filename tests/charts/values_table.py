@@ -200,6 +200,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                     "mode": "max",
                     "koordinatorVersion": "v1.9.0-rc1",
                     "expectedCapacity": {"cpu": "1.5k", "memory": 1024},
+                    "requiredRequests": ["cpu", "memory"],
                 }
             },
             "defaultReclaimProtectTime": "5m",

@@ -254,6 +254,21 @@ def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
     assert patch["status"]["message"] == "admitted through queue team, charged to quota team"
 
 
+def test_the_patch_says_that_nothing_of_the_quota_is_taken(kit: ShellKit) -> None:
+    unit = kit.add_unit("a")
+    decision = replace(kit.dequeue(), unrequested=("memory", "nvidia.com/gpu"))
+    patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
+    assert condition_of(patch, "QuotaReserved") == {
+        "type": "QuotaReserved",
+        "status": "True",
+        "reason": "NothingRequested",
+        "message": "It requests no memory or nvidia.com/gpu, which quota team governs: nothing of"
+        " the quota is reserved for it",
+        "lastTransitionTime": "2026-11-01T10:00:00Z",
+    }
+    assert condition_of(patch, "Admitted")["status"] == "True"
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_the_patch_says_that_the_queue_waits_for_the_pods(kit: ShellKit, waits: bool) -> None:
     unit = kit.add_unit("a")

@@ -19,13 +19,16 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     FINAL_PHASES,
     MOVES,
+    NOTHING_REQUESTED,
     PODS_READY,
+    QUOTA_RESERVED,
     WAITED_FOR,
     IllegalMoveError,
     Phase,
     Writer,
     check_move,
     conditions_of,
+    has_nothing_requested,
     is_adopted,
     is_being_evicted,
     is_booked,
@@ -287,6 +290,16 @@ def test_a_transition_time_moves_only_when_the_status_flips() -> None:
     same = with_condition(before, Condition(type="X", status="True", reason="B"), now=NOW)
     flipped = with_condition(before, Condition(type="X", status="False", reason="B"), now=NOW)
     assert [each.last_transition_time for each in (*same, *flipped)] == [OLD, NOW]
+
+
+def test_that_nothing_is_requested_is_said_until_the_admission_ends() -> None:
+    free = Condition(type=QUOTA_RESERVED, status="True", reason=NOTHING_REQUESTED, message="none")
+    runs = conditions_of(Phase.RUNNING, (free,), now=NOW)
+    assert find_condition(runs, QUOTA_RESERVED) == free
+    assert has_nothing_requested(runs)
+    back = conditions_of(Phase.ENQUEUED, runs, now=NOW)
+    assert not has_nothing_requested(back)
+    assert not has_nothing_requested(conditions_of(Phase.DEQUEUED, back, now=NOW))
 
 
 def test_conditions_of_others_stay() -> None:

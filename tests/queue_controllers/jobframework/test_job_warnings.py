@@ -14,8 +14,8 @@ from queue_controllers.jobframework.job_warnings import KEY_WITHOUT_EFFECT, MAX_
 from queue_controllers.jobframework.managed import NAMES_NOTHING, Ownership
 from shared_api.objects.meta import Condition, OwnerReference, Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import QUOTA_RESERVED
-from tests.job_situations import SUCCEEDED, facts, look, told, unit
+from shared_api.queue_unit_phases import NOTHING_REQUESTED, QUOTA_RESERVED
+from tests.job_situations import ADMITTED, RUNS, SUCCEEDED, TWO_RUNNING, facts, look, told, unit
 
 MISSPELLED = {"quota.scheduling.koordinator.sh/nam": "gold"}
 LEFT_ALONE = Ownership(managed=False, reason=NAMES_NOTHING)
@@ -145,3 +145,43 @@ def test_a_job_that_may_start_costs_no_event(of: QueueUnit) -> None:
 
 def test_what_takes_somebody_to_act_is_told_instead() -> None:
     assert told(look(facts(), waiting(reason="NoQuota")).actions) == ["tell NoQuota"]
+
+
+def admitted(phase: str, reason: str) -> QueueUnit:
+    message = (
+        "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it"
+    )
+    reserved = Condition(type=QUOTA_RESERVED, status="True", reason=reason, message=message)
+    return unit(phase, admissions=ADMITTED, conditions=(reserved,))
+
+
+def test_a_job_that_takes_nothing_of_its_quota_is_told_when_it_is_released() -> None:
+    decision = look(facts(), admitted("Dequeued", NOTHING_REQUESTED))
+    assert told(decision.actions) == ["release", f"tell {NOTHING_REQUESTED}"]
+    event = decision.actions[-1]
+    assert isinstance(event, TellJob)
+    assert event.type is EventType.WARNING
+    assert event.message == (
+        "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it."
+        " To have its pods counted, set resources.requests of their containers"
+    )
+
+
+def test_a_job_that_takes_nothing_of_its_quota_is_told_once() -> None:
+    runs = facts(suspended=False, status=RUNS)
+    decision = look(runs, admitted("Running", NOTHING_REQUESTED), pods=TWO_RUNNING)
+    assert f"tell {NOTHING_REQUESTED}" in told(decision.actions)
+    of = admitted("Running", NOTHING_REQUESTED)
+    again = look(runs, of, pods=TWO_RUNNING, memory=decision.memory)
+    assert f"tell {NOTHING_REQUESTED}" not in told(again.actions)
+
+
+def test_a_job_that_takes_its_share_is_told_nothing() -> None:
+    assert told(look(facts(), admitted("Dequeued", "QuotaReserved")).actions) == ["release"]
+
+
+def test_a_job_that_lacks_a_required_request_learns_what_to_do() -> None:
+    (event,) = look(facts(), waiting(reason="RequestsMissing")).actions
+    assert isinstance(event, TellJob)
+    assert event.reason == "RequestsMissing"
+    assert "in resources.requests of its containers" in event.message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.decision import Dequeue, Reason, Refused, Rest
+from queue_scheduler.decision import Dequeue, Reason, Refusal, Refused, Rest
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
@@ -16,7 +16,7 @@ from queue_scheduler.framework.extension_points import (
     Unmapped,
 )
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.insight.wording import queue_message
+from queue_scheduler.insight.wording import full_message, queue_message, stable_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
@@ -25,7 +25,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, node, queue, queue_unit
-from tests.properties.engine_kit import build_unit
+from tests.properties.engine_kit import admitted, build_queue, build_unit
 from tests.queue_scheduler.shell_kit import ShellKit
 
 NAMESPACES = "quota.scheduling.koordinator.sh/namespaces"
@@ -293,6 +293,127 @@ def test_a_fork_counts_nodes_of_its_own() -> None:
     assert view is not None
     assert other is not None
     assert (view.runtime["cpu"], other.runtime["cpu"]) == (8000, 16_000)
+
+
+# --- what pods request of what is governed ----------------------------------------------------
+
+
+def governs(name: str, *resources: str, parent: str = "") -> ElasticQuota:
+    amounts: dict[str, str | int | float] = dict.fromkeys(resources, 8)
+    more: dict[str, Any] = {"parent": parent} if parent else {}
+    return elastic_quota(
+        name, max=amounts, min=amounts, namespace="kq", metadata={"uid": f"uid-{name}"}, **more
+    )
+
+
+def engine_over(plugin: ElasticQuotaPlugin, *queues: Queue) -> Engine:
+    engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+    for each in queues or (queue("team"),):
+        engine.on_queue(each)
+    return engine
+
+
+def started(engine: Engine, name: str = "team") -> Dequeue:
+    decision = engine.decide_next(name, 0.0)
+    assert isinstance(decision, Dequeue)
+    return decision
+
+
+NONE: tuple[str, int, int] = ("main", 2, 0)
+
+
+@pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.MIN])
+@pytest.mark.parametrize(
+    ("quotas", "unit", "want"),
+    [
+        pytest.param(
+            [governs("team", "cpu", "memory")],
+            build_unit("u", "team", pods=(NONE,)),
+            ("cpu", "memory"),
+            id="nothing at all",
+        ),
+        pytest.param(
+            [governs("team", "cpu", "nvidia.com/gpu")],
+            build_unit("u", "team", cpu=1),
+            (),
+            id="one of two: most pods ask for no device",
+        ),
+        pytest.param(
+            [governs("team", "memory")], build_unit("u", "team", cpu=1), ("memory",), id="others"
+        ),
+        pytest.param(
+            [governs("team", "pods")], build_unit("u", "team", pods=(NONE,)), (), id="idle key"
+        ),
+        pytest.param(
+            [governs("team", "cpu")],
+            build_unit("u", "team", pods=(("main", 0, 0),)),
+            (),
+            id="no pods",
+        ),
+    ],
+)
+def test_a_unit_that_takes_nothing_of_its_quota_is_told_of(
+    quotas: list[ElasticQuota], unit: QueueUnit, want: tuple[str, ...], mode: QuotaMode
+) -> None:
+    engine = engine_over(new_plugin(*quotas, mode=mode))
+    engine.on_queue_unit(unit)
+    assert started(engine).unrequested == want
+
+
+def test_a_unit_that_is_charged_to_a_parent_takes_something() -> None:
+    plugin = new_plugin(governs("top", "cpu"), governs("team", "memory", parent="top"))
+    engine = engine_over(plugin)
+    engine.on_queue_unit(build_unit("u", "team", cpu=1))
+    assert started(engine).unrequested == ()
+
+
+def requiring(*quotas: ElasticQuota) -> ElasticQuotaPlugin:
+    settings = QuotaSettings(mode=QuotaMode.MAX, required_requests=frozenset({"cpu"}))
+    plugin = ElasticQuotaPlugin(settings)
+    for each in quotas:
+        plugin.on_quota(each)
+    return plugin
+
+
+@pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
+def test_a_unit_that_lacks_a_required_request_holds_up_nobody(policy: str) -> None:
+    engine = engine_over(requiring(governs("team", "cpu")), build_queue("team", policy))
+    engine.on_queue_unit(build_unit("free", "team", pods=(NONE,), priority=9))
+    engine.on_queue_unit(build_unit("pays", "team", cpu=1, created=5))
+    refusal = engine.refusal_of("ns/free")
+    assert refusal is not None
+    assert refusal.reason is Reason.REQUESTS_MISSING
+    want = "pod set main requests no cpu, which quota team asks of every pod"
+    assert stable_message(refusal) == full_message(refusal) == want
+    assert started(engine).unit == "ns/pays"
+    assert engine.decide_next("team", 0.0) == Rest()
+    assert engine.fork().refusal_of("ns/free") == refusal
+    engine.validate()
+
+
+def test_a_required_request_counts_where_the_quota_governs_it() -> None:
+    plugin = requiring(governs("team", "memory"))
+    engine = engine_over(plugin)
+    engine.on_queue_unit(build_unit("u", "team", pods=(NONE,)))
+    assert engine.refusal_of("ns/u") == Refusal(reason=Reason.WAITING, quota="team")
+    engine.on_quota(governs("team", "memory", "cpu"))
+    refusal = engine.refusal_of("ns/u")
+    assert refusal is not None
+    assert refusal.reason is Reason.REQUESTS_MISSING
+    engine.on_quota(governs("team", "memory"))
+    assert started(engine).unit == "ns/u"
+    engine.validate()
+
+
+def test_a_unit_that_runs_keeps_its_place_when_a_request_becomes_required() -> None:
+    unit = build_unit("u", "team", pods=(NONE,))
+    engine = engine_over(requiring(governs("team", "cpu")))
+    engine.on_queue_unit(admitted(unit, 7))
+    assert engine.refusal_of("ns/u") is None
+    engine.on_quota(governs("team", "cpu", "memory"))
+    record = engine.record("ns/u")
+    assert record is not None
+    assert record.occupies
 
 
 # --- what keeps a whole queue from working ----------------------------------------------------

@@ -35,6 +35,10 @@ def test_the_defaults_are_the_settings_defaults() -> None:
         ({"foreignPending": False}, QuotaSettings(foreign_pending=False)),
         ({"guaranteeUsage": True}, QuotaSettings(guarantee_usage=True)),
         ({"multiQuotaTree": True}, QuotaSettings(multi_quota_tree=True)),
+        (
+            {"requiredRequests": ["cpu"]},
+            QuotaSettings(required_requests=frozenset({"cpu"})),
+        ),
     ],
 )
 def test_each_argument_sets_its_setting(arguments: dict[str, Any], want: QuotaSettings) -> None:
@@ -68,6 +72,10 @@ def test_the_oversell_rate_comes_from_the_command_line() -> None:
         pytest.param({"foreignPending": "yes"}, ONE, "foreignPending", id="wrong type"),
         pytest.param({"koordinatorVersion": "new"}, ONE, "'new' is not a release", id="version"),
         pytest.param({"expectedCapacity": {"cpu": "much"}}, ONE, "cpu", id="no quantity"),
+        pytest.param(
+            {"requiredRequests": ["requests.cpu"]}, ONE, "no container .* name cpu", id="prefixed"
+        ),
+        pytest.param({"requiredRequests": [""]}, ONE, "no resource", id="no name"),
         pytest.param({}, Fraction(2), "only in mode 'max'", id="oversold in runtime mode"),
     ],
 )

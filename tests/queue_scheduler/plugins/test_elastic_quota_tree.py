@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.insight.wording import full_message, stable_message
 from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
@@ -28,6 +28,7 @@ from tests.queue_scheduler.quota_source_kit import MAX_JOBS as JOBS
 
 PREEMPTIBLE_JOBS = "koord-queue/max-preempible-jobs"
 LENDLIMIT = "alibabacloud.com/lendlimit"
+REQUIRED = frozenset({"cpu"})
 NON_PREEMPTIBLE = {"quota.scheduling.koordinator.sh/preemptible": "false"}
 
 
@@ -298,6 +299,25 @@ def test_a_unit_behind_one_that_never_fits(
     assert room.reason("pi-1") is Reason.EXCEEDS_QUOTA
     if reason is not None:
         assert room.reason("pi-2") is reason
+
+
+def test_a_job_that_is_only_counted_is_charged_no_resource() -> None:
+    room = tree_world(tree(tree_node("a", **cpus(4, jobs=2))), "root-a")
+    room.add("free", "a", pods=(("main", 1, 0),))
+    decision = room.engine.decide_next("root-a", 0.0)
+    assert isinstance(decision, Dequeue)
+    assert decision.unrequested == ("cpu",)
+
+
+def test_a_required_request_holds_a_unit_where_its_node_governs_it() -> None:
+    room = tree_world(tree(tree_node("a", **cpus(4))), "root-a", required_requests=REQUIRED)
+    room.add("free", "a", pods=(("main", 1, 0),))
+    room.add("pays", "a", cpu=1)
+    assert room.reason("free") is Reason.REQUESTS_MISSING
+    assert room.engine.fork().refusal_of("ns/free") == room.refusal("free")
+    assert room.start("root-a") == ["pays"]
+    room.tell(tree(tree_node("a", max={"memory": 4})))
+    assert room.start("root-a") == ["free"]
 
 
 # --- what is remembered -------------------------------------------------------------------------

@@ -20,9 +20,20 @@ from queue_scheduler.plugins.elastic_quota_tree_arguments import read_tree_argum
     ],
 )
 def test_hungry_quotas_are_checked_under_both_names(arguments: dict[str, Any], want: bool) -> None:
-    assert read_tree_arguments(arguments) is want
+    assert read_tree_arguments(arguments).checks_hungry is want
 
 
 def test_a_value_that_is_none_names_its_key() -> None:
     with pytest.raises(ValueError, match=r"pluginConfigs.ElasticQuota: .*checkQuotaOversold"):
         read_tree_arguments({"checkQuotaOversold": "often"})
+
+
+def test_resources_that_every_pod_must_request_have_the_name_that_pods_get() -> None:
+    given = {"requiredRequests": ["cpu", "koordinator.sh/batch-cpu"]}
+    want = frozenset({"cpu", "kubernetes.io/batch-cpu"})
+    assert read_tree_arguments(given).required_requests == want
+
+
+def test_a_resource_that_no_pod_requests_is_named() -> None:
+    with pytest.raises(ValueError, match=r"pluginConfigs.ElasticQuota: requiredRequests: 'pods'"):
+        read_tree_arguments({"requiredRequests": ["pods"]})
