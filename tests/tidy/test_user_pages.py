@@ -100,6 +100,7 @@ NOT_TOLD: Final = {
     "AlreadyExists",
     "HeadPodReady",
     "NotFound",
+    "SchedulingGated",
     "RayClusterSuspended",
     "RayClusterSuspending",
     "RayServiceSuspended",
