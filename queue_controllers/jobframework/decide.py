@@ -30,6 +30,17 @@ from queue_controllers.jobframework.actions import (
     PatchUnitStatus,
     TellJob,
 )
+from queue_controllers.jobframework.adoption import (
+    MayUseQuota,
+    adopt_unit,
+    any_quota,
+    keep_place,
+    lacks_proof,
+    prove_again,
+    ran_before,
+    ran_before_its_unit,
+    tell_adoption,
+)
 from queue_controllers.jobframework.backoff_limit import reach_limit
 from queue_controllers.jobframework.contest import fight, suspend_job
 from queue_controllers.jobframework.deactivation import follow_deactivation
@@ -54,7 +65,6 @@ from queue_controllers.jobframework.job_progress import (
     wait_in_time,
     wait_to_resume,
 )
-from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
@@ -65,15 +75,10 @@ from queue_controllers.jobframework.queue_unit_builder import (
     is_our_make,
 )
 from queue_controllers.jobframework.release import mark_opened, release_job, release_whole
-from queue_controllers.jobframework.standing import (
-    is_admitted,
-    is_booked_by_mark,
-    judge_standing,
-)
+from queue_controllers.jobframework.standing import is_admitted, judge_standing
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
     SUSPEND_CONTESTED,
-    forget_eviction,
     move_return,
     move_unit,
     set_condition,
@@ -88,28 +93,26 @@ from queue_controllers.jobframework.waiting import (
 from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
+    ADOPTABLE_PHASES,
     Phase,
-    bears_mark,
-    is_adopted,
     is_being_evicted,
     is_booked,
     is_final,
     is_managed_by_controllers,
     phase_of,
-    was_evicted,
 )
-from shared_api.well_known_labels import (
-    ADMISSION_GATE,
-    ADOPTED,
-    MANAGED_BY,
-    spellings,
-)
+from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
 
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
 
-def decide(view: JobView) -> Decision:
-    """Say what to do about one job, and what to remember of it."""
+def decide(view: JobView, *, may_use_quota: MayUseQuota = any_quota) -> Decision:
+    """Say what to do about one job, and what to remember of it.
+
+    `may_use_quota`: whether a job that runs already may be booked in the quota that it names. If
+    not it is left alone: its pods are charged where their own labels say, as those of any job that
+    is not the queue's.
+    """
     job, unit, memory = view.job, view.unit, view.memory
     if job is None:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
@@ -119,7 +122,7 @@ def decide(view: JobView) -> Decision:
     settings = settings_of_job(job, view.settings)
     view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
     if unit is None:
-        decision = _decide_without_unit(view, job, state)
+        decision = _decide_without_unit(view, job, state, may_use_quota)
     elif is_final(unit) and not job.kind.has_object and job.status.outcome is None:
         # Pods have come under the name of a group that has ended: it begins anew.
         decision = Decision(actions=(DeleteUnit(unit=unit),), memory=memory)
@@ -128,7 +131,7 @@ def decide(view: JobView) -> Decision:
     elif not view.ownership.managed:
         decision = _decide_unmanaged(view, job, unit, state)
     elif not is_managed_by_controllers(unit):
-        decision = _take_over(view, job, unit, state)
+        decision = _take_over(view, job, unit)
     else:
         decision = _decide_with_unit(view, job, unit, state)
     return msgspec.structs.replace(_with_unreadable_told(view, job, decision), state=state)
@@ -160,63 +163,51 @@ def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> D
 # --- no unit yet --------------------------------------------------------------------------------
 
 
-def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decision:
+def _decide_without_unit(
+    view: JobView, job: JobFacts, state: JobState, may_use_quota: MayUseQuota
+) -> Decision:
     if state.state in {State.FINISHED, State.DELETING}:
         return Decision(memory=view.memory)
     if job.why_not_hold:
         return _leave_alone(view, job)
     if job.unknown_demand:
-        runs = _is_to_adopt(view, job, state)
+        runs = ran_before(view, job, state)
         return wait_for_demand(view, job, () if runs else _hold(view, job))
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    adopted = _is_to_adopt(view, job, state)
-    actions: list[Action] = [] if adopted else [*_hold(view, job)]
+    adopting = ran_before(view, job, state)
+    if adopting and not may_use_quota(job.metadata.namespace, quota_of_job(job, view.around)):
+        return _leave_running(view, job)
+    actions: list[Action] = [] if adopting else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
-    actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
+    actions.append(CreateUnit(body=build_unit(job, view.around, name=name)))
     settled = len(actions) == 1 and state.state is State.HELD
-    if adopted:
-        actions.append(_tell_adoption(view, job))
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(TellJob(reason="NameCut", message=message))
-    return Decision(actions=tuple(actions), memory=view.memory, settled=settled)
+    # The next look proves an adoption, in the status of the unit that is there then.
+    memory = msgspec.structs.replace(view.memory, adopting=adopting)
+    return Decision(actions=tuple(actions), memory=memory, settled=settled)
 
 
-def _is_to_adopt(view: JobView, job: JobFacts, state: JobState) -> bool:
-    """Say whether the job ran before the queue knew of it, and goes on.
+def _leave_running(view: JobView, job: JobFacts) -> Decision:
+    quota = quota_of_job(job, view.around)
+    message = (
+        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it gets no"
+        " queue unit, and its pods are charged where their own labels say. Name a quota that its"
+        " namespace may use"
+    )
+    return with_event_once(view, "NotAdopted", message)
 
-    One that can be held at its creation only goes on, too, whenever it comes: to suspend it now
-    would not stop what its operator has begun.
+
+def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Make a unit ours that somebody else made for this very job: by hand, by another version.
+
+    Whether its job ran before it, the next look finds out.
     """
-    if job.kind.held_by_gates:
-        return view.pods.living > 0  # to hold them would be to delete them
-    if view.settings.adopt is not Adopt.RUNNING:
-        return False
-    if state.state not in {State.STARTING, State.RUNNING}:
-        return False
-    is_too_late = job.kind.holds_at_birth and job.released_at is None
-    return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
-
-
-def _tell_adoption(view: JobView, job: JobFacts) -> TellJob:
-    quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
-    why = "It already ran when it was first seen"
-    if job.kind.holds_at_birth:
-        why = f"It was not created suspended, and no {job.kind.kind} is held later"
-    message = f"{why}: it goes on, charged to quota {quota}"
-    return TellJob(reason="Adopted", message=message)
-
-
-def _take_over(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Make a unit ours that somebody else made for this very job: by hand, by another version."""
     body = build_sync(job, unit, view.around, waiting=False)
-    actions: tuple[Action, ...] = (PatchUnit(unit=unit, body=body),)
-    if phase_of(unit) is Phase.ENQUEUED and not is_adopted(unit) and _is_to_adopt(view, job, state):
-        body["metadata"]["annotations"][ADOPTED] = "true"
-        actions = (*actions, _tell_adoption(view, job))
-    return Decision(actions=actions, memory=view.memory)
+    return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
@@ -240,6 +231,7 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     memory = msgspec.structs.replace(
         view.memory,
         arrived=False,
+        adopting=view.memory.adopting and not job.suspended,
         evicting=evicting,
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
@@ -252,14 +244,24 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
-    if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
-        return _take_mark_off(view, unit)
+    if ran_before_its_unit(view, job, unit, state):
+        return _adopt(view, job, unit)
     return look_in_time(view, unit, _follow_unit(view, job, unit, state))
 
 
+def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Prove an adoption; first the unit says what its job says, whatever others wrote into it."""
+    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True)
+    if body:
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    return adopt_unit(view, job, unit, tell_adoption(view, job))
+
+
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
-    may_move = waiting and state.stopped and not job.unknown_demand
+    # What somebody edited by hand is put right before the unit waits again: freed with another
+    # demand than its job's, or in another quota, it would be admitted for that, and so on for ever.
+    waits = phase_of(unit) in _WAITING_PHASES or is_being_evicted(unit)
+    may_move = waits and state.stopped and not job.unknown_demand
     if body := build_sync(job, unit, view.around, waiting=may_move):
         return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
     if (decision := follow_deactivation(view, job, unit)) is not None:
@@ -279,24 +281,21 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
     return _keep_held(view, job, unit, state)
 
 
+def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    waits = phase_of(unit) in _WAITING_PHASES and not view.memory.place_kept
+    write = keep_place(job, unit) if waits else None
+    if write is None:
+        return None
+    memory = msgspec.structs.replace(view.memory, place_kept=True)
+    return Decision(actions=(write,), memory=memory)
+
+
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Leave a unit as it is until it is known what its job makes; one that starts has its time."""
     if not is_admitted(unit):
         return wait_for_demand(view, job, _hold(view, job))
     waits = wait_for_demand(view, job)
     return waits if state.state is State.RUNNING else wait_in_time(view, job, unit, waits)
-
-
-def _take_mark_off(view: JobView, unit: QueueUnit) -> Decision:
-    """Have a unit wait that is marked as adopted, and whose job does not run.
-
-    Whoever may write units could else pass the line with an annotation.
-    """
-    mark = {key: None for key in spellings(ADOPTED) if key in unit.metadata.annotations}
-    message = f"It does not run, so it is not adopted: {ADOPTED} is taken off its unit, it waits"
-    event = TellJob(reason="NotAdopted", message=message, type=EventType.WARNING)
-    body = {"metadata": {"annotations": mark}}
-    return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
 
 
 def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
@@ -364,8 +363,10 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
     if not job.suspended:
         if job.kind.held_by_gates:
-            return _note_opened(view, unit)
+            return _note_opened(view, job, unit)
         return Decision(memory=view.memory) if contested else fight(view, job, unit)
+    if (kept := _keep_place(view, job, unit)) is not None:
+        return kept
     if contested:
         over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
         return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
@@ -381,29 +382,21 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     return wait_until_stopped(view, state)
 
 
-def _note_opened(view: JobView, unit: QueueUnit) -> Decision:
-    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever.
-
-    One that was evicted has to be seen as adopted again, and what was reserved is booked.
-    """
-    was_freed = phase_of(unit) in _WAITING_PHASES and was_evicted(unit)
-    write: Action
-    if not bears_mark(unit):
-        write = PatchUnit(unit=unit, body={"metadata": {"annotations": {ADOPTED: "true"}}})
-        tells = not was_freed
-    elif was_freed:
-        write, tells = forget_eviction(unit, view.moment), True
-    else:
+def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever."""
+    if phase_of(unit) not in ADOPTABLE_PHASES:
         return Decision(memory=view.memory)
     message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
     event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
-    return Decision(actions=(write, event) if tells else (write,), memory=view.memory)
+    return adopt_unit(view, job, unit, event)
 
 
 # --- admitted -----------------------------------------------------------------------------------
 
 
 def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if lacks_proof(unit):
+        return Decision(actions=(prove_again(view, job, unit),), memory=view.memory)
     match state.state:
         case State.RELEASED if state.resumable:
             return give_up_late(view, job, unit) or release_whole(view, job, unit)

@@ -39,6 +39,7 @@ from queue_controllers.jobframework.unit_status import (
     evict_unit,
     last_past,
     move_unit,
+    pods_ready_into_status,
     running_timeout,
     was_released_already,
 )
@@ -85,8 +86,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         status["reclaimablePods"] = given_back
     status |= children_into_status(unit, view.pods)
     if phase_of(unit) is Phase.RUNNING:
-        if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
-            status["requeueState"] = None
+        status |= _running_into_status(view, job, unit, state)
         return _follow_counts(view, unit, status, look_again)
     if state.state is not State.RUNNING and not _wants_no_pods(job):
         wake, wake_in = plan_nudge(view, job, state)
@@ -97,6 +97,18 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # Since when one ran stays: of a job of short pods no look need find two that run.
         return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
     return _write_running(view, job, unit, status)
+
+
+def _running_into_status(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> dict[str, object]:
+    """Return the part of the status of a unit in Running that its pods make true."""
+    status: dict[str, object] = {}
+    if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
+        status["requeueState"] = None
+    if state.state is State.RUNNING:
+        status |= pods_ready_into_status(unit, view.moment)
+    return status
 
 
 def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:

@@ -48,6 +48,10 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     arrived: bool = False
     """Seen for the first time by a watch, and not yet found to be another's: a new job, which is
     suspended even if it has pods already. All others with living pods are adopted."""
+    adopting: bool = False
+    """This process has just made the unit of a job that ran before; its status does not say yet."""
+    place_kept: bool = False
+    """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()
     """When somebody turned the switch off against the queue (monotonic), newest last."""
     evicting: bool = False

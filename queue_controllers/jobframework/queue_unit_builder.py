@@ -41,7 +41,6 @@ from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, is_booked, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
-    ADOPTED,
     COPIED_LABELS,
     DEACTIVATION_MARKS,
     JOB_CREATED_AT,
@@ -203,7 +202,7 @@ def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | Non
 # --- the unit, and what has changed since -------------------------------------------------------
 
 
-def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool) -> dict[str, Any]:
+def build_unit(job: JobFacts, around: Surroundings, *, name: str) -> dict[str, Any]:
     """Return the QueueUnit of a job as JSON values, ready to be created."""
     meta, kind = job.metadata, job.kind
     quota = quota_of_job(job, around)
@@ -217,8 +216,6 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
     }
     if note := note_of_labels(labels):
         annotations[COPIED_LABELS] = note
-    if adopted:
-        annotations[ADOPTED] = "true"
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": meta.namespace,

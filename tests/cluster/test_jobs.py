@@ -24,6 +24,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     debug,
+    is_adopted,
     let_the_second_of_the_release_pass,
     quota_view,
     refusal_of,
@@ -43,7 +44,7 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
     """It goes on, above its quota, and is counted; what comes later waits for it."""
     until(lambda: world.phase_of_job(EARLY) == "Running")
     unit = world.unit_of(EARLY)
-    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(unit)
     until(lambda: quota_view(cluster.scheduler, EARLY).get("used") == {"cpu": "2"})
     world.create_job("early-next", EARLY, suspend=True)
     until(lambda: refusal_of(cluster.scheduler, "early-next"))
@@ -300,7 +301,7 @@ def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
     assert world.unit_of("edited") == {}
     world.patch_job("edited", {"metadata": {"labels": {QUOTA_LABEL: "edited"}}})
     until(lambda: world.phase_of_job("edited") == "Running")
-    assert world.unit_of("edited")["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(world.unit_of("edited"))
     until(lambda: quota_view(cluster.scheduler, "edited")["used"] == {"cpu": "2"})
     until(lambda: len(world.audit.accepted(CONTROLLERS_AGENT, "edited")) >= 2)
     written = world.audit.accepted(CONTROLLERS_AGENT, "edited")
@@ -440,7 +441,7 @@ def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) 
 
     until(lambda: is_new("back", "Running") and is_new("back-next", "Enqueued"))
     assert not world.is_suspended("back")
-    assert world.unit_of("back")["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(world.unit_of("back"))
     until(lambda: quota_view(cluster.scheduler, "back")["used"] == {"cpu": "1"})
 
 

@@ -29,7 +29,6 @@ from queue_scheduler.unit_record import Standing
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     ACTIVE,
-    ADOPTED,
     BACKOFF_LIMIT,
     LIMIT_REACHED,
     QUEUE_NAME,
@@ -169,7 +168,7 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     adopted = [
         unit["metadata"]["name"]
         for unit in world.all("queueunits").values()
-        if not unit["status"].get("admissions") and (is_booked(unit) or _has_mark(unit))
+        if not unit["status"].get("admissions") and is_booked(unit)
     ]
     orphans = [pod for pod in _pods_of_jobs(world) if not controller_uid(pod)]
     twice = [key for key, account in world.judge.accounts.items() if len(account.units) > 1]
@@ -332,9 +331,8 @@ def faults_of(job: Json, units: list[Json]) -> list[str]:
             "it runs and its unit does not say so": runs and phase == "Dequeued",
         }
     else:
-        may_run = contested or _is_booked_by_mark(unit)
         wrong = {
-            "it runs and is not admitted": not suspended and not may_run,
+            "it runs and is not admitted": not suspended and not contested,
             "its unit does not follow it": suspended and _is_out_of_step(job, unit),
         }
     ended = _has_ended(job)
@@ -356,15 +354,6 @@ def _names_a_place(job: Json) -> bool:
 
 def _has_ended(job: Json) -> bool:
     return is_true(job, "Complete", "Failed")
-
-
-def _is_booked_by_mark(unit: Json) -> bool:
-    conditions = unit["status"].get("conditions") or ()
-    return _has_mark(unit) and all(each["type"] != "Evicted" for each in conditions)
-
-
-def _has_mark(unit: Json) -> bool:
-    return (unit["metadata"].get("annotations") or {}).get(ADOPTED) == "true"
 
 
 def _is_out_of_step(job: Json, unit: Json) -> bool:

@@ -123,39 +123,17 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
     assert told(look(job, of, pods=pods).actions) == want
 
 
+RAN = unit("Running", adopted=True, admissions=ADMITTED)
+
+
 @pytest.mark.parametrize(
     ("job", "of", "pods", "want"),
     [
-        pytest.param(
-            facts(suspended=False), unit(adopted=True), TWO_PENDING, [], id="never suspended"
-        ),
-        pytest.param(
-            facts(suspended=False, status=RUNS),
-            unit(adopted=True),
-            TWO_RUNNING,
-            ["move Running"],
-            id="Running is written whenever it is missing",
-        ),
-        pytest.param(
-            facts(),
-            unit(adopted=True),
-            PodFacts(),
-            ["patch unit", "tell NotAdopted"],
-            id="it does not run: the mark is taken off",
-        ),
-        pytest.param(
-            facts(annotations=RELEASED),
-            unit(adopted=True),
-            PodFacts(),
-            ["patch unit", "tell NotAdopted"],
-            id="it ran once, and does not now: the mark is taken off",
-        ),
-        pytest.param(
-            facts(), unit(adopted=True), TWO_TERMINATING, [], id="suspended by hand, its pods live"
-        ),
+        pytest.param(facts(suspended=False), RAN, TWO_PENDING, [], id="never suspended"),
+        pytest.param(facts(), RAN, TWO_TERMINATING, [], id="suspended by hand, its pods live"),
         pytest.param(
             facts(status=StatusFacts()),
-            unit(adopted=True),
+            RAN,
             PodFacts(),
             [],
             id="suspended by hand, its operator has not said so",
@@ -179,21 +157,21 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
             unit("Dequeued", adopted=True, admissions=ADMITTED),
             PodFacts(),
             ["write status", "TellUnit"],
-            id="admitted, and grown since: it waits again, whatever its mark says",
+            id="admitted, and grown since: it waits again, adopted or not",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
-            unit(adopted=True, conditions=evicted(status="False")),
+            unit(conditions=evicted(status="False")),
             PodFacts(),
             ["suspend", "tell SuspendedAgain"],
             id="evicted once, it waits like any other",
         ),
         pytest.param(
             facts(),
-            unit(adopted=True, conditions=evicted()),
+            unit("Running", adopted=True, admissions=ADMITTED, conditions=evicted()),
             PodFacts(),
             ["move Enqueued", "tell Preempted"],
-            id="evicted before Running was written",
+            id="evicted",
         ),
     ],
 )

@@ -17,7 +17,7 @@ from shared_api.objects.queue_unit import (
     ReclaimState,
 )
 from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
-from shared_api.well_known_labels import JOB_CREATED_AT
+from shared_api.well_known_labels import JOB_CREATED_AT, QUOTA_NAME
 from tests.job_situations import (
     ADMITTED,
     EVICTED,
@@ -25,6 +25,7 @@ from tests.job_situations import (
     RUNS,
     TEN,
     TWO_RUNNING,
+    evicted,
     facts,
     look,
     told,
@@ -188,3 +189,27 @@ def test_nobody_is_moved_who_names_what_he_named() -> None:
     """The queue is that of a namespace's quota, which is another by now, or not known yet."""
     of = in_queue(unit("Dequeued", admissions=ADMITTED), "bronze", {})
     assert told(look(facts(), of).actions) == ["release"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"spec": "smaller"}, id="it asks for less"),
+        pytest.param({"labels": {QUOTA_NAME: "bronze"}}, id="another quota"),
+    ],
+)
+def test_a_unit_is_as_its_job_before_it_is_free(edit: dict[str, Any]) -> None:
+    """Freed as it was edited, it would be admitted for that at once, and evicted, and so on."""
+    of = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
+    if "spec" in edit:
+        (pod_set,) = of.spec.pod_set
+        spec = msgspec.structs.replace(
+            of.spec, pod_set=(msgspec.structs.replace(pod_set, count=1),)
+        )
+        of = msgspec.structs.replace(of, spec=spec)
+    else:
+        meta = msgspec.structs.replace(of.metadata, labels=edit["labels"])
+        of = msgspec.structs.replace(of, metadata=meta)
+    assert told(look(facts(), of).actions) == ["patch unit"]
+    right = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
+    assert told(look(facts(), right).actions) == ["move Enqueued", "tell JobChanged"]
