@@ -31,6 +31,7 @@ from shared_api.queue_unit_phases import (
     FINAL_PHASES,
     MAKING_ROOM,
     Phase,
+    contested_since,
     is_booked,
 )
 from shared_api.well_known_labels import BLOCK_FOR_TEST, read_annotation
@@ -197,6 +198,7 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
         before.spec == after.spec
         and old.labels == new.labels
         and old.annotations == new.annotations
+        and contested_since(before) == contested_since(after)
     )
 
 

@@ -31,7 +31,7 @@ from queue_controllers.jobframework.actions import (
     TellJob,
 )
 from queue_controllers.jobframework.backoff_limit import reach_limit
-from queue_controllers.jobframework.contest import fight, suspend_job
+from queue_controllers.jobframework.contest import suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import follow_deactivation
 from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
@@ -72,11 +72,9 @@ from queue_controllers.jobframework.standing import (
 )
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
-    SUSPEND_CONTESTED,
     forget_eviction,
     move_return,
     move_unit,
-    set_condition,
 )
 from queue_controllers.jobframework.waiting import (
     is_silent,
@@ -85,9 +83,10 @@ from queue_controllers.jobframework.waiting import (
     wait_until_stopped,
     with_event_once,
 )
-from shared_api.objects.meta import Condition, is_condition_true
+from shared_api.objects.meta import is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
+    SUSPEND_CONTESTED,
     Phase,
     bears_mark,
     is_adopted,
@@ -361,14 +360,10 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
 
 
 def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
     if not job.suspended:
         if job.kind.held_by_gates:
             return _note_opened(view, unit)
-        return Decision(memory=view.memory) if contested else fight(view, job, unit)
-    if contested:
-        over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
-        return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
+        return suspend_again(view, job, unit)
     if has_own_backoff(job):
         moved = move_return(unit, view.settings, view.moment, view.jitter)
         if moved is not None:

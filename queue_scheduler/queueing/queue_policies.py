@@ -13,7 +13,9 @@ is tried; a refused low one holds back nobody. A policy is two pure answers, thr
 where it has *bands* as Intelligent has, so other people's load through the entry point
 `koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
 job's, where the controllers wrote it on the unit: a job that was evicted comes back to its old
-place. Of a unit made by hand it is the unit's own, so nobody dates himself to the front.
+place. Of a unit made by hand it is the unit's own, so nobody dates himself to the front. A unit
+whose job somebody kept resuming out of turn (`contested_since`) counts as created when the
+controllers said so last: the end of the line, or, where priority comes first, of its priority.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.queue_options import QueueOptions
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_managed_by_controllers
+from shared_api.queue_unit_phases import contested_since, is_managed_by_controllers
 from shared_api.well_known_labels import JOB_CREATED_AT, PREEMPTIBLE
 
 _TIME: Final = re.compile(
@@ -97,9 +99,13 @@ def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
-    """Return (creation time of the job, namespace, name)."""
+    """Return (creation time of the job, or when it lost its place, namespace, name)."""
     meta = unit.metadata
-    return (_job_created_at(unit) or meta.creation_timestamp, meta.namespace, meta.name)
+    created = _job_created_at(unit) or meta.creation_timestamp
+    since = contested_since(unit)
+    if since > created and _TIME.fullmatch(since):
+        created = since
+    return (created, meta.namespace, meta.name)
 
 
 def _job_created_at(unit: QueueUnit) -> str:
