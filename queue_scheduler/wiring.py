@@ -18,7 +18,7 @@ import structlog
 
 from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
 from queue_scheduler.admission_check_watch import follow_kind, watch_admission_checks
-from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.configuration import Flags, KoordQueueConfiguration, QuotaNamespaces
 from queue_scheduler.debug_api.access import ReviewedAccess, open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
@@ -103,11 +103,14 @@ class Scheduler:
         self._is_started = False
         self._metrics = SchedulerMetrics(program.metrics.registry)
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
+        named = flags.quota_namespaces or configuration.quota_namespaces
+        checks_namespaces = named is QuotaNamespaces.LISTED
         self._sources = QuotaSources(
             configuration.plugin_names(),
             flags,
             lambda kind, settings: self._informer(kind, settings=settings, store=IndexedStore()),
             lambda kind: KindProbe(program.client, kind, program.clock),
+            checks_namespaces=checks_namespaces,
         )
         self._build_informers(flags.queue_namespace)
         self._takeover = Takeover(
@@ -131,7 +134,9 @@ class Scheduler:
         caches = StoreCaches(self._queues, self._units, self._quotas, self._pods, self._nodes)
         handle = PluginHandle(caches, flags.oversell_rate, self._events, self._dispatcher)
         switches = Switches(
-            oversell_rate=flags.oversell_rate, checks_available_quota=flags.checks_available_quota
+            oversell_rate=flags.oversell_rate,
+            checks_available_quota=flags.checks_available_quota,
+            checks_namespaces=checks_namespaces,
         )
         plugins = build_plugins(configuration, switches, handle)
         engine = Engine(
