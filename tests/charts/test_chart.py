@@ -471,6 +471,46 @@ def test_releases_are_guarded_where_the_server_and_the_roles_can(
     assert all("release-pods" not in one["metadata"]["name"] for one in guards), "no kind has gates"
 
 
+FROM_TWO = {"admissionPolicy": {"quotasFrom": ["kube-system", "quotas"]}}
+
+
+@pytest.mark.parametrize(
+    ("values", "checks", "guards"),
+    [
+        pytest.param({}, False, 0, id="open"),
+        pytest.param(FROM_TWO, False, 0, id="open, whatever is listed"),
+        pytest.param({"quotaNamespaces": "listed"}, True, 0, id="listed, by the scheduler alone"),
+        pytest.param({"quotaNamespaces": "listed", **FROM_TWO}, True, 6, id="at the door as well"),
+        pytest.param(
+            {"pluginConfigs": {"quotaNamespaces": "listed"}, **FROM_TWO},
+            True,
+            6,
+            id="by the scheduler's file",
+        ),
+        pytest.param(
+            {
+                "quotaNamespaces": "listed",
+                "admissionPolicy": {"quotasFrom": ["quotas"], "enabled": False},
+            },
+            True,
+            0,
+            id="no policies at all are wanted",
+        ),
+    ],
+)
+def test_which_namespaces_may_name_a_quota(values: Json, checks: bool, guards: int) -> None:
+    objects = render(values)
+    args = containers(values)["scheduler"]["args"]
+    assert ("--quota-namespaces=listed" in args) is checks
+    rules = of_kind(objects, "ClusterRole")["koord-queue-scheduler"]["rules"]
+    assert any("namespaces" in rule["resources"] for rule in rules) is checks
+    bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding").values()
+    of_quotas = [one for one in bindings if one["spec"]["policyName"].endswith("name-quotas")]
+    assert len(of_quotas) == guards, "each namespace of quotas, for each label"
+    older = render(values, api_versions=[], kube_version="1.29.0")
+    assert "koord-queue-name-quotas" not in of_kind(older, "ValidatingAdmissionPolicy")
+
+
 # ---------------------------------------------------------------------------- CRDs, Chart.yaml
 
 

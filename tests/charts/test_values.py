@@ -32,6 +32,8 @@ UNHELD = {name: said for name, said in WIDGET.items() if name != "suspend"}
         ({"extension": {"tf": {"enabled": True}}}, "'enabled' not allowed"),
         ({"admissionPolicy": {"enabled": "yes"}}, "/admissionPolicy/enabled"),
         ({"oversellrate": 0}, "/oversellrate"),
+        ({"quotaNamespaces": "some"}, "/quotaNamespaces"),
+        ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
         ({"pluginConfigs": {"plugin": []}}, "'plugin' not allowed"),
         (
             {"pluginConfigs": {"pluginConfigs": {"ElasticQuotaV2": {"modes": "max"}}}},
@@ -222,6 +224,11 @@ def test_upstreams_own_values_say_only_what_matters() -> None:
         ({}, "(Kubernetes 1.30): the controllers suspend it again"),
         ({"admissionPolicy": {"enabled": True, "guardRelease": True}}, "may `release` queueunits"),
         ({"admissionPolicy": {"guardRelease": False}}, "admissionPolicy.guardRelease is false"),
+        ({"quotaNamespaces": "listed"}, "in admissionPolicy.quotasFrom to have them refused"),
+        (
+            {"quotaNamespaces": "listed", "admissionPolicy": {"quotasFrom": ["q"]}},
+            "Bare pods are not held to that",
+        ),
         ({"extension": {"batchjob": {"enable": False}}}, "none: no extension is enabled"),
         (values_with("ray"), "RayJob (ray.io/v1), with shutdownAfterJobFinishes"),
         (values_with("spark"), "held only if they are created suspended, since this cluster"),

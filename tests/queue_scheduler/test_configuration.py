@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.configuration import (
     KoordQueueConfiguration,
+    QuotaNamespaces,
     load_configuration,
     parse_flags,
     parse_rate,
@@ -309,6 +310,17 @@ def test_the_gate_about_namespaces_is_a_switch() -> None:
     flags = parse_flags([f"--feature-gates={gate}=false", f"--feature-gates={gate}=true"])
     assert flags.checks_available_quota
     assert flags.without_effect == {}, "it has an effect"
+
+
+def test_which_namespaces_may_name_a_quota_is_said_by_file_or_flag(tmp_path: Path) -> None:
+    assert load_configuration(None).quota_namespaces is QuotaNamespaces.OPEN
+    said = load(tmp_path, f"{HEAD}quotaNamespaces: listed\n")
+    assert said.quota_namespaces is QuotaNamespaces.LISTED
+    with pytest.raises(ConfigurationError, match="quotaNamespaces"):
+        load(tmp_path, f"{HEAD}quotaNamespaces: some\n")
+    assert parse_flags([]).quota_namespaces is None, "the file says"
+    flags = parse_flags(["--quota-namespaces=listed"])
+    assert flags.quota_namespaces is QuotaNamespaces.LISTED
 
 
 def test_the_help_says_which_gate_is_heeded(capsys: pytest.CaptureFixture[str]) -> None:
