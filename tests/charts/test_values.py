@@ -32,8 +32,6 @@ UNHELD = {name: said for name, said in WIDGET.items() if name != "suspend"}
         ({"extension": {"tf": {"enabled": True}}}, "'enabled' not allowed"),
         ({"admissionPolicy": {"enabled": "yes"}}, "/admissionPolicy/enabled"),
         ({"oversellrate": 0}, "/oversellrate"),
-        ({"quotaNamespaces": "some"}, "/quotaNamespaces"),
-        ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
         ({"pluginConfigs": {"plugin": []}}, "'plugin' not allowed"),
         (
             {"pluginConfigs": {"pluginConfigs": {"ElasticQuotaV2": {"modes": "max"}}}},
@@ -84,6 +82,19 @@ def test_a_typo_fails(values: Json, where: str) -> None:
     with pytest.raises(HelmFailed, match="specifications of the schema") as refused:
         render(values)
     assert where in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"quotaNamespaces": "some"}, "/quotaNamespaces"),
+        ({"pluginConfigs": {"quotaNamespaces": "some"}}, "/pluginConfigs/quotaNamespaces"),
+        ({"admissionPolicy": {"guardRelease": "yes"}}, "/admissionPolicy/guardRelease"),
+        ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
+    ],
+)
+def test_what_the_policies_are_told_is_checked(values: Json, where: str) -> None:
+    test_a_typo_fails(values, where)
 
 
 def test_numbers_that_helm_has_as_texts_are_numbers() -> None:
