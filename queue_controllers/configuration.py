@@ -6,6 +6,7 @@ override:
 
     manage: namespace-quota      # labelled | namespace-quota | all
     adopt: running               # running | never
+    quotaNamespaces: open        # open | listed: as the scheduler's; of jobs that run already
     fullPodTemplates: false
     scheduleAdmissionLabel: false
     reservations:
@@ -58,6 +59,7 @@ from shared_api.program_flags import (
     read_program_flags,
     with_two_dashes,
 )
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.upstream_flags import (
     KLOG_FLAGS,
     UpstreamFlag,
@@ -127,6 +129,7 @@ class GeneralOptions(
 
     manage: Manage | None = None
     adopt: Adopt | None = None
+    quota_namespaces: QuotaNamespaces = QuotaNamespaces.OPEN
     full_pod_templates: bool = False
     schedule_admission_label: bool = False
     reservations: ReservationOptions = ReservationOptions()
@@ -154,6 +157,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     manage: Manage | None
     adopt: Adopt | None
+    quota_namespaces: QuotaNamespaces | None
+    """None: as the configuration file says."""
     enable_reservation: bool
     without_effect: Mapping[str, str]
     """Flags that were given and do nothing, each with what to use instead."""
@@ -189,6 +194,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         workers=workers,
         manage=None if manage is None else Manage(manage),
         adopt=None if got.adopt is None else Adopt(got.adopt),
+        quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         enable_reservation=parse_bool("--enable-reservation", got.enable_reservation),
         without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
@@ -235,6 +241,12 @@ def _parser() -> argparse.ArgumentParser:
         "--adopt",
         choices=[each.value for each in Adopt],
         help="jobs that already run (default: running)",
+    )
+    add(
+        "--quota-namespaces",
+        choices=[each.value for each in QuotaNamespaces],
+        help="which namespaces may name a quota, as the scheduler's: a job that already runs is not"
+        " adopted into another (default: what the configuration file says, else open)",
     )
     add(
         "--enable-reservation",
@@ -332,6 +344,12 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),
         backoff_limit=own.backoff_limit,
     )
+
+
+def checks_namespaces(flags: Flags, configuration: Configuration) -> bool:
+    """Return whether quota or namespace must list the other, for jobs to name the quota."""
+    said = flags.quota_namespaces or configuration.general.quota_namespaces
+    return said is QuotaNamespaces.LISTED
 
 
 def reservation_settings(configuration: Configuration) -> ReservationSettings:

@@ -14,7 +14,12 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
-from shared_api.well_known_labels import MANAGED_NAMESPACE, QUOTA_NAMESPACES, read_annotation
+from shared_api.well_known_labels import (
+    MANAGED_NAMESPACE,
+    QUOTA_NAMESPACES,
+    read_annotation,
+    read_quotas_of_namespace,
+)
 
 ObjectT = TypeVar("ObjectT")
 ObjectT_co = TypeVar("ObjectT_co", covariant=True)
@@ -57,6 +62,7 @@ class SurroundingsReader:
         priority_classes: the cache of priority classes.
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
+        checks_namespaces: whether quota or namespace must list the other, for jobs to name it.
     """
 
     def __init__(
@@ -67,12 +73,14 @@ class SurroundingsReader:
         priority_classes: Listed[PriorityClass],
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
+        checks_namespaces: bool = False,
     ) -> None:
         self._quotas = quotas
         self._namespaces = namespaces
         self._priority_classes = priority_classes
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
+        self._checks_namespaces = checks_namespaces
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
         # that comes while one is made raises the number, and what was made is thrown away.
         self._quota_changes = self._class_changes = 0
@@ -88,6 +96,7 @@ class SurroundingsReader:
             namespace_labels={} if known is None else known.metadata.labels,
             priority_classes=classes,
             default_priority=default,
+            available_quotas=_available_quotas(known) if self._checks_namespaces else None,
         )
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
@@ -109,7 +118,10 @@ class SurroundingsReader:
 
     def on_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
         """Take in a change of a namespace."""
-        if new is not None and _is_managed(old) != _is_managed(new):
+        if new is None:
+            return
+        lists_others = _available_quotas(old) != _available_quotas(new)
+        if _is_managed(old) != _is_managed(new) or (self._checks_namespaces and lists_others):
             self._on_namespace_changed(new.metadata.name)
 
     def _current_names(self) -> QuotaNames:
@@ -140,6 +152,12 @@ def _quota_identity(quota: ElasticQuota | None) -> tuple[str, ...]:
 
 def _class_identity(each: PriorityClass | None) -> tuple[str, int, bool] | None:
     return None if each is None else (each.metadata.name, each.value, each.global_default)
+
+
+def _available_quotas(namespace: Namespace | None) -> frozenset[str]:
+    if namespace is None:
+        return frozenset()
+    return read_quotas_of_namespace(namespace.metadata.annotations)
 
 
 def _is_managed(namespace: Namespace | None) -> bool:

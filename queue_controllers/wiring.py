@@ -18,6 +18,7 @@ from queue_controllers.configuration import (
     PROGRAM,
     Configuration,
     Flags,
+    checks_namespaces,
     reservation_settings,
     settings_of,
 )
@@ -158,6 +159,7 @@ class Controllers:
             priority_classes=self._classes.store,
             on_all_changed=self._look_at_all,
             on_namespace_changed=self._look_at_namespace,
+            checks_namespaces=checks_namespaces(flags, configuration),
         )
         self._owners = OwnerReader(host.client, host.clock)
         self._others = OtherReader(host.client, host.clock)

@@ -31,6 +31,8 @@ from shared_api.queue_unit_phases import (
     FINAL_PHASES,
     MAKING_ROOM,
     Phase,
+    contested_since,
+    is_adopted,
 )
 from shared_api.well_known_labels import BLOCK_FOR_TEST, read_annotation
 
@@ -195,6 +197,8 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
         and old.labels == new.labels
         and old.annotations == new.annotations
         and before.status.job_creation_timestamp == after.status.job_creation_timestamp
+        and contested_since(before) == contested_since(after)
+        and is_adopted(before) == is_adopted(after)  # which may not be in every quota
     )
 
 

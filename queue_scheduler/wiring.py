@@ -62,6 +62,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.process.probes import open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
 
@@ -103,11 +104,14 @@ class Scheduler:
         self._is_started = False
         self._metrics = SchedulerMetrics(program.metrics.registry)
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
+        named = flags.quota_namespaces or configuration.quota_namespaces
+        checks_namespaces = named is QuotaNamespaces.LISTED
         self._sources = QuotaSources(
             configuration.plugin_names(),
             flags,
             lambda kind, settings: self._informer(kind, settings=settings, store=IndexedStore()),
             lambda kind: KindProbe(program.client, kind, program.clock),
+            checks_namespaces=checks_namespaces,
         )
         self._build_informers(flags.queue_namespace)
         self._takeover = Takeover(
@@ -131,7 +135,9 @@ class Scheduler:
         caches = StoreCaches(self._queues, self._units, self._quotas, self._pods, self._nodes)
         handle = PluginHandle(caches, flags.oversell_rate, self._events, self._dispatcher)
         switches = Switches(
-            oversell_rate=flags.oversell_rate, checks_available_quota=flags.checks_available_quota
+            oversell_rate=flags.oversell_rate,
+            checks_available_quota=flags.checks_available_quota,
+            checks_namespaces=checks_namespaces,
         )
         plugins = build_plugins(configuration, switches, handle)
         engine = Engine(

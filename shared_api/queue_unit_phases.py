@@ -161,6 +161,10 @@ DEACTIVATION_CONDITIONS: Final = (
 PODS_PENDING: Final = "PodsPending"
 """Reason of PodsReady=False in a unit that was adopted before a pod of its job ran."""
 
+SUSPEND_CONTESTED: Final = "SuspendContested"
+"""Condition, written by the controllers: somebody else kept resuming the job. Since then the unit
+stands at the end of its line; False: it has run in its turn since."""
+
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
 
@@ -232,6 +236,17 @@ def is_waited_for(unit: QueueUnit) -> bool:
     """Say whether the queue of an admitted unit rests until the unit's pods run."""
     condition = find_condition(unit.status.conditions, PODS_READY)
     return condition is not None and condition.reason == WAITED_FOR
+
+
+def contested_since(unit: QueueUnit) -> str:
+    """Return since when a unit stands at the end of its line (RFC 3339), "" where it does not.
+
+    The condition stands in the status, which users cannot write; it only ever moves a unit back.
+    """
+    contested = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
+    if contested is None or contested.status != "True":
+        return ""
+    return contested.last_transition_time or ""
 
 
 def is_managed_by_controllers(unit: QueueUnit) -> bool:

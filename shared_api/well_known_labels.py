@@ -234,7 +234,9 @@ AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota",
 )
 """Annotations on namespaces: comma list, or "*", of the quotas that their units may name; counts
-with the gate ElasticQuotaTreeCheckAvailableQuota."""
+with the setting `quotaNamespaces: listed`, and for trees with the gate
+ElasticQuotaTreeCheckAvailableQuota. W: who administers namespaces. R: scheduler, and the chart's
+policy."""
 
 # --- nodes ------------------------------------------------------------------------------------
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"

@@ -8,12 +8,12 @@ does not come (a crash, a restart into another version), the next look makes up 
 
 Who is adopted is read off the job and its pods alone. A job that somebody let go out of turn has a
 unit that waits, too: what tells the two apart is a pod that is older than the unit, by the times
-that the API server wrote. No annotation counts.
+that the API server wrote. No annotation counts. Nor is a job adopted whose namespace may not name
+its quota: nobody has decided about it, so a label would be enough to fill another team's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +39,7 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     PODS_PENDING,
     PODS_READY,
+    SUSPEND_CONTESTED,
     Phase,
     admission_body,
     condition_body,
@@ -53,14 +54,6 @@ from shared_api.timestamps import read_time
 LATE_UNIT_SECONDS: Final = 5.0
 """By so much a job must be older than its unit to be told apart in line. Under load a unit comes
 seconds after its job, in the same order; one more write for each would slow them all down."""
-
-MayUseQuota = Callable[[str, str], bool]
-"""(namespace, quota) -> whether jobs of that namespace may be booked in that quota."""
-
-
-def any_quota(_namespace: str, _quota: str) -> bool:
-    """Let jobs of every namespace be booked in every quota."""
-    return True
 
 
 def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
@@ -92,6 +85,8 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
     if view.memory.adopting:
         return True
     evicted = find_condition(unit.status.conditions, EVICTED)
+    if find_condition(unit.status.conditions, SUSPEND_CONTESTED) is not None:
+        return False  # it has been suspended before, and is being resumed against the queue
     if unit.status.requeue_state or (evicted is not None and evicted.status != "True"):
         return False  # it has been stopped before: whoever lets it go now does so out of turn
     if job.kind.holds_at_birth and job.released_at is None and job.metadata.generation == 1:

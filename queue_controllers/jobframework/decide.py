@@ -31,9 +31,7 @@ from queue_controllers.jobframework.actions import (
     TellJob,
 )
 from queue_controllers.jobframework.adoption import (
-    MayUseQuota,
     adopt_unit,
-    any_quota,
     keep_place,
     lacks_proof,
     prove_again,
@@ -42,7 +40,7 @@ from queue_controllers.jobframework.adoption import (
     tell_adoption,
 )
 from queue_controllers.jobframework.backoff_limit import reach_limit
-from queue_controllers.jobframework.contest import fight, suspend_job
+from queue_controllers.jobframework.contest import suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import follow_deactivation
 from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
@@ -66,7 +64,7 @@ from queue_controllers.jobframework.job_progress import (
     wait_to_resume,
 )
 from queue_controllers.jobframework.job_view import Decision, JobView
-from queue_controllers.jobframework.managed import quota_of_job
+from queue_controllers.jobframework.managed import may_use_quota, quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.queue_unit_builder import (
     build_sync,
@@ -78,10 +76,8 @@ from queue_controllers.jobframework.release import mark_opened, release_job, rel
 from queue_controllers.jobframework.standing import is_admitted, judge_standing
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
-    SUSPEND_CONTESTED,
     move_return,
     move_unit,
-    set_condition,
 )
 from queue_controllers.jobframework.waiting import (
     is_silent,
@@ -90,10 +86,11 @@ from queue_controllers.jobframework.waiting import (
     wait_until_stopped,
     with_event_once,
 )
-from shared_api.objects.meta import Condition, is_condition_true
+from shared_api.objects.meta import is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
     ADOPTABLE_PHASES,
+    SUSPEND_CONTESTED,
     Phase,
     is_being_evicted,
     is_booked,
@@ -106,13 +103,8 @@ from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
 _WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
 
 
-def decide(view: JobView, *, may_use_quota: MayUseQuota = any_quota) -> Decision:
-    """Say what to do about one job, and what to remember of it.
-
-    `may_use_quota`: whether a job that runs already may be booked in the quota that it names. If
-    not it is left alone: its pods are charged where their own labels say, as those of any job that
-    is not the queue's.
-    """
+def decide(view: JobView) -> Decision:
+    """Say what to do about one job, and what to remember of it."""
     job, unit, memory = view.job, view.unit, view.memory
     if job is None:
         return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
@@ -122,7 +114,7 @@ def decide(view: JobView, *, may_use_quota: MayUseQuota = any_quota) -> Decision
     settings = settings_of_job(job, view.settings)
     view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
     if unit is None:
-        decision = _decide_without_unit(view, job, state, may_use_quota)
+        decision = _decide_without_unit(view, job, state)
     elif is_final(unit) and not job.kind.has_object and job.status.outcome is None:
         # Pods have come under the name of a group that has ended: it begins anew.
         decision = Decision(actions=(DeleteUnit(unit=unit),), memory=memory)
@@ -163,9 +155,7 @@ def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> D
 # --- no unit yet --------------------------------------------------------------------------------
 
 
-def _decide_without_unit(
-    view: JobView, job: JobFacts, state: JobState, may_use_quota: MayUseQuota
-) -> Decision:
+def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decision:
     if state.state in {State.FINISHED, State.DELETING}:
         return Decision(memory=view.memory)
     if job.why_not_hold:
@@ -177,7 +167,7 @@ def _decide_without_unit(
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
     adopting = ran_before(view, job, state)
-    if adopting and not may_use_quota(job.metadata.namespace, quota_of_job(job, view.around)):
+    if adopting and not may_use_quota(job, view.around):
         return _leave_running(view, job)
     actions: list[Action] = [] if adopting else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
@@ -192,11 +182,15 @@ def _decide_without_unit(
 
 
 def _leave_running(view: JobView, job: JobFacts) -> Decision:
+    """Leave a job alone that nobody decided about, and whose quota is not its own to name.
+
+    Its pods are charged as those of any job that is not the queue's.
+    """
     quota = quota_of_job(job, view.around)
     message = (
-        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it gets no"
-        " queue unit, and its pods are charged where their own labels say. Name a quota that its"
-        " namespace may use"
+        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
+        f" nothing of {quota} is booked for it, and its pods are charged where their own labels"
+        " say. Name a quota in the job's label that its namespace may use"
     )
     return with_event_once(view, "NotAdopted", message)
 
@@ -245,7 +239,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
     if ran_before_its_unit(view, job, unit, state):
-        return _adopt(view, job, unit)
+        allowed = may_use_quota(job, view.around)
+        return _adopt(view, job, unit) if allowed else _leave_running(view, job)
     return look_in_time(view, unit, _follow_unit(view, job, unit, state))
 
 
@@ -360,16 +355,12 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
 
 
 def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
     if not job.suspended:
         if job.kind.held_by_gates:
             return _note_opened(view, job, unit)
-        return Decision(memory=view.memory) if contested else fight(view, job, unit)
+        return suspend_again(view, job, unit)
     if (kept := _keep_place(view, job, unit)) is not None:
         return kept
-    if contested:
-        over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
-        return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
     if has_own_backoff(job):
         moved = move_return(unit, view.settings, view.moment, view.jitter)
         if moved is not None:
@@ -386,6 +377,8 @@ def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
     """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever."""
     if phase_of(unit) not in ADOPTABLE_PHASES:
         return Decision(memory=view.memory)
+    if not may_use_quota(job, view.around):
+        return _leave_running(view, job)
     message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
     event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
     return adopt_unit(view, job, unit, event)

@@ -14,17 +14,11 @@ import msgspec
 
 from queue_controllers.jobframework.actions import EventType, ResizeJob, TellJob
 from queue_controllers.jobframework.backoff_limit import reach_limit_when_freed, reaches_limit
-from queue_controllers.jobframework.contest import (
-    AGAINST_EVICTION,
-    fight,
-    is_contested_for,
-    suspend_job,
-)
+from queue_controllers.jobframework.contest import suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import deactivate, mark_of
 from queue_controllers.jobframework.execution_time import seconds_left
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState
-from queue_controllers.jobframework.job_progress import follow_contested
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import Surroundings, quota_of_job
 from queue_controllers.jobframework.queue_unit_builder import (
@@ -107,10 +101,8 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
     if mark is not None and not mark_of(unit):
         return deactivate(view, job, unit, mark)  # never free and active
     if not job.suspended:
-        if is_contested_for(unit, AGAINST_EVICTION):
-            return follow_contested(view, job, unit, state)
         if view.memory.evicting:
-            return fight(view, job, unit)
+            return suspend_again(view, job, unit)
         if job.status.is_ending:
             return Decision(memory=view.memory)  # the news of its end wakes us
         memory = msgspec.structs.replace(view.memory, evicting=True)

@@ -33,7 +33,6 @@ from queue_controllers.jobframework.queue_unit_builder import (
 )
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
-    SUSPEND_CONTESTED,
     children_into_status,
     count_into_status,
     evict_unit,
@@ -46,7 +45,13 @@ from queue_controllers.jobframework.unit_status import (
 from queue_controllers.jobframework.waiting import wait_for_old_pods
 from shared_api.evictions import BACKOFF_TIMEOUT, LATE
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, is_adopted, phase_of
+from shared_api.queue_unit_phases import (
+    RELEASED_PHASES,
+    SUSPEND_CONTESTED,
+    Phase,
+    is_adopted,
+    phase_of,
+)
 from shared_api.timestamps import read_time
 
 SETTLE_SECONDS: Final = 0.5
@@ -164,16 +169,6 @@ def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str)
     return Decision(actions=(announced, event), memory=view.memory)
 
 
-def follow_contested(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Write down that a job runs which somebody keeps running against its eviction.
-
-    It may run until it ends, and others of its queue may wait for its pods.
-    """
-    if state.state is not State.RUNNING or phase_of(unit) is Phase.RUNNING:
-        return Decision(memory=view.memory)
-    return _write_running(view, job, unit, {}, settled=(OPERATOR_SILENT,))
-
-
 def _is_late(
     view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 ) -> tuple[str, float | None]:
@@ -241,8 +236,6 @@ def _write_running(
     job: JobFacts,
     unit: QueueUnit,
     status: dict[str, object],
-    *,
-    settled: tuple[str, ...] = (SUSPEND_CONTESTED, OPERATOR_SILENT),
 ) -> Decision:
     """Move the unit to Running, with the counts that the next half second brings."""
     memory, now = view.memory, view.moment.monotonic
@@ -261,7 +254,7 @@ def _write_running(
         Phase.RUNNING,
         view.moment,
         message="Running",
-        settled=settled,
+        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
         extra=status,
     )
     memory = msgspec.structs.replace(

@@ -54,6 +54,10 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()
     """When somebody turned the switch off against the queue (monotonic), newest last."""
+    contest_told_at: float | None = None
+    """When people were last told of that (monotonic)."""
+    displaced_at: float | None = None
+    """When its unit was last put at the end of its line for that (monotonic)."""
     evicting: bool = False
     """This process has turned the switch on to carry out the eviction that is under way."""
     quiet_since: float | None = None

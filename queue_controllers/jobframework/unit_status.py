@@ -58,9 +58,6 @@ NOTHING_MORE: Final[Mapping[str, object]] = {}
 OPERATOR_SILENT: Final = "OperatorSilent"
 """Condition: the job counts as stopped although its operator never said so."""
 
-SUSPEND_CONTESTED: Final = "SuspendContested"
-"""Condition: somebody keeps turning the job's switch off; the queue has stopped fighting."""
-
 JOB_CHANGED: Final = "JobChanged"
 """Reason of an eviction, beside those of `shared_api.evictions`."""
 
@@ -152,7 +149,8 @@ def free_unit(
 
     It waits again at once, or after a time, or is inactive: the reason of the eviction says so.
     """
-    settled = (SUSPEND_CONTESTED,) if silent else (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    # That it was resumed out of turn stays true until it runs in its turn: it is its place in line.
+    settled = () if silent else (OPERATOR_SILENT,)
     extra, noted = _bank(unit, moment), _why_inactive(unit)
     if noted:
         to, message = Phase.ENQUEUED, noted[0].message

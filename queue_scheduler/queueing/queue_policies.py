@@ -14,7 +14,9 @@ where it has *bands* as Intelligent has, so other people's load through the entr
 `koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
 unit's own, which the API server writes. Where the job is older (its unit was deleted and made
 again, or the controllers came late), they say so in the unit's status, which only they may write:
-it keeps its place. No annotation counts, so nobody can date a unit back.
+it keeps its place. No annotation counts, so nobody can date a unit back. A unit whose job somebody
+kept resuming out of turn (`contested_since`) counts as created when the controllers said so last:
+the end of the line, or, where priority comes first, of its priority.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.queue_options import QueueOptions
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import contested_since
 from shared_api.well_known_labels import PREEMPTIBLE
 
 _TIME: Final = re.compile(
@@ -97,11 +100,17 @@ def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
-    """Return (creation time of the unit, or of its job where that is proved, namespace, name)."""
+    """Return (creation time of unit or job, or when it lost its place, namespace, name).
+
+    The job's creation counts where it is proved.
+    """
     meta = unit.metadata
     proved = unit.status.job_creation_timestamp or ""
     is_before = bool(proved) and proved <= meta.creation_timestamp
     created = proved if is_before and _TIME.fullmatch(proved) else meta.creation_timestamp
+    since = contested_since(unit)
+    if since > created and _TIME.fullmatch(since):
+        created = since
     return (created, meta.namespace, meta.name)
 
 

@@ -43,7 +43,7 @@ Json = Any
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 JSON: Final = "application/json"
-POLICY: Final = "MutatingAdmissionPolicy"
+POLICIES: Final = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 QUOTA: Final = {QUOTA_LABEL: "team"}
 OTHERS: Final = {
     "cronjobs.batch": "batchjob",
@@ -68,7 +68,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
             )
         for account, program in ACCOUNTS.items():
             bound += rights(program, user=account, values=values_with(*SWITCHES))
-        bound += [one for one in render(values_with(*SWITCHES)) if one["kind"].startswith(POLICY)]
+        bound += [one for one in render(values_with(*SWITCHES)) if one["kind"].startswith(POLICIES)]
         running.plane.kubectl("apply", "--filename", "-", input=as_manifest(bound))
         yield running
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared_api.testing.object_builders import elastic_quota_body
 from tests.queue_controllers.conftest import make_unit
 
 if TYPE_CHECKING:
@@ -47,6 +48,22 @@ def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: W
     world.settle()
     assert not world.is_suspended()
     assert world.phase() == "Running"
+
+
+def test_nor_is_it_adopted_in_a_quota_that_its_namespace_may_not_name(world: World) -> None:
+    world.direct.create(elastic_quota_body("gold", namespace="other"))
+    world.start("--quota-namespaces=listed")
+    world.job(suspend=False, labelled=False)
+    world.run_pods()
+    world.settle()
+    world.patch_job({"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "gold"}}})
+    world.settle()
+    assert (world.is_suspended(), world.units()) == (False, [])
+    assert world.events() == {"NotAdopted"}
+    lists = {"koord-queue/available-quota-in-namespace": "gold"}
+    world.direct.patch("namespaces", "team", {"metadata": {"annotations": lists}})
+    world.settle()
+    assert (world.is_suspended(), world.phase()) == (False, "Running")
 
 
 @pytest.mark.parametrize("adopt", ["running", "never"])

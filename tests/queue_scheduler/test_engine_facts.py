@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.unit_record import Standing
-from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.node import Node
 from shared_api.objects.queue import AdmissionCheckReference, QueueStatus
 from shared_api.objects.queue_unit import Placement, QueueUnit, QueueUnitStatus
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED
 from shared_api.well_known_labels import MAX_DEPTH, PREEMPTIBLE, QUOTA_NAME
 from tests.properties.engine_kit import (
     Workers,
@@ -26,6 +28,7 @@ from tests.properties.engine_kit import (
     build_quota,
     build_unit,
     changed,
+    moment,
     new_engine,
     started,
 )
@@ -468,3 +471,27 @@ def test_foreign_pods_and_nodes_reach_the_plugins() -> None:
     engine.on_node(Node(metadata=ObjectMeta(name="n")))
     engine.on_node_gone("n")
     assert plugin.calls == ["node n", "node gone n"]
+
+
+def test_a_unit_that_is_put_at_the_end_of_its_line_goes_there() -> None:
+    """By its status alone: all else that is written there leaves it where it is."""
+    units = [build_unit(name, "a", created=n, version=10 + n) for n, name in enumerate("uvw")]
+    engine, _ = engine_of(build_quota("a", cpu=1), build_queue("a"), *units)
+    told = Condition(type="QuotaReserved", status="False", reason="OverMax")
+    engine.on_queue_unit(changed(units[0], 20, conditions=(told,)))
+    assert line_of(engine) == ["ns/u", "ns/v", "ns/w"]
+    contested = Condition(
+        type=SUSPEND_CONTESTED, status="True", last_transition_time=Timestamp(moment(50))
+    )
+    for _ in range(2):
+        engine.on_queue_unit(changed(units[0], 21, conditions=(told, contested)))
+        engine.validate()
+        assert line_of(engine) == ["ns/v", "ns/w", "ns/u"]
+    twin = engine.fork()
+    assert line_of(twin) == ["ns/v", "ns/w", "ns/u"]
+
+
+def line_of(engine: Engine) -> list[str]:
+    line = engine.units.queues.line("a")
+    assert line is not None
+    return [unit_key(key) for key in line.in_order()]

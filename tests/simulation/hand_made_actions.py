@@ -141,10 +141,14 @@ def make_pod_of_unit(world: World) -> str:
         return f"{key} ends"
     template = unit["spec"]["podSet"][0]["template"]
     requests = template["spec"]["containers"][0]["resources"]["requests"]
+    # Whoever makes pods for a unit labels them with what it was admitted in; a label that was
+    # edited since moves neither.
+    placement = unit["status"].get("placement")
+    labels = unit["metadata"].get("labels") if placement is None else placement.get("labels")
     body = pod_body(
         pod,
         namespace=namespace,
-        quota=(unit["metadata"].get("labels") or {}).get(QUOTA_NAME, ""),
+        quota=(labels or {}).get(QUOTA_NAME, ""),
         requests=requests,
         metadata={"annotations": {RELATED_QUEUE_UNIT: key}},
     )

@@ -319,20 +319,19 @@ def faults_of(job: Json, units: list[Json]) -> list[str]:
         return ["it has two units"]
     (unit,) = units
     phase, suspended = unit["status"]["phase"], bool(job["spec"].get("suspend"))
-    contested = is_true(unit, "SuspendContested")
     if _has_ended(job):
         wrong = {"its unit has not ended": phase not in {"Succeed", "Failed"}}
     elif phase in {"Dequeued", "Running"}:
         evicted = is_true(unit, "Evicted")
         runs = not suspended and job["spec"]["parallelism"] > 0
         wrong = {
-            "its eviction is not carried out": evicted and not contested,
+            "its eviction is not carried out": evicted,
             "it is admitted and suspended": suspended and not evicted and _is_whole(unit),
             "it runs and its unit does not say so": runs and phase == "Dequeued",
         }
     else:
         wrong = {
-            "it runs and is not admitted": not suspended and not contested,
+            "it runs and is not admitted": not suspended,
             "its unit does not follow it": suspended and _is_out_of_step(job, unit),
         }
     ended = _has_ended(job)

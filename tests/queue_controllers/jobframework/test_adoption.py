@@ -15,9 +15,11 @@ from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from queue_controllers.jobframework.job_machine import PodFacts
 from queue_controllers.jobframework.job_settings import Adopt, JobSettings
 from queue_controllers.jobframework.job_view import JobMemory, JobView
-from shared_api.objects.meta import Timestamp
+from queue_controllers.jobframework.managed import Surroundings
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
-from shared_api.queue_unit_phases import is_adopted, is_booked
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED, is_adopted, is_booked
+from shared_api.quota_names import NamedQuota, build_quota_names
 from tests.job_situations import (
     ADMITTED,
     JOB,
@@ -54,6 +56,9 @@ def born(job: JobFacts, generation: int, **changes: Any) -> JobFacts:
 
 
 ADOPTING = JobMemory(adopting=True)
+NOT_THEIRS = Surroundings(
+    quotas=build_quota_names([NamedQuota("", "other", "gold", ())]), available_quotas=frozenset()
+)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +93,13 @@ ADOPTING = JobMemory(adopting=True)
             {"pods": since(BEFORE)},
             "suspend",
             id="it was evicted before",
+        ),
+        pytest.param(
+            RUNNING,
+            unit(conditions=(Condition(type=SUSPEND_CONTESTED, status="True"),)),
+            {"pods": since(BEFORE)},
+            "suspend",
+            id="it was suspended before, and somebody resumes it",
         ),
         pytest.param(
             RUNNING,
@@ -175,18 +187,23 @@ def test_the_unit_is_made_first_and_says_nothing_of_it() -> None:
 
 
 def test_where_its_namespace_may_not_use_the_quota_it_is_left_alone_and_told_once() -> None:
-    asked = []
+    view = JobView(job=RUNNING, pods=TWO_RUNNING, moment=NOW, around=NOT_THEIRS)
+    first = decide(view)
+    assert told(first.actions) == ["tell NotAdopted"]
+    assert decide(replace(view, memory=first.memory)).actions == ()
+    waits = JobView(job=facts(), moment=NOW, around=NOT_THEIRS)
+    assert told(decide(waits).actions) == ["create"], "the scheduler judges"
 
-    def nobody(namespace: str, quota: str) -> bool:
-        asked.append((namespace, quota))
-        return False
 
-    view = JobView(job=RUNNING, pods=TWO_RUNNING, moment=NOW)
-    first = decide(view, may_use_quota=nobody)
-    assert (told(first.actions), asked) == (["tell NotAdopted"], [("team", "gold")])
-    assert decide(replace(view, memory=first.memory), may_use_quota=nobody).actions == ()
-    waits = JobView(job=facts(), moment=NOW)
-    assert told(decide(waits, may_use_quota=nobody).actions) == ["create"], "the scheduler judges"
+@pytest.mark.parametrize("memory", [JobMemory(), ADOPTING], ids=["a pod is older", "made just now"])
+def test_nor_is_it_adopted_or_stopped_where_its_unit_is_there(memory: JobMemory) -> None:
+    of = made(unit())
+    view = JobView(job=RUNNING, unit=of, pods=since(BEFORE), moment=NOW, memory=memory)
+    first = decide(replace(view, around=NOT_THEIRS))
+    assert told(first.actions) == ["tell NotAdopted"]
+    again = replace(view, memory=first.memory)
+    assert decide(replace(again, around=NOT_THEIRS)).actions == ()
+    assert PROOF.type in str(decide(again).actions), "its namespace may use it now"
 
 
 def test_a_unit_that_an_older_version_adopted_is_booked_as_now() -> None:

@@ -19,7 +19,6 @@ from tests.job_situations import (
     NOW,
     RELEASED,
     RUNS,
-    TEN,
     TWO_PENDING,
     TWO_RUNNING,
     TWO_TERMINATING,
@@ -285,35 +284,9 @@ def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
     assert not over.memory.evicting
 
 
-def test_three_unsuspends_in_a_minute_end_the_fight() -> None:
-    memory, job, of = JobMemory(), facts(suspended=False, status=RUNS), unit()
-    rounds = []
-    for _ in range(3):
-        decision = look(job, of, memory=memory)
-        memory = decision.memory
-        rounds.append(told(decision.actions))
-    again = ["suspend", "tell SuspendedAgain"]
-    assert rounds == [again, again, ["write status", "tell SuspendContested"]]
-
-
-def test_slow_unsuspends_are_fought_for_ever() -> None:
+def test_slow_unsuspends_cost_no_place() -> None:
     memory, job = JobMemory(), facts(suspended=False, status=RUNS)
     for turn in range(5):
         decision = look(job, unit(), memory=memory, moment=NOW.after(61.0 * turn))
         memory = decision.memory
         assert told(decision.actions) == ["suspend", "tell SuspendedAgain"]
-
-
-CONTESTED = (
-    Condition(type="SuspendContested", status="True", reason="X", last_transition_time=TEN),
-)
-
-
-def test_a_contested_job_is_left_running() -> None:
-    assert look(facts(suspended=False, status=RUNS), unit(conditions=CONTESTED)).actions == ()
-
-
-def test_a_contested_job_that_is_suspended_is_held_again() -> None:
-    (write,) = look(facts(), unit(conditions=CONTESTED)).actions
-    assert isinstance(write, PatchUnitStatus)
-    assert [each["status"] for each in write.status["conditions"]] == ["False"]

@@ -17,10 +17,11 @@ from queue_scheduler.queueing.queue_policies import (
     bands_of,
     is_banded,
 )
-from shared_api.objects.meta import Timestamp
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED
 from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY, PREEMPTIBLE
-from tests.properties.engine_kit import build_queue, build_unit, moment
+from tests.properties.engine_kit import build_queue, build_unit, changed, moment
 
 MANAGED = {MANAGED_BY: "koord-queue-controllers"}
 OLD_LOW = build_unit("old-low", created=1, priority=1)
@@ -73,6 +74,31 @@ def test_ties(policy: QueuePolicy, first: QueueUnit, second: QueueUnit) -> None:
 def test_no_annotation_dates_a_unit_back(marks: dict[str, str]) -> None:
     unit = build_unit("z", created=50, annotations={**marks, JOB_CREATED_AT: moment(1)})
     assert FIFO.order_key(unit)[1] == moment(50)
+
+
+def contested(status: str, since: str) -> Condition:
+    """The condition of the controllers."""
+    time = Timestamp(since) if since else None
+    return Condition(type=SUSPEND_CONTESTED, status=status, last_transition_time=time)
+
+
+@pytest.mark.parametrize("policy", BUILT_IN_POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize(
+    ("condition", "want"),
+    [
+        pytest.param(contested("True", moment(9)), ["other", "late", "resumed"], id="to the end"),
+        pytest.param(contested("False", moment(9)), ["resumed", "other", "late"], id="it has run"),
+        pytest.param(contested("True", moment(0)), ["resumed", "other", "late"], id="never ahead"),
+        pytest.param(contested("True", ""), ["resumed", "other", "late"], id="without a time"),
+        pytest.param(contested("True", "soon"), ["resumed", "other", "late"], id="no time"),
+    ],
+)
+def test_a_unit_whose_job_was_resumed_out_of_turn(
+    policy: QueuePolicy, condition: Condition, want: list[str]
+) -> None:
+    resumed = changed(build_unit("resumed", created=1), 2, conditions=(condition,))
+    units = [build_unit("other", created=2), build_unit("late", created=8), resumed]
+    assert [u.metadata.name for u in sorted(units, key=policy.order_key)] == want
 
 
 @pytest.mark.parametrize(
