@@ -6,6 +6,7 @@ override:
 
     manage: namespace-quota      # labelled | namespace-quota | all
     adopt: running               # running | never
+    quotaNamespaces: open        # open | listed: as the scheduler's; of jobs that run already
     fullPodTemplates: false
     scheduleAdmissionLabel: false
     reportUnqueuedJobs: false    # an event on jobs that name no queue where others are queued
@@ -63,6 +64,7 @@ from shared_api.program_flags import (
     read_program_flags,
     with_two_dashes,
 )
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.upstream_flags import (
     KLOG_FLAGS,
     UpstreamFlag,
@@ -136,6 +138,7 @@ class GeneralOptions(
 
     manage: Manage | None = None
     adopt: Adopt | None = None
+    quota_namespaces: QuotaNamespaces = QuotaNamespaces.OPEN
     full_pod_templates: bool = False
     schedule_admission_label: bool = False
     report_unqueued_jobs: bool = False
@@ -172,6 +175,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     manage: Manage | None
     adopt: Adopt | None
     leave_to_kueue: LeaveToKueue | None
+    quota_namespaces: QuotaNamespaces | None
+    """None: as the configuration file says."""
     enable_reservation: bool
     without_effect: Mapping[str, str]
     """Flags that were given and do nothing, each with what to use instead."""
@@ -208,6 +213,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         manage=None if manage is None else Manage(manage),
         adopt=None if got.adopt is None else Adopt(got.adopt),
         leave_to_kueue=None if got.leave_to_kueue is None else LeaveToKueue(got.leave_to_kueue),
+        quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         enable_reservation=parse_bool("--enable-reservation", got.enable_reservation),
         without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
@@ -259,6 +265,12 @@ def _parser() -> argparse.ArgumentParser:
         "--leave-to-kueue",
         choices=[each.value for each in LeaveToKueue],
         help="jobs with the label of Kueue (default: auto, where its Workloads are served)",
+    )
+    add(
+        "--quota-namespaces",
+        choices=[each.value for each in QuotaNamespaces],
+        help="which namespaces may name a quota, as the scheduler's: a job that already runs is not"
+        " adopted into another (default: what the configuration file says, else open)",
     )
     add(
         "--enable-reservation",
@@ -359,6 +371,12 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         backoff=backoff_from(parse_seconds(own.backoff_timeout)),
         backoff_limit=own.backoff_limit,
     )
+
+
+def checks_namespaces(flags: Flags, configuration: Configuration) -> bool:
+    """Return whether quota or namespace must list the other, for jobs to name the quota."""
+    said = flags.quota_namespaces or configuration.general.quota_namespaces
+    return said is QuotaNamespaces.LISTED
 
 
 def reservation_settings(configuration: Configuration) -> ReservationSettings:

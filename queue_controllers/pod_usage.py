@@ -240,7 +240,13 @@ def pods_of_job(
 
 
 def _is_of_another(pod: Pod, kind: JobKind, job: ObjectMeta) -> bool:
-    """Say whether a pod that names the job's unit was made for an earlier bearer of the name."""
+    """Return whether a pod that names the job or its unit is not the job's.
+
+    It was made for an earlier bearer of the name, or stands in another namespace: whoever makes
+    pods there must not keep a job here from stopping.
+    """
+    if pod.metadata.namespace != job.namespace:
+        return True
     owner = pod.metadata.controller_owner
     if owner is not None and owner.kind == kind.kind and owner.uid != job.uid:
         return True

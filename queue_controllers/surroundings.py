@@ -21,6 +21,7 @@ from shared_api.well_known_labels import (
     MAX_PRIORITY,
     QUOTA_NAMESPACES,
     read_annotation,
+    read_quotas_of_namespace,
 )
 
 MAX_INT32: Final = 2**31 - 1
@@ -72,6 +73,7 @@ class SurroundingsReader:
         on_all_changed: every job must be looked at again.
         on_namespace_changed: those of one namespace must.
         admission: what the API server goes by in a namespace as it creates pods.
+        checks_namespaces: whether quota or namespace must list the other, for jobs to name it.
     """
 
     def __init__(  # noqa: PLR0913 - what is followed and who is told, each named by the caller
@@ -85,6 +87,7 @@ class SurroundingsReader:
         on_all_changed: Callable[[], None],
         on_namespace_changed: Callable[[str], None],
         admission: Callable[[str], AdmissionObjects] = lambda _: NOTHING_READ,
+        checks_namespaces: bool = False,
     ) -> None:
         self._quotas = quotas
         self._namespaces = namespaces
@@ -94,6 +97,7 @@ class SurroundingsReader:
         self._on_all_changed = on_all_changed
         self._on_namespace_changed = on_namespace_changed
         self._admission = admission
+        self._checks_namespaces = checks_namespaces
         # Made anew by the first who asks after a change; two at once make two equal ones. A change
         # that comes while one is made raises the number, and what was made is thrown away.
         self._quota_changes = self._class_changes = 0
@@ -113,6 +117,7 @@ class SurroundingsReader:
             leaves_to_kueue=self._leaves_to_kueue(),
             default_priority=default,
             admission=self._admission(namespace),
+            available_quotas=_available_quotas(known) if self._checks_namespaces else None,
         )
 
     def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
@@ -134,7 +139,10 @@ class SurroundingsReader:
 
     def on_namespace(self, old: Namespace | None, new: Namespace | None) -> None:
         """Take in a change of a namespace."""
-        if new is not None and _what_counts(old) != _what_counts(new):
+        if new is None:
+            return
+        lists_others = _available_quotas(old) != _available_quotas(new)
+        if _what_counts(old) != _what_counts(new) or (self._checks_namespaces and lists_others):
             self._on_namespace_changed(new.metadata.name)
 
     def _current_names(self) -> QuotaNames:
@@ -179,6 +187,12 @@ def _max_priority(namespace: Namespace | None) -> int | None:
     if _INT.fullmatch(text) is None:
         return None
     return max(min(int(text), MAX_INT32), -MAX_INT32 - 1)
+
+
+def _available_quotas(namespace: Namespace | None) -> frozenset[str]:
+    if namespace is None:
+        return frozenset()
+    return read_quotas_of_namespace(namespace.metadata.annotations)
 
 
 def _is_managed(namespace: Namespace | None) -> bool:

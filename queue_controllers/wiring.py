@@ -25,6 +25,7 @@ from queue_controllers.configuration import (
     PROGRAM,
     Configuration,
     Flags,
+    checks_namespaces,
     reservation_settings,
     settings_of,
 )
@@ -158,11 +159,7 @@ class Controllers:
         self._metrics = ControllersMetrics(host.metrics.registry)
         kinds = tuple(adapters.values())
         self._turns = take_turns(each.kind for each in kinds)
-        units: IndexedStore[QueueUnit] = IndexedStore(
-            indexes=unit_indexes(by_namespace=configuration.general.report_unqueued_jobs),
-            transform=Compactor().compact,
-        )
-        self._units = self._informers.make(QUEUE_UNITS, units)
+        self._units = self._follow_units(by_namespace=configuration.general.report_unqueued_jobs)
         self._slimmer = JobSlimmer()
         self._pods = self._follow_pods(kinds)
         self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
@@ -186,6 +183,7 @@ class Controllers:
             on_all_changed=self._look_at_all,
             on_namespace_changed=self._look_at_namespace,
             admission=self._admission,
+            checks_namespaces=checks_namespaces(flags, configuration),
         )
         self._owners = self._build_owners(makers)
         self._others = OtherReader(host.client, host.clock)
@@ -204,6 +202,12 @@ class Controllers:
         self._subscribe()
 
     # --- parts --------------------------------------------------------------------------------
+
+    def _follow_units(self, *, by_namespace: bool) -> SharedInformer[QueueUnit]:
+        units: IndexedStore[QueueUnit] = IndexedStore(
+            indexes=unit_indexes(by_namespace=by_namespace), transform=Compactor().compact
+        )
+        return self._informers.make(QUEUE_UNITS, units)
 
     def _follow_pods(self, kinds: Sequence[GenericJob[Any]]) -> SharedInformer[Pod]:
         pods: IndexedStore[Pod] = IndexedStore(

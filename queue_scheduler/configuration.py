@@ -29,6 +29,7 @@ from shared_api.program_flags import (
     with_two_dashes,
 )
 from shared_api.quantity import QuantityError, amount
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.upstream_flags import (
     KLOG_FLAGS,
     UpstreamFlag,
@@ -36,7 +37,7 @@ from shared_api.upstream_flags import (
     read_upstream_flags,
     values_of,
 )
-from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
+from shared_api.well_known_labels import AVAILABLE_QUOTA_IN_NAMESPACE, DEFAULT_QUEUE_NAMESPACE
 
 API_VERSION: Final = "scheduling.k8s.io/v1"
 KIND: Final = "KoordQueueConfiguration"
@@ -136,6 +137,7 @@ class KoordQueueConfiguration(
             long after its admission a unit is not evicted for another.
         admission_check_timeout: A duration ("10m") or seconds: how long a reserved unit waits for
             its admission checks where its queue does not say; 0: for ever.
+        quota_namespaces: Which namespaces may name a quota; the flag of that name comes first.
     """
 
     # What schemas say besides the type; what a bad value is told comes from `load_configuration`.
@@ -151,6 +153,7 @@ class KoordQueueConfiguration(
         Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
         | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
     ) = "24h"
+    quota_namespaces: QuotaNamespaces = QuotaNamespaces.OPEN
 
     def plugin_names(self) -> tuple[str, ...]:
         """Return the plugins to load, in order."""
@@ -244,6 +247,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     verdict_seconds: float
     """Of strict mode: how long a unit waits for nodes."""
     checks_available_quota: bool
+    quota_namespaces: QuotaNamespaces | None
+    """None: as the configuration file says."""
     node_queue_policy: str
     """Of queues that are made for nodes of an ElasticQuotaTree; "": each may have its own."""
     without_effect: Mapping[str, str]
@@ -281,6 +286,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         strict=_read_strict_mode(got, environment),
         verdict_seconds=_read_seconds("--verdict-timeout", got.verdict_timeout),
         checks_available_quota=checks_available_quota,
+        quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         node_queue_policy=_read_node_queue_policy(environment),
         without_effect=without_effect,
     )
@@ -390,6 +396,13 @@ def _parser() -> argparse.ArgumentParser:
         "--oversell-rate",
         default="1",
         help="factor on max: in mode max, and of ElasticQuotaTrees (default: %(default)s)",
+    )
+    add(
+        "--quota-namespaces",
+        choices=[each.value for each in QuotaNamespaces],
+        help="which namespaces may name a quota: any (open), or its own, those that it lists and"
+        f" those whose annotation {AVAILABLE_QUOTA_IN_NAMESPACE[0]} lists it (listed);"
+        " default: what the configuration file says, else open",
     )
     _add_strict_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)

@@ -42,6 +42,7 @@ from shared_api.client.write_dispatcher import (
 )
 from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.placement import placement_body
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     NOTHING_REQUESTED,
@@ -337,6 +338,7 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
     if decision.to is Phase.SCHED_READY:
         status |= request_nodes(unit)
     status["lastAllocateTime"] = now
+    status["placement"] = placement_body(unit, decision.quota)
     if unit.status.reclaimable_pods:
         status["reclaimablePods"] = []
     if decision.checks or unit.status.admission_checks:

@@ -64,6 +64,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.placement import as_admitted
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
@@ -138,6 +139,7 @@ class Engine:
 
     def _put(self, unit: QueueUnit, version: int, record: UnitRecord | None) -> None:
         units = self._units
+        unit = as_admitted(unit)
         units.bookings.pods.on_unit(unit, None if record is None else record.unit)
         verdict = judge(unit)
         if record is None or not units.can_stay(record, unit, version, verdict):

@@ -50,10 +50,12 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         oversell_rate: `--oversellrate`.
         checks_available_quota: The gate ElasticQuotaTreeCheckAvailableQuota.
+        checks_namespaces: Whether quota or namespace must list the other, of all quotas.
     """
 
     oversell_rate: Fraction = Fraction(1)
     checks_available_quota: bool = False
+    checks_namespaces: bool = False
 
 
 def build_plugins(
@@ -104,14 +106,17 @@ def _build(
 
 def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches) -> Plugin:
     if name == ELASTIC_QUOTA:
-        return ElasticQuotaPlugin(*read_arguments(arguments, switches.oversell_rate))
+        return ElasticQuotaPlugin(
+            *read_arguments(arguments, switches.oversell_rate),
+            checks_namespaces=switches.checks_namespaces,
+        )
     if name == ELASTIC_QUOTA_TREE:
         settings = read_tree_arguments(arguments)
         return ElasticQuotaTreePlugin(
             switches.oversell_rate,
             checks_hungry=settings.checks_hungry,
             required_requests=settings.required_requests,
-            checks_available=switches.checks_available_quota,
+            checks_available=switches.checks_available_quota or switches.checks_namespaces,
         )
     if arguments:
         msg = f"pluginConfigs.{name}: takes no arguments"

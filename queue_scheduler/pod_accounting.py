@@ -1,11 +1,15 @@
 """Whose pod is it? Every living pod is counted exactly once: for a unit, or as foreign.
 
-A pod belongs to a unit by its annotation `koord-queue/related-queueunit`, else, or where it names
-one that does not exist (a job's unit may be made again under another name), by its controller: the
-unit's consumer, or one of the unit's `podOwners`. What a unit occupies is at least what its living
-pods ask for, also when its phase says that it occupies nothing any more: ended, evicted, deleted. A
-pod that names a unit which does not exist, and is nobody else's, is a *stray*: it is charged to the
-quota it names, in every mode, until it is gone. All other pods are foreign.
+A pod belongs to a unit of its own namespace, by its annotation `koord-queue/related-queueunit`,
+else, or where it names one that does not exist (a job's unit may be made again under another name),
+by its controller: the unit's consumer, or one of the unit's `podOwners`. Anybody may annotate a pod
+who may make one: of a pod with another controller the annotation counts only where its labels name
+the same quota as its unit, so that nobody has a pod charged where koord-scheduler does not.
+
+What a unit occupies is at least what its living pods ask for, also when its phase says that it
+occupies nothing any more: ended, evicted, deleted. A pod that names a unit which is not its own, or
+does not exist, and is nobody else's, is a *stray*: it is charged to the quota it names, in every
+mode, until it is gone. All other pods are foreign.
 
 Units are told apart by uid. A unit made again under its old name does not inherit pods that are
 older, by whole seconds, than itself and its job, unless they are of its own job by the job's uid:
@@ -24,12 +28,12 @@ import msgspec
 
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
-from shared_api.objects.meta import NO_UID, Timestamp, Uid
+from shared_api.objects.meta import NO_UID, ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
-from shared_api.queue_unit_phases import is_adopted
+from shared_api.queue_unit_phases import is_adopted, is_booked
 from shared_api.resource_list import Amounts, add, subtract
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
@@ -41,7 +45,7 @@ from shared_api.well_known_labels import (
 )
 
 STRAY = "stray:"
-"""Prefix of the group of pods that name a unit which does not exist; the unit's key follows, and
+"""Prefix of the group of pods that name a unit which is not theirs; the unit's key follows, and
 what they name of quotas and trees: units of one name may have been of several, one after another.
 """
 
@@ -237,9 +241,16 @@ class PodAccounting:
         unit = self._unit(facts.unit_key) if facts.unit_key else None
         if unit is not None:
             return unit if _is_own(facts, unit) else None
-        # Two units of one job are somebody's mistake; every process must pick the same.
-        keys = self._units_of_owner.get(facts.owner) if facts.owner else None
-        return self._unit(keys[0]) if keys else None
+        keys = self._units_of_owner.get(facts.owner, ()) if facts.owner else ()
+        units = [each for key in keys if (each := self._unit_beside(facts, key)) is not None]
+        if len(units) > 1:
+            # Somebody's mistake, or trick; every process must pick the same, and the likeliest.
+            units.sort(key=lambda unit: _rank(facts, unit))
+        return units[0] if units else None
+
+    def _unit_beside(self, facts: PodFacts, key: str) -> QueueUnit | None:
+        """Return a unit if it is in the pod's namespace: in another, nobody has a say about it."""
+        return self._unit(key) if key.startswith(f"{facts.namespace}/") else None
 
     def _find_group(self, facts: PodFacts) -> tuple[Group, str]:
         """Return the group that a pod is of, and the key of the unit that it is of ("": none)."""
@@ -323,7 +334,7 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
     return PodFacts(
         uid=meta.uid,
         namespace=meta.namespace,
-        unit_key=read_annotation(meta.annotations, RELATED_QUEUE_UNIT) or "",
+        unit_key=_named_unit(meta),
         owner=owner.uid if owner else NO_UID,
         created=meta.creation_timestamp,
         labels=meta.labels,
@@ -332,20 +343,53 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
     )
 
 
-def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
-    """Say whether a pod that names a unit is not of an earlier one of that name.
+def _named_unit(meta: ObjectMeta) -> str:
+    """Return the unit that a pod names in its own namespace, or ""; it is nobody's elsewhere."""
+    key = read_annotation(meta.annotations, RELATED_QUEUE_UNIT) or ""
+    return key if key.startswith(f"{meta.namespace}/") else ""
 
-    Pods that are queued themselves are older than their unit, and no older than their job; so are
-    those of a job that ran before it had a unit, of which a unit made by hand does not say since
-    when there is one.
+
+def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
+    """Return whether a pod that names a unit of its namespace is the unit's.
+
+    It is by its controller. Otherwise its labels must name the unit's quota, and it must not be of
+    an earlier unit of that name. Pods that are queued themselves are older than their unit, and no
+    older than their job; so are those of a job that ran before it had a unit, of which a unit made
+    by hand does not say since when there is one.
     """
+    if facts.owner != NO_UID and facts.owner in _owners_of_pods(unit):
+        return True
+    if not _names_quota_of(unit, facts.labels):
+        return False
     meta = unit.metadata
     job_created = meta.annotations.get(JOB_CREATED_AT, "")
     if facts.created >= min(job_created or "~", meta.creation_timestamp):
         return True
-    if not job_created and is_adopted(unit):
-        return True
-    return facts.owner != NO_UID and facts.owner in _owners_of_pods(unit)
+    return not job_created and is_adopted(unit)
+
+
+def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
+    """Return whether labels of a pod name the quota that a unit is charged to.
+
+    A unit without a label is charged to its namespace's quota. So is a pod that has none either;
+    one that was released bears the name, which the unit's placement has as well.
+    """
+    own = unit.metadata.labels
+    of_unit, of_pod = read_quota_name(own), read_quota_name(labels)
+    if of_unit == of_pod:
+        # Of an ElasticQuotaTree another label may name the node.
+        nodes = {read_tree_quota_name(own), read_tree_quota_name(labels)} - {""}
+        return len(nodes) <= 1
+    if of_unit:
+        return False
+    placement = unit.status.placement
+    if placement is not None:
+        return placement.quota == of_pod
+    return is_booked(unit)  # by an older version, which wrote no placement
+
+
+def _rank(facts: PodFacts, unit: QueueUnit) -> tuple[bool, bool, str]:
+    return (not _names_quota_of(unit, facts.labels), not is_booked(unit), unit.metadata.key)
 
 
 def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
@@ -362,12 +406,15 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
         and before.status.pod_owners == after.status.pod_owners
         and before.metadata.uid == after.metadata.uid
         and before.metadata.annotations == after.metadata.annotations  # since when
+        and before.metadata.labels == after.metadata.labels  # of which quota
+        and before.status.placement == after.status.placement
+        and is_booked(before) == is_booked(after)
         and is_adopted(before) == is_adopted(after)
     )
 
 
 def is_stray(group: Group) -> bool:
-    """Say whether a group is of pods that name a unit which does not exist."""
+    """Say whether a group is of pods that name a unit which is not theirs."""
     return group.startswith(STRAY)
 
 

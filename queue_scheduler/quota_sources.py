@@ -54,6 +54,7 @@ class QuotaSources:
     Args:
         plugins: Names of the plugins, as configured.
         flags: The command line.
+        checks_namespaces: Whether quota or namespace must list the other.
         make_informer: Makes one that follows a kind, with these settings.
         make_probe: Makes what says whether a kind is served.
 
@@ -68,6 +69,8 @@ class QuotaSources:
         flags: Flags,
         make_informer: Callable[[ResourceType[Any], InformerSettings], SharedInformer[Any]],
         make_probe: Callable[[ResourceType[Any]], KindProbe],
+        *,
+        checks_namespaces: bool = False,
     ) -> None:
         self._plugins = frozenset(plugins)
         self._node_queue_policy = flags.node_queue_policy
@@ -75,14 +78,16 @@ class QuotaSources:
         self.are_elastic = ELASTIC_QUOTA in self._plugins
         self.informers: dict[ResourceType[Any], SharedInformer[Any]] = {
             kind: make_informer(kind, self.settings_of(kind))
-            for kind in self._kinds(checks_available_quota=flags.checks_available_quota)
+            for kind in self._kinds(of_trees=flags.checks_available_quota, of_all=checks_namespaces)
         }
 
-    def _kinds(self, *, checks_available_quota: bool) -> Iterator[ResourceType[Any]]:
-        if ELASTIC_QUOTA_TREE in self._plugins:
+    def _kinds(self, *, of_trees: bool, of_all: bool) -> Iterator[ResourceType[Any]]:
+        """Return what is followed; `of_trees`, `of_all`: whose namespaces are checked."""
+        has_trees = ELASTIC_QUOTA_TREE in self._plugins
+        if has_trees:
             yield ELASTIC_QUOTA_TREES
-            if checks_available_quota:
-                yield NAMESPACES
+        if (has_trees and of_trees) or (of_all and (has_trees or self.are_elastic)):
+            yield NAMESPACES
         if RESOURCE_QUOTA in self._plugins:
             yield RESOURCE_QUOTAS
 

@@ -40,7 +40,6 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     EVICTED,
-    MOVES,
     RELEASED_PHASES,
     Phase,
     Writer,
@@ -147,7 +146,8 @@ def is_leaving(unit: QueueUnit) -> bool:
 def is_running(unit: QueueUnit) -> bool:
     """Say whether the counts of an admitted unit say that all its pods run, and its phase not."""
     admissions = unit.status.admissions
-    if not admissions or (phase_of(unit), Phase.RUNNING) not in MOVES:
+    phase = phase_of(unit)
+    if not admissions or phase not in RELEASED_PHASES or phase is Phase.RUNNING:
         return False
     if asks_for_pods(unit) and not any(each.replicas > 0 for each in admissions):
         return False

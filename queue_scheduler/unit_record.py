@@ -31,7 +31,8 @@ from shared_api.queue_unit_phases import (
     FINAL_PHASES,
     MAKING_ROOM,
     Phase,
-    is_booked,
+    contested_since,
+    is_adopted,
 )
 from shared_api.well_known_labels import (
     BLOCK_FOR_TEST,
@@ -141,8 +142,6 @@ def judge(unit: QueueUnit) -> Standing | Refusal:
     if standing is not None:
         return standing
     # What is left is Enqueued, under whatever name, or in backoff.
-    if is_booked(unit):  # it was adopted
-        return Standing.BOOKED
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
         return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
     if unit.metadata.deletion_timestamp is not None:
@@ -214,6 +213,9 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
         before.spec == after.spec
         and old.labels == new.labels
         and old.annotations == new.annotations
+        and before.status.job_creation_timestamp == after.status.job_creation_timestamp
+        and contested_since(before) == contested_since(after)
+        and is_adopted(before) == is_adopted(after)  # which may not be in every quota
     )
 
 

@@ -51,12 +51,15 @@ from queue_scheduler.unit_record import (
 )
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_adopted
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PREEMPTIBLE
 
 GONE_REMEMBERED = 10_000
 """Uids of deleted units that are remembered at least: the answer to a write may arrive after
 the deletion, some seconds late (a write's timeout and its retries), and must not bring the
 unit back."""
+
+_NOT_THEIRS = Reason.QUOTA_NOT_IN_NAMESPACE
 
 _STAYS_IN = {
     Standing.WAITING: Standing.WAITING,
@@ -150,6 +153,8 @@ class UnitRegistry:
             self.enter(record)
             self.charge_living(record)
             return
+        if verdict is Standing.BOOKED and (refusal := self._why_not_adopted(unit)) is not None:
+            verdict = refusal
         try:
             demand = find_known_demand(unit, before) or build_demand(unit)
         except InvalidDemandError as error:
@@ -160,6 +165,19 @@ class UnitRegistry:
             self._place_booked(unit, version, demand, before)
         else:
             self._place_waiting(unit, version, demand, verdict, before)
+
+    def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
+        """Return why a unit whose job ran before it was queued is not booked where it says.
+
+        Nobody has decided about it, so the label of a job that already runs would be enough to fill
+        another team's quota. What lives of it is charged where koord-scheduler charges it.
+        """
+        if not is_adopted(unit):
+            return None
+        mapped = self._plugins.map_unit(unit, self.queues)
+        if isinstance(mapped, Mapped) or mapped.refusal.reason is not _NOT_THEIRS:
+            return None
+        return mapped.refusal
 
     def _place_booked(
         self, unit: QueueUnit, version: int, demand: UnitDemand, before: UnitRecord | None
@@ -490,9 +508,16 @@ class UnitRegistry:
         info = record.info
         if info is not None:
             return info.quota, info.non_preemptible
-        names = self._plugins.quota_names(record.unit)
-        quota = names[0] if names else ""
-        return quota, self._plugins.is_non_preemptible(quota, record.unit.metadata.labels)
+        uid, labels = record.uid, record.unit.metadata.labels
+        is_theirs = record.hold is None or record.hold.reason is not _NOT_THEIRS
+        if not is_theirs and self.bookings.pods.has_living(uid):
+            # What the unit names is not its own to name: what its pods say counts in the cluster.
+            namespace, labels = self.bookings.pods.labels_of(uid)
+            quota = self._plugins.quota_of_pod(namespace, labels)
+        else:
+            names = self._plugins.quota_names(record.unit)
+            quota = names[0] if names else ""
+        return quota, self._plugins.is_non_preemptible(quota, labels)
 
     # --- copies -------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.process.probes import Address, load_tls, open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
 
@@ -109,11 +110,14 @@ class Scheduler:
         )
         self._checks = IndexedStore[AdmissionCheck](transform=_compacting())
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
+        named = flags.quota_namespaces or configuration.quota_namespaces
+        checks_namespaces = named is QuotaNamespaces.LISTED
         self._sources = QuotaSources(
             configuration.plugin_names(),
             flags,
             lambda kind, settings: self._informer(kind, settings=settings, store=IndexedStore()),
             lambda kind: KindProbe(program.client, kind, program.clock),
+            checks_namespaces=checks_namespaces,
         )
         self._build_informers(flags.queue_namespace)
         self._takeover = Takeover(
@@ -136,17 +140,7 @@ class Scheduler:
         self._events = self._build_events()
         caches = StoreCaches(self._queues, self._units, self._quotas, self._pods, self._nodes)
         handle = PluginHandle(caches, flags.oversell_rate, self._events, self._dispatcher)
-        switches = Switches(
-            oversell_rate=flags.oversell_rate, checks_available_quota=flags.checks_available_quota
-        )
-        plugins = build_plugins(configuration, switches, handle)
-        engine = Engine(
-            PluginRunner(plugins),
-            load_policies(),
-            flags.strict,
-            configuration.protect_seconds,
-            flags.queue_namespace,
-        )
+        engine = _build_engine(flags, configuration, handle, checks_namespaces=checks_namespaces)
         self._shared = SharedEngine(engine, self._workers.wake)
         handle.attach(self._shared)
         self._cycle = self._build_cycle()
@@ -541,3 +535,24 @@ class Scheduler:
 def _compacting() -> Callable[[Any, Any], Any]:
     """Return what makes cached objects share equal parts: a third of the memory at 100,000."""
     return Compactor().compact
+
+
+def _build_engine(
+    flags: Flags,
+    configuration: KoordQueueConfiguration,
+    handle: PluginHandle,
+    *,
+    checks_namespaces: bool,
+) -> Engine:
+    switches = Switches(
+        oversell_rate=flags.oversell_rate,
+        checks_available_quota=flags.checks_available_quota,
+        checks_namespaces=checks_namespaces,
+    )
+    return Engine(
+        PluginRunner(build_plugins(configuration, switches, handle)),
+        load_policies(),
+        flags.strict,
+        configuration.protect_seconds,
+        flags.queue_namespace,
+    )

@@ -11,6 +11,12 @@ same story. A unit reads Enqueued from its birth (the CRD's default, no write)::
                  +--> SchedReady -> SchedSucceed -> Running
                           +-------> SchedFailed -> Enqueued, TimeoutBackoff
 
+A job that ran before the queue knew of it is *adopted*: the controllers create its unit, which
+reads Enqueued like any other, and then move it straight to Running, from whatever has not started
+yet. The same write grants what the job asks for and sets the condition `Adopted=True`. The proof
+is the status: a create and an ordinary patch can not write it, nor can whoever may only edit
+objects. An annotation proves nothing. Between the two writes the living pods are charged.
+
 Two programs write the one `status`, so each move has its writers, and each write carries the
 resourceVersion that its writer had seen. An eviction is visible before it happens: first the
 condition `Evicted=True` (phase and admissions stay, the unit is still booked), then the job is
@@ -29,7 +35,7 @@ import msgspec
 
 from shared_api.objects.meta import Condition, Timestamp, find_condition, is_condition_true
 from shared_api.objects.queue_unit import Admission, QueueUnit, SalvagedUnit
-from shared_api.well_known_labels import ADOPTED, MANAGED_BY, read_annotation
+from shared_api.well_known_labels import MANAGED_BY, read_annotation
 
 
 class Phase(StrEnum):
@@ -82,29 +88,30 @@ MOVES: Final[Mapping[tuple[Phase, Phase], frozenset[Writer]]] = {
     (_READY, _SUCCESS): _RESERVATIONS,
     (_READY, _FAILURE): _RESERVATIONS,
     (_READY, _D): _SCHEDULER,
-    # Its pods run. From Enqueued only when adopted: `check_move` asks for the booking.
+    # Its pods run.
     (_D, _RUN): _CONTROLLERS,
     (_SUCCESS, _RUN): _CONTROLLERS,
+    # Its pods ran before it was admitted: only with `Adopted=True`, as `check_move` asks.
     (_E, _RUN): _CONTROLLERS,
-    # Freed by an eviction that has been carried out. Enqueued to Enqueued is an adopted job that
-    # was evicted before anybody wrote Running.
-    (_E, _E): _CONTROLLERS,
+    (_R, _RUN): _CONTROLLERS,
+    (_READY, _RUN): _CONTROLLERS,
+    (_FAILURE, _RUN): _CONTROLLERS,
+    (_BACKOFF, _RUN): _CONTROLLERS,
+    # Freed by an eviction that has been carried out.
     (_R, _E): _EITHER,
     (_D, _E): _CONTROLLERS,
     (_RUN, _E): _CONTROLLERS,
     (_READY, _E): _EITHER,
     (_SUCCESS, _E): _CONTROLLERS,
     (_FAILURE, _E): _EITHER,
-    (_E, _BACKOFF): _CONTROLLERS,
     (_R, _BACKOFF): _EITHER,
     (_D, _BACKOFF): _CONTROLLERS,
     (_RUN, _BACKOFF): _CONTROLLERS,
     (_READY, _BACKOFF): _EITHER,
     (_SUCCESS, _BACKOFF): _CONTROLLERS,
     (_FAILURE, _BACKOFF): _EITHER,
-    # The wait is over: always the scheduler, so that there is one alarm clock. The controllers only
-    # for what is adopted, as `check_move` asks: its job runs, by somebody else's doing.
-    (_BACKOFF, _E): _EITHER,
+    # The wait is over: always the scheduler, so that there is one alarm clock.
+    (_BACKOFF, _E): _SCHEDULER,
     # The job ended, wherever its unit stood: a deadline may end a job that never ran.
     **{
         (phase, final): _CONTROLLERS
@@ -120,6 +127,12 @@ BOOKED_PHASES: Final = frozenset({_R, _D, _RUN, _READY, _SUCCESS, _FAILURE})
 
 RELEASED_PHASES: Final = frozenset({_D, _SUCCESS, _RUN})
 """The job may be unsuspended."""
+
+ADOPTED: Final = "Adopted"
+"""Condition: the job ran before the queue knew of it. W: the controllers."""
+
+ADOPTABLE_PHASES: Final = frozenset({_E, _R, _READY, _FAILURE, _BACKOFF})
+"""Not released yet: a job that runs all the same can be adopted."""
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 NOTHING_REQUESTED: Final = "NothingRequested"
@@ -147,6 +160,10 @@ DEACTIVATION_CONDITIONS: Final = (
     POD_SET_UPDATES_CONFLICT,
 )
 
+SUSPEND_CONTESTED: Final = "SuspendContested"
+"""Condition, written by the controllers: somebody else kept resuming the job. Since then the unit
+stands at the end of its line; False: it has run in its turn since."""
+
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue lets no other unit start until its pods run."""
 
@@ -155,7 +172,8 @@ PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
 """Reasons of PodsReady that the controllers write: no pod of the job exists; pods of it have had no
 node for long. A unit in Running keeps the status True, by which its time to run is counted."""
 PODS_PENDING: Final = "PodsPending"
-"""Reason of PodsReady=False where one of these was said and is over, and no pod runs yet."""
+"""Reason of PodsReady=False where no pod runs yet: one of these was said and is over, or the unit
+was adopted."""
 PODS_RUNNING: Final = "PodsRunning"
 RUN: Final = "Pods of the job run"
 """Reason and message of PodsReady=True."""
@@ -180,22 +198,11 @@ def is_final(unit: QueueUnit) -> bool:
 
 
 def is_adopted(unit: QueueUnit) -> bool:
-    """Say whether the job ran before it had a unit, and has not been evicted since.
+    """Return whether the job ran before the queue knew of it, and has not been freed since.
 
-    The annotation stays; the eviction that frees an adopted unit leaves `Evicted=False` behind,
-    and from then on it waits like any other. Should its pods be let go by somebody once more, that
-    condition goes.
+    The write that frees the unit turns the condition off: from then on it waits like any other.
     """
-    # Written out, not `bears_mark`: every unit is asked twice in its life.
-    if read_annotation(unit.metadata.annotations, ADOPTED) != "true":
-        return False
-    evicted = find_condition(unit.status.conditions, EVICTED)
-    return evicted is None or (evicted.status == "True" and phase_of(unit) is not _BACKOFF)
-
-
-def bears_mark(unit: QueueUnit) -> bool:
-    """Say whether the unit was marked as adopted, be it evicted since."""
-    return read_annotation(unit.metadata.annotations, ADOPTED) == "true"
+    return is_condition_true(unit.status.conditions, ADOPTED)
 
 
 def was_evicted(unit: QueueUnit) -> bool:
@@ -205,8 +212,7 @@ def was_evicted(unit: QueueUnit) -> bool:
 
 def is_booked(unit: QueueUnit) -> bool:
     """Say whether the unit occupies quota by itself, living pods aside."""
-    phase = phase_of(unit)
-    return phase in BOOKED_PHASES or (phase is Phase.ENQUEUED and is_adopted(unit))
+    return phase_of(unit) in BOOKED_PHASES
 
 
 def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
@@ -242,6 +248,17 @@ def is_waited_for(unit: QueueUnit) -> bool:
     return condition is not None and condition.reason == WAITED_FOR
 
 
+def contested_since(unit: QueueUnit) -> str:
+    """Return since when a unit stands at the end of its line (RFC 3339), "" where it does not.
+
+    The condition stands in the status, which users cannot write; it only ever moves a unit back.
+    """
+    contested = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
+    if contested is None or contested.status != "True":
+        return ""
+    return contested.last_transition_time or ""
+
+
 def is_managed_by_controllers(unit: QueueUnit) -> bool:
     """Say whether the controllers own the job's side; of all others the scheduler does both."""
     return bool(read_annotation(unit.metadata.annotations, MANAGED_BY))
@@ -262,11 +279,8 @@ def check_move(unit: QueueUnit, to: Phase, writer: Writer) -> None:
         raise IllegalMoveError(f"nobody moves a unit to {to}: {story_of(unit)}")
     if writer not in writers:
         raise IllegalMoveError(f"{writer.value} may not move to {to}: {story_of(unit)}")
-    if to is Phase.RUNNING and not is_booked(unit):
-        raise IllegalMoveError(f"{to} without a booking: {story_of(unit)}")
-    returns = phase is _BACKOFF and to is Phase.ENQUEUED
-    if returns and writer is Writer.CONTROLLERS and not bears_mark(unit):
-        raise IllegalMoveError(f"{to} before its time: {story_of(unit)}")
+    if to is Phase.RUNNING and phase in ADOPTABLE_PHASES and not is_adopted(unit):
+        raise IllegalMoveError(f"{to} without an admission: {story_of(unit)}")
 
 
 def story_of(unit: QueueUnit) -> str:
@@ -304,6 +318,7 @@ _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
         (ADMITTED, "False", "Pending", "The queue unit waits for admission", _ALWAYS),
         (PODS_READY, "False", "Pending", "The queue unit waits for admission", _IF_PRESENT),
         (EVICTED, "False", "Requeued", "The queue unit is in the queue again", _IF_PRESENT),
+        (ADOPTED, "False", "Requeued", "The queue unit is in the queue again", _IF_PRESENT),
     ),
     Phase.RESERVED: (
         (QUOTA_RESERVED, "True", "QuotaReserved", "Quota is reserved in the queue", _ALWAYS),
@@ -333,6 +348,7 @@ _DERIVED: Final[Mapping[Phase, tuple[tuple[str, str, str, str, bool], ...]]] = {
         (QUOTA_RESERVED, "False", "BackoffTimeout", "The queue unit waits to try again", _ALWAYS),
         (ADMITTED, "False", "BackoffTimeout", "The queue unit waits to try again", _ALWAYS),
         (PODS_READY, "False", "BackoffTimeout", "The queue unit waits to try again", _IF_PRESENT),
+        (ADOPTED, "False", "BackoffTimeout", "The queue unit waits to try again", _IF_PRESENT),
         (EVICTED, "True", "BackoffTimeout", "", _ALWAYS),
     ),
     Phase.SCHED_FAILED: ((ADMITTED, "False", "SchedulingFailed", "", _ALWAYS),),
@@ -421,10 +437,10 @@ def status_of_move(
 ) -> dict[str, object]:
     """Return the `status` part of the merge patch that moves a unit: what every move has.
 
-    Phase, message, time, conditions; admissions, reclaimable pods and counts of pods are emptied
-    when the unit becomes final or free (the next run counts from the job's own numbers again), and
-    the requeue state is cleared when its pods run. The caller adds what is its own (admissions at
-    the dequeue, requeueState at a backoff), and the guard.
+    Phase, message, time, conditions; admissions, where they are booked, reclaimable pods and counts
+    of pods are emptied when the unit becomes final or free (the next run counts from the job's own
+    numbers again), and the requeue state is cleared when its pods run. The caller adds what is its
+    own (admissions at the dequeue, requeueState at a backoff), and the guard.
 
     Raises:
         IllegalMoveError: as `check_move`.
@@ -442,6 +458,8 @@ def status_of_move(
             status["admissions"] = []
         if unit.status.reclaimable_pods:
             status["reclaimablePods"] = []
+        if unit.status.placement is not None:
+            status["placement"] = None
         if unit.status.pod_state is not None:
             status["podState"] = None
     if to is Phase.RUNNING and unit.status.requeue_state is not None:

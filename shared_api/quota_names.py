@@ -9,19 +9,30 @@ Source: koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.well_known_labels import (
+    ALL_QUOTAS,
     DEFAULT_QUOTA,
     QUOTA_NAME,
     QUOTA_NAMESPACES,
     SPECIAL_QUOTAS,
     read_quota_name,
 )
+
+
+class QuotaNamespaces(StrEnum):
+    """Which namespaces may name a quota, an ElasticQuota as well as a node of a tree."""
+
+    OPEN = "open"
+    """Any, as with koord-scheduler itself."""
+    LISTED = "listed"
+    """The quota's own, those that it lists, and those whose annotation lists it."""
 
 
 class NamedQuota(NamedTuple):
@@ -39,6 +50,8 @@ class QuotaNames(msgspec.Struct, frozen=True):
 
     known: frozenset[str] = frozenset()
     of_namespaces: dict[str, str] = {}
+    takers: dict[str, frozenset[str]] = {}
+    """By quota: its own namespace, and those that it lists."""
 
     def quota_of_namespace(self, namespace: str) -> str:
         """Return the namespace's own quota, or ""."""
@@ -47,6 +60,18 @@ class QuotaNames(msgspec.Struct, frozen=True):
     def quota_of(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota that a job's or unit's labels name, else the namespace's, or ""."""
         return read_quota_name(labels) or self.quota_of_namespace(namespace)
+
+    def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
+        """Return whether what is in a namespace may name a quota, where that is not open to all.
+
+        Args:
+            quota: The quota's name.
+            namespace: The namespace of the job, unit or pod.
+            listed: What the namespace's annotation lists (`read_quotas_of_namespace`).
+        """
+        if quota in listed or ALL_QUOTAS in listed:
+            return True
+        return namespace in self.takers.get(quota, ())
 
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota that koord-scheduler charges a pod to.
@@ -62,15 +87,17 @@ def build_quota_names(quotas: Iterable[NamedQuota]) -> QuotaNames:
     named: dict[str, str] = {}
     listed: dict[str, str] = {}
     known: set[str] = set()
+    takers: dict[str, frozenset[str]] = {}
     for quota in sorted(quotas):
         known.add(quota.name)
+        takers.setdefault(quota.name, frozenset((quota.namespace, *quota.listed)))
         if quota.name in SPECIAL_QUOTAS:
             continue
         if quota.name == quota.namespace:
             named[quota.namespace] = quota.name
         for namespace in quota.listed:
             listed.setdefault(namespace, quota.name)
-    return QuotaNames(known=frozenset(known), of_namespaces={**listed, **named})
+    return QuotaNames(known=frozenset(known), of_namespaces={**listed, **named}, takers=takers)
 
 
 def read_named_quota(quota: ElasticQuota) -> NamedQuota:

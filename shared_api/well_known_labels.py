@@ -61,9 +61,9 @@ KUEUE_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 MANAGED_BY: Final = PREFIX + "managed-by"
 """Annotation on units. W: controllers, at creation. Absent: the scheduler does both parts."""
 JOB_CREATED_AT: Final = PREFIX + "job-created-at"
-"""Annotation on units: the job's creationTimestamp, which decides the order. W: controllers."""
-ADOPTED: Final = PREFIX + "adopted"
-"""Annotation on units of jobs that already ran when first seen: booked at once."""
+"""Annotation on units: the job's creationTimestamp. W: controllers. Which pods may be the job's is
+read off it; the place in line is not, since anybody may write it who may edit units
+(`status.jobCreationTimestamp`)."""
 COPIED_LABELS: Final = PREFIX + "copied-labels"
 """Annotation on units: comma list of those labels of the user's own that are the job's, and go when
 it has them no more. W, R: controllers."""
@@ -256,7 +256,9 @@ AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota",
 )
 """Annotations on namespaces: comma list, or "*", of the quotas that their units may name; counts
-with the gate ElasticQuotaTreeCheckAvailableQuota."""
+with the setting `quotaNamespaces: listed`, and for trees with the gate
+ElasticQuotaTreeCheckAvailableQuota. W: who administers namespaces. R: scheduler, and the chart's
+policy."""
 
 # --- nodes ------------------------------------------------------------------------------------
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
@@ -268,6 +270,9 @@ DEFAULT_QUOTA: Final = "koordinator-default-quota"
 SPECIAL_QUOTAS: Final = frozenset({ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA})
 """Quotas that koord-scheduler makes itself; they never get a queue."""
 
+
+DECIDING_LABELS: Final = (QUOTA_NAME, *QUOTA_NAME_LEGACY, PREEMPTIBLE, TREE_PREEMPTIBLE)
+"""Labels of units on which depends where, and as what, they are booked."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 """As Go reads them: Python's int() takes 1_000 and digits of other scripts, too."""

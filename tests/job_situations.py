@@ -76,9 +76,10 @@ def facts(*, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:
 
 
 def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:
-    body = build_unit(
-        facts(), Surroundings(), name="main", adopted=bool(changes.pop("adopted", False))
-    )
+    """Return the unit of `facts()`; `adopted`: its status proves that the job ran before."""
+    body = build_unit(facts(), Surroundings(), name="main")
+    if changes.pop("adopted", False):
+        changes["conditions"] = (*changes.get("conditions", ()), PROOF)
     body["metadata"]["annotations"] |= changes.pop("annotations", {})
     made = msgspec.convert(body, QueueUnit)
     if "active" in changes:
@@ -88,6 +89,9 @@ def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:
     status = msgspec.structs.replace(made.status, phase=phase, **changes)
     meta = msgspec.structs.replace(made.metadata, uid=Uid("qu-1"), resource_version="9")
     return msgspec.structs.replace(made, metadata=meta, status=status)
+
+
+PROOF = Condition(type="Adopted", status="True", reason="RanBefore", last_transition_time=TEN)
 
 
 def evicted(reason: str = "Preempted", status: str = "True") -> tuple[Condition, ...]:
@@ -107,13 +111,15 @@ def told(actions: tuple[Action, ...]) -> list[str]:
                 names.append("suspend")
             case ReleaseJob():
                 names.append("release")
-            case CreateUnit(body=body):
-                adopted = "koord-queue/adopted" in body["metadata"]["annotations"]
-                names.append("create adopted" if adopted else "create")
+            case CreateUnit():
+                names.append("create")
             case PatchUnit():
                 names.append("patch unit")
             case PatchUnitStatus(status=status):
                 names.append(f"move {status['phase']}" if "phase" in status else "write status")
+                shown = {each["type"]: each["status"] for each in status.get("conditions", ())}
+                if shown.get("Adopted") == "True" and status.get("placement"):
+                    names[-1] = "adopt"
             case TellJob(reason=reason):
                 names.append(f"tell {reason}")
             case _:

@@ -1,9 +1,9 @@
-"""Somebody else keeps turning a job's switch off: how long the queue turns it on again. Pure.
+"""A job is resumed against the queue: it is suspended again, for as long as that goes on. Pure.
 
-Three times within a minute, and it stops fighting: it writes what the contest was about into the
-unit and leaves the job running. A job that ran out of turn is contested no more once it is
-admitted, so an eviction after that is carried out like any other; one whose eviction is contested
-keeps its quota until it ends or is suspended.
+The queue never yields. It writes at most once a second a job, and tells about it once a minute. The
+third time within a minute its unit goes to the end of its line, at most once a minute: the unit
+says so, by a condition whose time the scheduler orders by, so that no restart forgets it. What the
+job runs meanwhile is charged: its living pods count, whatever its unit's phase.
 """
 
 from __future__ import annotations
@@ -12,26 +12,31 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import EventType, SuspendJob, TellJob
-from queue_controllers.jobframework.generic_job import JobFacts
-from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView
-from queue_controllers.jobframework.queue_unit_builder import plan_restoration
-from queue_controllers.jobframework.unit_status import (
-    SUSPEND_CONTESTED,
-    how_to_activate,
-    set_condition,
+from queue_controllers.jobframework.actions import (
+    EventType,
+    PatchUnitStatus,
+    SuspendJob,
+    TellJob,
 )
-from shared_api.objects.meta import Condition, find_condition
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView, Moment
+from queue_controllers.jobframework.queue_unit_builder import plan_restoration
+from queue_controllers.jobframework.unit_status import how_to_activate, set_condition
+from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_being_evicted
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED, is_being_evicted
 
-FIGHT_SECONDS: Final = 60.0
-MAX_FIGHTS: Final = 3
-"""Un-suspends by somebody else within a minute after which the queue stops fighting."""
+LEAST_PAUSE_SECONDS: Final = 1.0
+"""Between two suspensions of one job: a tool that resumes it at once costs a write a second."""
+
+CONTEST_SECONDS: Final = 60.0
+MAX_RESUMES: Final = 3
+"""So many times within so long, and the unit goes to the end of its line. Also how often people are
+told of a contest that goes on."""
 
 OUT_OF_TURN: Final = "UnsuspendedByOthers"
 AGAINST_EVICTION: Final = "EvictionContested"
-"""Reasons of `SuspendContested`: what it was about."""
+"""Reasons of `SuspendContested`: what it is about."""
 
 
 def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
@@ -41,20 +46,27 @@ def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
     return SuspendJob(annotate=annotate, resize=plan_restoration(job))
 
 
-def is_contested_for(unit: QueueUnit, reason: str) -> bool:
-    """Say whether the queue has stopped fighting for the job, and about this."""
-    contested = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
-    return contested is not None and (contested.status, contested.reason) == ("True", reason)
-
-
-def fight(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Suspend a job again that somebody un-suspended, unless that goes on and on."""
-    memory = _note_fight(view)
-    if len(memory.unsuspended_at) >= MAX_FIGHTS:
-        return _give_up(view, unit, memory)
+def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Suspend a job that somebody else has resumed; too often, and its unit loses its place."""
+    memory, now = view.memory, view.moment.monotonic
+    if memory.unsuspended_at:
+        rest = memory.unsuspended_at[-1] + LEAST_PAUSE_SECONDS - now
+        if rest > 0:
+            return Decision(memory=memory, look_again_seconds=rest)
+    recent = tuple(at for at in memory.unsuspended_at if now - at < CONTEST_SECONDS)
+    memory = msgspec.structs.replace(memory, unsuspended_at=(*recent, now)[-MAX_RESUMES:])
+    if len(recent) + 1 >= MAX_RESUMES and not _is_recent(memory.displaced_at, now):
+        return _displace(view, job, unit, memory)
+    if _is_recent(memory.contest_told_at, now):
+        return Decision(actions=(suspend_job(view, job),), memory=memory)
     message = f"Suspended again: {_why_not(unit)}"
     event = TellJob(reason="SuspendedAgain", message=message, type=EventType.WARNING)
+    memory = msgspec.structs.replace(memory, contest_told_at=now)
     return Decision(actions=(suspend_job(view, job), event), memory=memory)
+
+
+def _is_recent(at: float | None, now: float) -> bool:
+    return at is not None and now - at < CONTEST_SECONDS
 
 
 def _why_not(unit: QueueUnit) -> str:
@@ -66,24 +78,33 @@ def _why_not(unit: QueueUnit) -> str:
     return f"{why}. When it is its turn, the queue resumes it"
 
 
-def _give_up(view: JobView, unit: QueueUnit, memory: JobMemory) -> Decision:
-    reason = OUT_OF_TURN
-    outcome = "runs without having been admitted. To put it back in line, suspend it"
+def _displace(view: JobView, job: JobFacts, unit: QueueUnit, memory: JobMemory) -> Decision:
+    """Suspend it, and put its unit at the end of its line."""
+    reason, where = OUT_OF_TURN, "it has gone to the end of its line"
     if is_being_evicted(unit):
-        reason, outcome = AGAINST_EVICTION, "keeps its quota until it ends or is suspended"
+        reason, where = AGAINST_EVICTION, "once it has stopped it waits at the end of its line"
     message = (
-        f"Un-suspended {MAX_FIGHTS} times within {FIGHT_SECONDS:g} s by somebody else:"
-        f" it is not suspended again, and {outcome}"
+        f"Resumed {MAX_RESUMES} times within {CONTEST_SECONDS:g} s by somebody else: it is"
+        f" suspended again each time, and {where}. Whoever applies it has to leave its suspend"
+        " field to the queue"
     )
-    given_up = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)
-    event = TellJob(reason="SuspendContested", message=message, type=EventType.WARNING)
-    return Decision(
-        actions=(set_condition(unit, given_up, view.moment), event),
-        memory=msgspec.structs.replace(memory, unsuspended_at=()),
-    )
-
-
-def _note_fight(view: JobView) -> JobMemory:
+    contested = Condition(type=SUSPEND_CONTESTED, status="True", reason=reason, message=message)
+    event = TellJob(reason=SUSPEND_CONTESTED, message=message, type=EventType.WARNING)
     now = view.moment.monotonic
-    recent = (at for at in view.memory.unsuspended_at if now - at < FIGHT_SECONDS)
-    return msgspec.structs.replace(view.memory, unsuspended_at=(*recent, now))
+    return Decision(
+        # First what stops it: a status that is refused, or was changed meanwhile, is written the
+        # next time, since only then its memory counts.
+        actions=(suspend_job(view, job), to_the_end(unit, contested, view.moment), event),
+        memory=msgspec.structs.replace(memory, displaced_at=now, contest_told_at=now),
+    )
+
+
+def to_the_end(unit: QueueUnit, contested: Condition, moment: Moment) -> PatchUnitStatus:
+    """Return the write that puts a unit at the end of its line.
+
+    The condition's time is that of the last such move, so it moves though the status stays True.
+    """
+    others = tuple(each for each in unit.status.conditions if each.type != SUSPEND_CONTESTED)
+    status = msgspec.structs.replace(unit.status, conditions=others)
+    without = msgspec.structs.replace(unit, status=status)
+    return set_condition(without, contested, moment)

@@ -30,8 +30,17 @@ from queue_controllers.jobframework.actions import (
     PatchUnitStatus,
     TellJob,
 )
+from queue_controllers.jobframework.adoption import (
+    adopt_unit,
+    keep_place,
+    lacks_proof,
+    prove_again,
+    ran_before,
+    ran_before_its_unit,
+    tell_adoption,
+)
 from queue_controllers.jobframework.backoff_limit import reach_limit
-from queue_controllers.jobframework.contest import fight, suspend_job
+from queue_controllers.jobframework.contest import suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import follow_deactivation
 from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
@@ -55,7 +64,6 @@ from queue_controllers.jobframework.job_progress import (
     wait_in_time,
     wait_to_resume,
 )
-from queue_controllers.jobframework.job_settings import Adopt
 from queue_controllers.jobframework.job_view import (
     LEFT_TO_ITS_OWNER,
     Decision,
@@ -64,7 +72,7 @@ from queue_controllers.jobframework.job_view import (
 )
 from queue_controllers.jobframework.job_warnings import announce_queued, warn_about_job
 from queue_controllers.jobframework.label_precedence import NOTE_BEGINS, label_notes
-from queue_controllers.jobframework.managed import quota_of_job
+from queue_controllers.jobframework.managed import may_use_quota, quota_of_job
 from queue_controllers.jobframework.obstacle import find_obstacle
 from queue_controllers.jobframework.queue_unit_builder import (
     build_sync,
@@ -75,18 +83,11 @@ from queue_controllers.jobframework.queue_unit_builder import (
     why_other_priority,
 )
 from queue_controllers.jobframework.release import mark_opened, release_job, release_whole
-from queue_controllers.jobframework.standing import (
-    is_admitted,
-    is_booked_by_mark,
-    judge_standing,
-)
+from queue_controllers.jobframework.standing import is_admitted, judge_standing
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
-    SUSPEND_CONTESTED,
-    forget_eviction,
     move_return,
     move_unit,
-    set_condition,
 )
 from queue_controllers.jobframework.waiting import (
     hold_with_owner,
@@ -97,12 +98,12 @@ from queue_controllers.jobframework.waiting import (
     wait_until_stopped,
     with_event_once,
 )
-from shared_api.objects.meta import Condition, is_condition_true
+from shared_api.objects.meta import is_condition_true
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
+    ADOPTABLE_PHASES,
+    SUSPEND_CONTESTED,
     Phase,
-    bears_mark,
-    is_adopted,
     is_being_evicted,
     is_booked,
     is_final,
@@ -110,12 +111,7 @@ from shared_api.queue_unit_phases import (
     phase_of,
     was_evicted,
 )
-from shared_api.well_known_labels import (
-    ADMISSION_GATE,
-    ADOPTED,
-    MANAGED_BY,
-    spellings,
-)
+from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
 
 REFUSED_LOOK_SECONDS: Final = 60.0
 """How often a job whose pods would be refused is looked at without news."""
@@ -148,7 +144,7 @@ def decide(view: JobView) -> Decision:
     elif not view.ownership.managed:
         decision = _decide_unmanaged(view, job, unit, state)
     elif not is_managed_by_controllers(unit):
-        decision = _take_over(view, job, unit, state)
+        decision = _take_over(view, job, unit)
     else:
         decision = _decide_with_unit(view, job, unit, state)
     ended = job.status.outcome is not None or (unit is not None and is_final(unit))
@@ -200,59 +196,49 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     if job.why_not_hold:
         return _leave_alone(view, job)
     if job.unknown_demand:
-        runs = _is_to_adopt(view, job, state)
+        runs = ran_before(view, job, state)
         return wait_for_demand(view, job, () if runs else _hold(view, job))
     if len(job.pod_sets) > MAX_POD_SETS:
         message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
         return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
-    adopted = _is_to_adopt(view, job, state)
-    actions: list[Action] = [] if adopted else [*_hold(view, job)]
+    adopting = ran_before(view, job, state)
+    if adopting and not may_use_quota(job, view.around):
+        return _leave_running(view, job)
+    actions: list[Action] = [] if adopting else [*_hold(view, job)]
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
-    actions.append(CreateUnit(body=build_unit(job, view.around, name=name, adopted=adopted)))
+    body = build_unit(job, view.around, name=name, runs=adopting)
+    actions.append(CreateUnit(body=body))
     settled = len(actions) == 1 and state.state is State.HELD
-    if adopted:
-        actions.append(_tell_adoption(view, job))
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(TellJob(reason="NameCut", message=message))
-    return Decision(actions=tuple(actions), memory=view.memory, settled=settled)
+    # The next look proves an adoption, in the status of the unit that is there then.
+    held = not adopting and not job.suspended
+    memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held)
+    return Decision(actions=tuple(actions), memory=memory, settled=settled)
 
 
-def _is_to_adopt(view: JobView, job: JobFacts, state: JobState) -> bool:
-    """Say whether the job ran before the queue knew of it, and goes on.
+def _leave_running(view: JobView, job: JobFacts) -> Decision:
+    """Leave a job alone that nobody decided about, and whose quota is not its own to name.
 
-    One that can be held at its creation only goes on, too, whenever it comes: to suspend it now
-    would not stop what its operator has begun.
+    Its pods are charged as those of any job that is not the queue's.
     """
-    if job.kind.held_by_gates:
-        return view.pods.living > 0  # to hold them would be to delete them
-    if view.settings.adopt is not Adopt.RUNNING:
-        return False
-    if state.state not in {State.STARTING, State.RUNNING}:
-        return False
-    if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
-        return False
-    is_too_late = job.kind.holds_at_birth and job.released_at is None
-    return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
+    quota = quota_of_job(job, view.around)
+    message = (
+        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
+        f" nothing of {quota} is booked for it, and its pods are charged where their own labels"
+        " say. Name a quota in the job's label that its namespace may use"
+    )
+    return with_event_once(view, "NotAdopted", message)
 
 
-def _tell_adoption(view: JobView, job: JobFacts) -> TellJob:
-    quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
-    why = "It already ran when it was first seen"
-    if job.kind.holds_at_birth:
-        why = f"It was not created suspended, and no {job.kind.kind} is held later"
-    message = f"{why}: it goes on, charged to quota {quota}"
-    return TellJob(reason="Adopted", message=message)
+def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Make a unit ours that somebody else made for this very job: by hand, by another version.
 
-
-def _take_over(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Make a unit ours that somebody else made for this very job: by hand, by another version."""
+    Whether its job ran before it, the next look finds out.
+    """
     body = build_sync(job, unit, view.around, waiting=False)
-    actions: tuple[Action, ...] = (PatchUnit(unit=unit, body=body),)
-    if phase_of(unit) is Phase.ENQUEUED and not is_adopted(unit) and _is_to_adopt(view, job, state):
-        body["metadata"]["annotations"][ADOPTED] = "true"
-        actions = (*actions, _tell_adoption(view, job))
-    return Decision(actions=actions, memory=view.memory)
+    return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
@@ -278,6 +264,8 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         arrived=False,
         nested=False,
         unproved_since=None,
+        adopting=view.memory.adopting and not job.suspended,
+        held=view.memory.held and not is_admitted(unit),
         evicting=evicting,
         obstacle=told,
         old_pods_since=view.memory.old_pods_since if is_to_start else None,
@@ -290,8 +278,9 @@ def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
         return Decision(actions=(finish,), memory=memory, settled=True)
     if state.state is State.DELETING:
         return _end_deleted(view, unit)
-    if state.stopped and is_booked_by_mark(unit) and not is_being_evicted(unit):
-        return _take_mark_off(view, unit)
+    if ran_before_its_unit(view, job, unit, state):
+        allowed = may_use_quota(job, view.around)
+        return _adopt(view, job, unit) if allowed else _leave_running(view, job)
     decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
     return look_in_time(view, unit, decision)
 
@@ -308,12 +297,22 @@ def _without_attempt(memory: JobMemory) -> JobMemory:
     )
 
 
+def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Prove an adoption; first the unit says what its job says, whatever others wrote into it."""
+    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
+    if body:
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    return adopt_unit(view, job, unit, tell_adoption(view, job))
+
+
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    waiting = phase_of(unit) in _WAITING_PHASES and not is_adopted(unit)
-    may_move = waiting and state.stopped and not job.unknown_demand
+    # What somebody edited by hand is put right before the unit waits again: freed with another
+    # demand than its job's, or in another quota, it would be admitted for that, and so on for ever.
+    waits = phase_of(unit) in _WAITING_PHASES or is_being_evicted(unit)
     is_judged = state.stopped and not job.unknown_demand
+    may_move = waits and is_judged
     if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
-        is_urgent = was_evicted(unit) or not is_only_demand(body)
+        is_urgent = was_evicted(unit) or is_being_evicted(unit) or not is_only_demand(body)
         write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
         return Decision(actions=(write,), memory=view.memory)
     if (decision := follow_deactivation(view, job, unit)) is not None:
@@ -333,24 +332,21 @@ def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState)
     return _keep_held(view, job, unit, state)
 
 
+def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    waits = phase_of(unit) in _WAITING_PHASES and not view.memory.place_kept
+    write = keep_place(job, unit) if waits else None
+    if write is None:
+        return None
+    memory = msgspec.structs.replace(view.memory, place_kept=True)
+    return Decision(actions=(write,), memory=memory)
+
+
 def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     """Leave a unit as it is until it is known what its job makes; one that starts has its time."""
     if not is_admitted(unit):
         return wait_for_demand(view, job, _hold(view, job))
     waits = wait_for_demand(view, job)
     return waits if state.state is State.RUNNING else wait_in_time(view, job, unit, waits)
-
-
-def _take_mark_off(view: JobView, unit: QueueUnit) -> Decision:
-    """Have a unit wait that is marked as adopted, and whose job does not run.
-
-    Whoever may write units could else pass the line with an annotation.
-    """
-    mark = {key: None for key in spellings(ADOPTED) if key in unit.metadata.annotations}
-    message = f"It does not run, so it is not adopted: {ADOPTED} is taken off its unit, it waits"
-    event = TellJob(reason="NotAdopted", message=message, type=EventType.WARNING)
-    body = {"metadata": {"annotations": mark}}
-    return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
 
 
 def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
@@ -415,14 +411,12 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
 
 
 def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    contested = is_condition_true(unit.status.conditions, SUSPEND_CONTESTED)
     if not job.suspended:
         if job.kind.held_by_gates:
-            return _note_opened(view, unit)
-        return Decision(memory=view.memory) if contested else fight(view, job, unit)
-    if contested:
-        over = Condition(type=SUSPEND_CONTESTED, status="False", reason="Suspended")
-        return Decision(actions=(set_condition(unit, over, view.moment),), memory=view.memory)
+            return _note_opened(view, job, unit)
+        return suspend_again(view, job, unit)
+    if (kept := _keep_place(view, job, unit)) is not None:
+        return kept
     if has_own_backoff(job):
         moved = move_return(unit, view.settings, view.moment, view.jitter)
         if moved is not None:
@@ -439,29 +433,23 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     return waits if obstacle is not None else announce_queued(unit, waits)
 
 
-def _note_opened(view: JobView, unit: QueueUnit) -> Decision:
-    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever.
-
-    One that was evicted has to be seen as adopted again, and what was reserved is booked.
-    """
-    was_freed = phase_of(unit) in _WAITING_PHASES and was_evicted(unit)
-    write: Action
-    if not bears_mark(unit):
-        write = PatchUnit(unit=unit, body={"metadata": {"annotations": {ADOPTED: "true"}}})
-        tells = not was_freed
-    elif was_freed:
-        write, tells = forget_eviction(unit, view.moment), True
-    else:
+def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever."""
+    if phase_of(unit) not in ADOPTABLE_PHASES:
         return Decision(memory=view.memory)
+    if not may_use_quota(job, view.around):
+        return _leave_running(view, job)
     message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
     event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
-    return Decision(actions=(write, event) if tells else (write,), memory=view.memory)
+    return adopt_unit(view, job, unit, event)
 
 
 # --- admitted -----------------------------------------------------------------------------------
 
 
 def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if lacks_proof(unit):
+        return Decision(actions=(prove_again(view, job, unit),), memory=view.memory)
     match state.state:
         case State.RELEASED if state.resumable:
             return give_up_late(view, job, unit) or release_whole(view, job, unit)

@@ -14,17 +14,11 @@ import msgspec
 
 from queue_controllers.jobframework.actions import EventType, ResizeJob, TellJob
 from queue_controllers.jobframework.backoff_limit import reach_limit_when_freed, reaches_limit
-from queue_controllers.jobframework.contest import (
-    AGAINST_EVICTION,
-    fight,
-    is_contested_for,
-    suspend_job,
-)
+from queue_controllers.jobframework.contest import suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import deactivate, mark_of
 from queue_controllers.jobframework.execution_time import seconds_left
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import JobState
-from queue_controllers.jobframework.job_progress import follow_contested
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.managed import (
     Surroundings,
@@ -49,10 +43,10 @@ from queue_controllers.jobframework.waiting import is_silent, wait_until_stopped
 from shared_api.evictions import DEACTIVATED
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.placement import as_admitted
 from shared_api.queue_unit_phases import (
     EVICTED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
-    is_adopted,
     is_being_evicted,
     is_booked,
 )
@@ -79,13 +73,11 @@ def why_evict(
         return MAXIMUM_EXECUTION_TIME_EXCEEDED, TIME_IS_UP
     if not state.stopped or job.unknown_demand:
         return None
-    if is_our_make(unit) and (moved := _where_else(job, unit, view.around)):
+    if moved := _where_else(job, unit, view.around):
         # Released like this, its pods would be charged to one quota while it is booked in another,
         # or it would run out of a queue that its user has taken it from.
         return JOB_CHANGED, f"Evicted because the job names another {moved} than it was admitted in"
-    # What was adopted was granted all that it asks for, as long as nobody has written how much.
-    has_all = is_adopted(unit) and not unit.status.admissions
-    if not has_all and outgrows(job, unit, was_released=was_released_already(job, unit)):
+    if outgrows(job, unit, was_released=was_released_already(job, unit)):
         # Released like this, it would run with more than anybody decided.
         return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
     return None
@@ -96,8 +88,14 @@ def _where_else(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
 
     The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
     """
-    meta, quota = unit.metadata, quota_of_job(job, around)
+    quota = quota_of_job(job, around)
     labels = labels_of_unit(job, quota)
+    is_ours, unit = is_our_make(unit), as_admitted(unit)
+    meta = unit.metadata
+    if not is_ours:
+        # Made by hand it may name what its job does not. Whether it was, anybody may write.
+        asked = read_quota_name(labels)
+        return "quota" if asked and asked != read_quota_name(meta.labels) else ""
     if read_quota_name(labels) != read_quota_name(meta.labels):
         return "quota"
     named = read_queue_name(labels, annotations_of_unit(job))
@@ -169,10 +167,8 @@ def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: Job
     if mark is not None and not mark_of(unit):
         return deactivate(view, job, unit, mark)  # never free and active
     if not job.suspended:
-        if is_contested_for(unit, AGAINST_EVICTION):
-            return follow_contested(view, job, unit, state)
         if view.memory.evicting:
-            return fight(view, job, unit)
+            return suspend_again(view, job, unit)
         if job.status.is_ending:
             return Decision(memory=view.memory)  # the news of its end wakes us
         memory = msgspec.structs.replace(view.memory, evicting=True)

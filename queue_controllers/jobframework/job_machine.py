@@ -81,6 +81,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """When the newest of all was created; "" for none."""
     unschedulable: tuple[Unschedulable, ...] = ()
     """Of pending pods that their scheduler has refused, why; the one it refused first leads."""
+    living_since: str = ""
+    """When the oldest of the living that are not being deleted was created; "" for none."""
     held_of_sets: dict[str, int] = {}
     """Held by the queue's gate, and not being deleted, by pod set; counted by `gates`."""
     living_of_sets: dict[str, int] = {}
@@ -110,7 +112,7 @@ def count_pods(
 ) -> PodFacts:
     """Count the pods of one job; `job`: its uid, where its children may have pods as well."""
     total = living = terminating = 0
-    pending_since = last_created = ""
+    pending_since = last_created = living_since = ""
     children: set[Uid] = set()
     refused: list[Unschedulable] = []
     running: dict[str, int] = {}
@@ -123,6 +125,8 @@ def count_pods(
         living += pod.is_living
         if job and pod.is_living and (child := _unmarked_controller(pod)) not in {NO_UID, job}:
             children.add(child)
+        if pod.is_living and not pod.is_terminating:
+            living_since = min(living_since or created, created)
         if pod.is_terminating:
             terminating += 1
         elif pod.status.phase == "Running":
@@ -147,6 +151,7 @@ def count_pods(
         pending_since=pending_since,
         last_created=last_created,
         unschedulable=tuple(sorted(refused)),
+        living_since=living_since,
         children=tuple(sorted(children)),
     )
 

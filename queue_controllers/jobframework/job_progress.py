@@ -34,19 +34,25 @@ from queue_controllers.jobframework.queue_unit_builder import (
 )
 from queue_controllers.jobframework.unit_status import (
     OPERATOR_SILENT,
-    SUSPEND_CONTESTED,
     children_into_status,
     count_into_status,
     evict_unit,
     last_past,
     move_unit,
+    pods_ready_into_status,
     running_timeout,
     was_released_already,
 )
 from queue_controllers.jobframework.waiting import wait_for_old_pods
 from shared_api.evictions import BACKOFF_TIMEOUT, LATE
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import RELEASED_PHASES, Phase, is_adopted, phase_of
+from shared_api.queue_unit_phases import (
+    RELEASED_PHASES,
+    SUSPEND_CONTESTED,
+    Phase,
+    is_adopted,
+    phase_of,
+)
 from shared_api.timestamps import read_time
 
 SETTLE_SECONDS: Final = 0.5
@@ -83,9 +89,9 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         status["reclaimablePods"] = given_back
     status |= children_into_status(unit, view.pods)
     if phase_of(unit) is Phase.RUNNING:
-        if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
-            status["requeueState"] = None
-        return _follow_counts(view, unit, status | pods.status, look_again)
+        # Its clock of running pods comes last: where both write conditions, the other waits a look.
+        status |= pods.status | _running_into_status(view, job, unit, state)
+        return _follow_counts(view, unit, status, look_again)
     if state.state is not State.RUNNING and not wants_no_pods(job):
         wake, wake_in = plan_nudge(view, job, state)
         if wake:
@@ -107,6 +113,18 @@ def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Deci
     )
     grown = TellJob(reason="Grown", message=message)
     return Decision(actions=(record, grown), memory=view.memory)
+
+
+def _running_into_status(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> dict[str, object]:
+    """Return the part of the status of a unit in Running that its pods make true."""
+    status: dict[str, object] = {}
+    if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
+        status["requeueState"] = None
+    if state.state is State.RUNNING:
+        status |= pods_ready_into_status(unit, view.moment)
+    return status
 
 
 def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:
@@ -164,16 +182,6 @@ def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str)
     event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
     announced = evict_unit(unit, reason, message, view.moment)
     return Decision(actions=(announced, event), memory=view.memory)
-
-
-def follow_contested(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
-    """Write down that a job runs which somebody keeps running against its eviction.
-
-    It may run until it ends, and others of its queue may wait for its pods.
-    """
-    if state.state is not State.RUNNING or phase_of(unit) is Phase.RUNNING:
-        return Decision(memory=view.memory)
-    return _write_running(view, job, unit, {}, settled=(OPERATOR_SILENT,))
 
 
 def _is_late(
@@ -238,8 +246,6 @@ def _write_running(
     job: JobFacts,
     unit: QueueUnit,
     status: dict[str, object],
-    *,
-    settled: tuple[str, ...] = (SUSPEND_CONTESTED, OPERATOR_SILENT),
 ) -> Decision:
     """Move the unit to Running, with the counts that the next half second brings."""
     memory, now = view.memory, view.moment.monotonic
@@ -258,7 +264,7 @@ def _write_running(
         Phase.RUNNING,
         view.moment,
         message="Running",
-        settled=settled,
+        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
         extra=status,
     )
     memory = msgspec.structs.replace(

@@ -53,8 +53,19 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     that ran before the queue knew of it, and is suspended."""
     unproved_since: float | None = None
     """Since when only its owner's word is missing for a job that is not looked at before."""
+    adopting: bool = False
+    """This process has just made the unit of a job that ran before; its status does not say yet."""
+    held: bool = False
+    """This process has suspended the job as it made its unit: pods that are older than the unit are
+    no sign that it ran before the queue knew of it, should somebody resume it while they go."""
+    place_kept: bool = False
+    """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()
     """When somebody turned the switch off against the queue (monotonic), newest last."""
+    contest_told_at: float | None = None
+    """When people were last told of that (monotonic)."""
+    displaced_at: float | None = None
+    """When its unit was last put at the end of its line for that (monotonic)."""
     evicting: bool = False
     """This process has turned the switch on to carry out the eviction that is under way."""
     quiet_since: float | None = None

@@ -32,6 +32,7 @@ from shared_api.well_known_labels import (
     QUOTA_NAME,
     QUOTA_SPELLINGS,
     RELEASED_AT,
+    SPECIAL_QUOTAS,
     STAMPED_QUOTA,
     SUSPEND,
     read_annotation,
@@ -63,6 +64,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Of the priority class that is the cluster's default, if there is one."""
     admission: AdmissionObjects = NOTHING_READ
     """What the API server goes by as it creates pods in the job's namespace."""
+    available_quotas: frozenset[str] | None = None
+    """What the job's namespace lists, where only quotas that list it, or that it lists, may be
+    named; None: any may be."""
 
 
 class Ownership(msgspec.Struct, frozen=True):
@@ -224,6 +228,18 @@ def quota_of_job(job: JobFacts, around: Surroundings) -> str:
     if named := read_quota_name(job.metadata.labels):
         return named
     return around.quotas.quota_of_namespace(job.metadata.namespace)
+
+
+def may_use_quota(job: JobFacts, around: Surroundings) -> bool:
+    """Return whether the job's namespace may name the quota that the job is charged to.
+
+    A quota that is not known here is for the scheduler to judge: it does not exist, or is the node
+    of a tree.
+    """
+    quota, listed = quota_of_job(job, around), around.available_quotas
+    if listed is None or quota not in around.quotas.known or quota in SPECIAL_QUOTAS:
+        return True
+    return around.quotas.may_name(quota, job.metadata.namespace, listed)
 
 
 def quota_of_template(template: TemplateMeta) -> str:

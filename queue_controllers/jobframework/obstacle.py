@@ -22,7 +22,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "NoQuota": f"Name one that exists in the job's label {QUOTA_NAME}, or have it made",
     "NoQueue": f"Name one that exists in the job's label {QUEUE_NAME}, or have it made",
     "AmbiguousQuota": f"Or name another in the job's label {TREE_QUOTA_NAME}",
-    "QuotaNotInNamespace": f"Or name another in the job's label {TREE_QUOTA_NAME}",
+    "QuotaNotInNamespace": "Or name one in the job's label that its namespace may use",
     "QuotaNotInQueue": f"Or take {QUEUE_NAME} off the job: it then waits in the queue of its quota",
     "ExceedsQuota": "Make the job again with less, or have the quota raised",
     "InvalidDemand": "Make the job again with requests that can be read",

@@ -44,7 +44,6 @@ from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, is_booked, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
-    ADOPTED,
     COPIED_LABELS,
     DEACTIVATION_MARKS,
     JOB_CREATED_AT,
@@ -245,8 +244,13 @@ def _bounded(number: int | None, around: Surroundings) -> int | None:
 # --- the unit, and what has changed since -------------------------------------------------------
 
 
-def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool) -> dict[str, Any]:
-    """Return the QueueUnit of a job as JSON values, ready to be created."""
+def build_unit(
+    job: JobFacts, around: Surroundings, *, name: str, runs: bool = False
+) -> dict[str, Any]:
+    """Return the QueueUnit of a job as JSON values, ready to be created.
+
+    `runs`: the job ran before the queue knew of it, so what its pods are is settled.
+    """
     meta, kind = job.metadata, job.kind
     quota = quota_of_job(job, around)
     bodies = pod_set_bodies(job.pod_sets)
@@ -261,8 +265,7 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
         annotations[COPIED_LABELS] = note
     if job.template_differences:
         annotations[TEMPLATE_DIFFERENCES] = job.template_differences
-    if adopted:
-        annotations[ADOPTED] = "true"
+    if runs:
         _take_wishes_off(labels, job)
     elif job.pods_refused:
         annotations[PODS_REFUSED] = job.pods_refused
@@ -283,7 +286,7 @@ def build_unit(job: JobFacts, around: Surroundings, *, name: str, adopted: bool)
     }
 
 
-def _take_wishes_off(labels: dict[str, str], job: JobFacts) -> None:
+def _take_wishes_off(labels: Changes | dict[str, str], job: JobFacts) -> None:
     """Take off the labels of pods that a release would have stamped: these pods have them not."""
     for key in PREEMPTIBLE_LABELS:
         if labels.get(key) == NOT_PREEMPTIBLE and all(
@@ -333,14 +336,21 @@ def _request_of(job: JobFacts) -> dict[str, Any]:
 
 
 def build_sync(
-    job: JobFacts, unit: QueueUnit, around: Surroundings, *, waiting: bool, stopped: bool = False
+    job: JobFacts,
+    unit: QueueUnit,
+    around: Surroundings,
+    *,
+    waiting: bool,
+    stopped: bool = False,
+    runs: bool = False,
 ) -> dict[str, Any]:
     """Return the merge patch (without guard) that brings a unit in step with its job, or {}.
 
     `waiting`: nothing has been decided about the unit yet, so its shape and place may still move.
     Of one that is reserved the labels of its user's own do: checks select by them. `stopped`: the
     job's next pods are yet to come, so it counts whether they would be refused. An admitted unit
-    is marked before it is evicted for that: freed without the mark, it could start at once.
+    is marked before it is evicted for that: freed without the mark, it could start at once. `runs`:
+    as in `build_unit`.
     """
     spec = _sync_of_intent(job, unit, around)
     annotations = _sync_of_refusal(job, unit) if stopped else Changes()
@@ -350,6 +360,8 @@ def build_sync(
     if waiting:
         quota = quota_of_job(job, around)
         labels, followed = sync_of_metadata(job, unit, quota)
+        if runs:
+            _take_wishes_off(labels, job)
         annotations |= followed
         if unit.spec.queue != (queue := queue_of_job(job, quota)):
             spec["queue"] = queue or None

@@ -10,13 +10,7 @@ from queue_controllers.jobframework.job_machine import JobState, judge_job
 from queue_controllers.jobframework.job_view import JobMemory, JobView
 from queue_controllers.jobframework.waiting import SILENT_SECONDS
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import (
-    RELEASED_PHASES,
-    Phase,
-    is_adopted,
-    is_being_evicted,
-    phase_of,
-)
+from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phase_of
 
 
 def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
@@ -62,9 +56,4 @@ def is_admitted(unit: QueueUnit) -> bool:
     """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
     if is_being_evicted(unit) or unit.spec.active is False:
         return False
-    return phase_of(unit) in RELEASED_PHASES or is_booked_by_mark(unit)
-
-
-def is_booked_by_mark(unit: QueueUnit) -> bool:
-    """Say whether only the annotation books the unit; its phase would have it wait."""
-    return phase_of(unit) is Phase.ENQUEUED and is_adopted(unit)
+    return phase_of(unit) in RELEASED_PHASES

@@ -41,8 +41,7 @@ _OUR_PREFIXES: Final = (
     "quota.scheduling.alibabacloud.com/",
     "alibabacloud.com/quota-name",
 )
-# What only the unit, only the job, or only a pod may carry. Nobody books a job as adopted by
-# annotating it.
+# What only the unit, only the job, or only a pod may carry.
 _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),

@@ -32,6 +32,8 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
     POD_SET_UPDATES_CONFLICT,
+    PODS_PENDING,
+    PODS_READY,
     QUOTA_RESERVED,
     Phase,
     Writer,
@@ -55,9 +57,6 @@ NOTHING_MORE: Final[Mapping[str, object]] = {}
 
 OPERATOR_SILENT: Final = "OperatorSilent"
 """Condition: the job counts as stopped although its operator never said so."""
-
-SUSPEND_CONTESTED: Final = "SuspendContested"
-"""Condition: somebody keeps turning the job's switch off; the queue has stopped fighting."""
 
 JOB_CHANGED: Final = "JobChanged"
 PODS_REFUSED: Final = "PodsRefused"
@@ -151,7 +150,8 @@ def free_unit(
 
     It waits again at once, or after a time, or is inactive: the reason of the eviction says so.
     """
-    settled = (SUSPEND_CONTESTED,) if silent else (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    # That it was resumed out of turn stays true until it runs in its turn: it is its place in line.
+    settled = () if silent else (OPERATOR_SILENT,)
     extra, noted = _bank(unit, moment), _why_inactive(unit)
     if noted:
         to, message = Phase.ENQUEUED, noted[0].message
@@ -163,18 +163,6 @@ def free_unit(
     else:
         to, message = Phase.ENQUEUED, f"Enqueued after eviction: {_eviction_of(unit).reason}"
     return move_unit(unit, to, moment, message=message, settled=settled, noted=noted, extra=extra)
-
-
-def forget_eviction(unit: QueueUnit, moment: Moment) -> PatchUnitStatus:
-    """Return the write after which a unit that is marked as adopted counts as never evicted.
-
-    Its job runs, by somebody else's doing.
-    """
-    kept = tuple(each for each in unit.status.conditions if each.type != EVICTED)
-    never_evicted = msgspec.structs.replace(
-        unit, status=msgspec.structs.replace(unit.status, conditions=kept)
-    )
-    return move_unit(never_evicted, Phase.ENQUEUED, moment, message="Adopted: its pods go on")
 
 
 def _why_inactive(unit: QueueUnit) -> tuple[Condition, ...]:
@@ -310,6 +298,18 @@ def count_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:
         "admissions": [admission_body(each) for each in map(_with_counts, admissions, counts)],
         "podState": {"running": pods.running, "pending": pods.pending},
     }
+
+
+def pods_ready_into_status(unit: QueueUnit, moment: Moment) -> dict[str, Any]:
+    """Return the part of a status that says that pods run, which nobody ran when it was adopted."""
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    if ready is None or ready.status == "True" or ready.reason != PODS_PENDING:
+        return {}
+    runs = Condition(
+        type=PODS_READY, status="True", reason="PodsRunning", message="Pods of the job run"
+    )
+    conditions = with_condition(unit.status.conditions, runs, now=moment.stamp)
+    return {"conditions": [condition_body(each) for each in conditions]}
 
 
 def children_into_status(unit: QueueUnit, pods: PodFacts) -> dict[str, Any]:

@@ -68,7 +68,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.AMBIGUOUS_QUOTA: "quota {quota} is not one, but {detail}; rename all but one",
     Reason.QUOTA_NOT_IN_NAMESPACE: (
         "quota {quota} is not available in namespace {other}; list it in the namespace's "
-        "annotation koord-queue/available-quota-in-namespace"
+        "annotation koord-queue/available-quota-in-namespace, or the namespace with the quota"
     ),
     Reason.QUOTA_NOT_IN_QUEUE: (
         "queue {other} does not take quota {quota}; list it in the queue's annotation "

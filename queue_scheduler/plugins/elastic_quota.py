@@ -7,6 +7,9 @@ Which quota: the unit's label, else its namespace's quota by koord-scheduler's r
 quota never counts). Which queue: `koord-queue/queue-name`, else `spec.queue`, else the queue
 named like the quota. A queue other than that one must list the quota in its annotation
 `koord-queue/available-quota-in-queue` (or `koord-queue/available-quota`; `*` lists all).
+
+Which namespaces may name a quota is open, or a matter of lists: the quota's own namespace, those
+that it lists, and those whose annotation lists it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
     QueueDirectory,
+    QuotaSource,
     ReclaimTerms,
     Supposed,
     Unmapped,
@@ -38,6 +42,7 @@ from queue_scheduler.quota.quota_spec import ReclaimPolicy
 from queue_scheduler.quota.reclaim import find_borrowing
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
+from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
@@ -49,6 +54,7 @@ from shared_api.well_known_labels import (
     read_available_quotas,
     read_queue_name,
     read_quota_name,
+    read_quotas_of_namespace,
 )
 
 NAME: Final = "ElasticQuotaV2"
@@ -58,13 +64,28 @@ _BOOKS_REASONS: Final = {reason: books_reason for books_reason, reason in REASON
 
 
 class ElasticQuotaPlugin(BookedQuotas):
-    """Quota and queue of units, and the books of the quotas."""
+    """Quota and queue of units, and the books of the quotas.
+
+    Args:
+        settings: Of the books.
+        expected_capacity: Stands in for the nodes where there is none, in base units.
+        checks_namespaces: Whether quota or namespace must list the other, for units to name it.
+    """
 
     name = NAME
 
-    def __init__(self, settings: QuotaSettings, expected_capacity: Amounts | None = None) -> None:
+    def __init__(
+        self,
+        settings: QuotaSettings,
+        expected_capacity: Amounts | None = None,
+        *,
+        checks_namespaces: bool = False,
+    ) -> None:
         super().__init__(settings)
         self._expected_capacity = expected_capacity
+        self._checks_namespaces = checks_namespaces
+        # What namespaces list; those that list nothing are not here.
+        self._available: dict[str, frozenset[str]] = {}
         self._capacity = NodeCapacity()
         self._foreign: dict[str, ForeignPod] = {}
         self._problems_may_differ = False
@@ -86,6 +107,10 @@ class ElasticQuotaPlugin(BookedQuotas):
         if quota not in self._known:
             refusal = Refusal(reason=Reason.NO_QUOTA, quota=quota, other=meta.namespace)
             return Unmapped(refusal, (*by_namespace, f"quota/{quota}"), name)
+        if not self._is_available(quota, meta.namespace):
+            reason = Reason.QUOTA_NOT_IN_NAMESPACE
+            refusal = Refusal(reason=reason, quota=quota, other=meta.namespace)
+            return Unmapped(refusal, (f"namespace/{meta.namespace}", f"quota/{quota}"), name)
         queue = queues.queue(name)
         waits_for = (*by_namespace, f"quota/{quota}", f"queue/{name}")
         if queue is None:
@@ -95,6 +120,11 @@ class ElasticQuotaPlugin(BookedQuotas):
             refusal = Refusal(reason=Reason.QUOTA_NOT_IN_QUEUE, quota=quota, other=name)
             return Unmapped(refusal, waits_for, name)
         return Mapped(quota=quota, queue=name)
+
+    def _is_available(self, quota: str, namespace: str) -> bool:
+        if not self._checks_namespaces:
+            return True
+        return self.books.may_name(quota, namespace, self._available.get(namespace, ()))
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the unit's quota and its ancestors; the quota alone where it is unknown."""
@@ -178,6 +208,7 @@ class ElasticQuotaPlugin(BookedQuotas):
         concerned = sorted(listed | self._namespaces.pop(meta.key, frozenset()))
         before = [self.books.quota_of_namespace(namespace) for namespace in concerned]
         required = self._required_in(meta.name)
+        took = self.books.takers_of(meta.name)
         if gone:
             self.books.on_quota_gone(meta.namespace, meta.name, meta.uid)
             self._uids.pop(meta.key, None)
@@ -191,6 +222,8 @@ class ElasticQuotaPlugin(BookedQuotas):
         names = known.symmetric_difference(self._known)
         after = [self.books.quota_of_namespace(namespace) for namespace in concerned]
         moved = [ns for ns, was, now in zip(concerned, before, after, strict=True) if was != now]
+        if self._checks_namespaces:
+            moved = sorted({*moved, *(took ^ self.books.takers_of(meta.name))})
         if moved or names:
             for key, pod in self._foreign.items():
                 self._tell_foreign(key, pod)
@@ -200,6 +233,25 @@ class ElasticQuotaPlugin(BookedQuotas):
             *(f"quota/{name}" for name in sorted(names)),
             *(f"namespace/{namespace}" for namespace in moved),
         )
+
+    def on_quota_source(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a namespace; say whether its units may find their place by it."""
+        if not isinstance(source, Namespace):
+            return ()
+        return self._list_quotas(source, read_quotas_of_namespace(source.metadata.annotations))
+
+    def on_quota_source_gone(self, source: QuotaSource) -> tuple[str, ...]:
+        """Take a deleted namespace."""
+        return self._list_quotas(source, frozenset()) if isinstance(source, Namespace) else ()
+
+    def _list_quotas(self, namespace: Namespace, listed: frozenset[str]) -> tuple[str, ...]:
+        name = namespace.metadata.name
+        if self._available.get(name, frozenset()) == listed:
+            return ()
+        self._available.pop(name, None)
+        if listed:
+            self._available[name] = listed
+        return (f"namespace/{name}",) if self._checks_namespaces else ()
 
     def on_node(self, node: Node) -> None:
         """Take a node."""
@@ -267,7 +319,10 @@ class ElasticQuotaPlugin(BookedQuotas):
 
     def fork(self) -> ElasticQuotaPlugin:
         """Return an independent plugin with the same books."""
-        twin = ElasticQuotaPlugin(self._settings, self._expected_capacity)
+        twin = ElasticQuotaPlugin(
+            self._settings, self._expected_capacity, checks_namespaces=self._checks_namespaces
+        )
+        twin._available = dict(self._available)
         twin._take_over(self)
         twin._capacity = self._capacity.fork()
         twin._foreign = dict(self._foreign)

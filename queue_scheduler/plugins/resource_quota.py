@@ -1,7 +1,8 @@
 """ResourceQuota: units are filtered by, and booked against, the ResourceQuota of their namespace.
 
-The namespace is that of the unit's job (`spec.consumerRef`), or its own; the quota the only one
-there, or the one that is named like the namespace. Booked are the units that were started; besides,
+The namespace is the unit's own, whatever its `spec.consumerRef` says: whoever writes units there
+has no say about the quota of another. The quota is the only one there, or the one that is named
+like the namespace. Booked are the units that were started; besides,
 pods that no unit accounts for count, as they are. `status.used` of the object is not looked at: the
 pods of units are in there, too.
 
@@ -52,20 +53,15 @@ class ResourceQuotaPlugin(BookedQuotas):
         super().__init__(_SETTINGS)
         self._specs: dict[str, dict[str, QuotaSpec]] = {}
         self._foreign: dict[str, ForeignPod] = {}
-        # Of namespaces whose quota counts for units elsewhere: where these are.
-        self._elsewhere: dict[str, frozenset[str]] = {}
 
     # --- mapping ------------------------------------------------------------------------------
 
     def map_unit(self, unit: QueueUnit, queues: QueueDirectory) -> Mapped | Unmapped:
         """Place a unit in quota and queue, or say what is missing."""
-        namespace, own = _namespace_of(unit), unit.metadata.namespace
-        if namespace != own:
-            known = self._elsewhere.get(namespace, frozenset())
-            self._elsewhere[namespace] = known | {own}
+        namespace = unit.metadata.namespace
         chosen = read_chosen_queue(unit)
         names = (chosen,) if chosen else (namespace, DEFAULT_QUEUE)
-        waits_for: tuple[str, ...] = tuple(f"namespace/{name}" for name in sorted({own, namespace}))
+        waits_for: tuple[str, ...] = (f"namespace/{namespace}",)
         quota = self._quota_of(namespace)
         if not quota:
             detail = self._why_none(namespace)
@@ -93,7 +89,7 @@ class ResourceQuotaPlugin(BookedQuotas):
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the one quota that the unit is charged to."""
-        quota = self._quota_of(_namespace_of(unit))
+        quota = self._quota_of(unit.metadata.namespace)
         return (quota,) if quota else ()
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
@@ -163,9 +159,7 @@ class ResourceQuotaPlugin(BookedQuotas):
             if pod.namespace == namespace:
                 self._tell_foreign(key, pod)
         names = tuple(f"quota/{quota}" for quota in sorted({before, after} - {""}))
-        # Units are placed again by their own namespace.
-        concerned = sorted({namespace, *self._elsewhere.get(namespace, ())})
-        return (*(f"namespace/{each}" for each in concerned), *names)
+        return (f"namespace/{namespace}", *names)
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
         """Take a pod that no unit accounts for."""
@@ -214,13 +208,7 @@ class ResourceQuotaPlugin(BookedQuotas):
         twin._take_over(self)
         twin._specs = dict(self._specs)  # what is in it is replaced, never changed
         twin._foreign = dict(self._foreign)
-        twin._elsewhere = dict(self._elsewhere)
         return twin
-
-
-def _namespace_of(unit: QueueUnit) -> str:
-    reference = unit.spec.consumer_ref
-    return (reference.namespace if reference is not None else "") or unit.metadata.namespace
 
 
 def _count_asked(unit: QueueUnit) -> int:

@@ -12,8 +12,11 @@ high unit holds back those behind it of its quota, and while any high unit stand
 is tried; a refused low one holds back nobody. A policy is two pure answers, three
 where it has *bands* as Intelligent has, so other people's load through the entry point
 `koord_queue.queue_policies` (a callable without arguments that returns one). Creation is the
-job's, where the controllers wrote it on the unit: a job that was evicted comes back to its old
-place. Of a unit made by hand it is the unit's own, so nobody dates himself to the front.
+unit's own, which the API server writes. Where the job is older (its unit was deleted and made
+again, or the controllers came late), they say so in the unit's status, which only they may write:
+it keeps its place. No annotation counts, so nobody can date a unit back. A unit whose job somebody
+kept resuming out of turn (`contested_since`) counts as created when the controllers said so last:
+the end of the line, or, where priority comes first, of its priority.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.queue_options import QueueOptions
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import is_managed_by_controllers
-from shared_api.well_known_labels import JOB_CREATED_AT, PREEMPTIBLE
+from shared_api.queue_unit_phases import contested_since
+from shared_api.well_known_labels import PREEMPTIBLE
 
 _TIME: Final = re.compile(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
@@ -101,18 +104,18 @@ def bands_of(policy: QueuePolicy) -> tuple[HoldsBack, ...]:
 
 
 def creation_order(unit: QueueUnit) -> tuple[str, str, str]:
-    """Return (creation time of the job, namespace, name)."""
+    """Return (creation time of unit or job, or when it lost its place, namespace, name).
+
+    The job's creation counts where it is proved.
+    """
     meta = unit.metadata
-    return (_job_created_at(unit) or meta.creation_timestamp, meta.namespace, meta.name)
-
-
-def _job_created_at(unit: QueueUnit) -> str:
-    """Return what the controllers wrote; "" for what is not theirs, no time, or after the unit."""
-    text = unit.metadata.annotations.get(JOB_CREATED_AT, "")
-    if not text or not is_managed_by_controllers(unit):
-        return ""
-    is_before = text <= unit.metadata.creation_timestamp
-    return text if is_before and _TIME.fullmatch(text) else ""
+    proved = unit.status.job_creation_timestamp or ""
+    is_before = bool(proved) and proved <= meta.creation_timestamp
+    created = proved if is_before and _TIME.fullmatch(proved) else meta.creation_timestamp
+    since = contested_since(unit)
+    if since > created and _TIME.fullmatch(since):
+        created = since
+    return (created, meta.namespace, meta.name)
 
 
 class _BuiltIn:

@@ -16,7 +16,7 @@ A question goes through the rules of the mode, the cheap ones first:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -450,6 +450,14 @@ class QuotaBooks:
     def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
         """Return the quota koord-scheduler charges a pod to; the default quota when none."""
         return self._names().quota_of_pod(labels, namespace)
+
+    def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
+        """Return whether what is in a namespace may name a quota (`QuotaNames.may_name`)."""
+        return self._names().may_name(quota, namespace, listed)
+
+    def takers_of(self, quota: str) -> frozenset[str]:
+        """Return the namespaces that a quota takes by itself: its own, and those it lists."""
+        return self._names().takers.get(quota, frozenset())
 
     def quota_of_namespace(self, namespace: str) -> str:
         """Return the quota of jobs in a namespace, or "": the default quota never counts."""

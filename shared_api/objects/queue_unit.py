@@ -269,6 +269,23 @@ class ReclaimablePod(WireStruct, frozen=True):
     count: Annotated[int, int32("How many; only grows while the unit runs.", required=True)] = 0
 
 
+class Placement(WireStruct, frozen=True):
+    """Where an admission is booked, whatever labels and spec say later."""
+
+    quota: Annotated[
+        str, text("The quota that the admission is charged to.", longest=SUBDOMAIN_LENGTH)
+    ] = ""
+    queue: Annotated[
+        str, text("The queue that the unit named as it was admitted.", longest=SUBDOMAIN_LENGTH)
+    ] = ""
+    labels: Annotated[
+        dict[str, Annotated[str, text("A label's value.", longest=LABEL_LENGTH)]],
+        entries(
+            "The unit's labels about quota and preemption as it was admitted.", most=MAX_LABELS
+        ),
+    ] = {}
+
+
 class QueueUnitStatus(WireStruct, frozen=True):
     """Where the unit is in its life. Written by the two programs and by check controllers."""
 
@@ -297,7 +314,8 @@ class QueueUnitStatus(WireStruct, frozen=True):
     conditions: Annotated[
         tuple[Condition, ...],
         items(
-            "The same story for people: QuotaReserved, Admitted, PodsReady, Finished, Evicted.",
+            "The same story for people: QuotaReserved, Admitted, PodsReady, Finished, Evicted."
+            " Adopted proves that the job ran before the queue knew of it.",
             most=MAX_CONDITIONS,
             key="type",
         ),
@@ -318,6 +336,13 @@ class QueueUnitStatus(WireStruct, frozen=True):
             unique=True,
         ),
     ] = ()
+    placement: Annotated[
+        Placement | None, part("Where the admission is booked until the unit is freed.")
+    ] = None
+    job_creation_timestamp: Annotated[
+        Timestamp | None,
+        moment("When the job was created, if that was before its unit: its place in line."),
+    ] = None
 
 
 class QueueUnit(WireStruct, frozen=True):

@@ -31,6 +31,7 @@ NAMESPACE: Final = "koord-queue"
 HELM_SECONDS: Final = 60.0
 
 POLICY_V1: Final = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+GUARD_V1: Final = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 POLICY_V1BETA1: Final = "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
 
 Json = Any
@@ -90,7 +91,7 @@ def run_helm(
 def render(
     values: Values | None = None,
     *,
-    api_versions: Sequence[str] = (POLICY_V1,),
+    api_versions: Sequence[str] = (POLICY_V1, GUARD_V1),
     release: str = RELEASE,
     namespace: str = NAMESPACE,
     kube_version: str = "1.36.3",

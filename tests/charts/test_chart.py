@@ -20,6 +20,7 @@ from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS
 from tests.charts.render import (
     CHART,
+    GUARD_V1,
     NAMESPACE,
     POLICY_V1,
     POLICY_V1BETA1,
@@ -38,6 +39,8 @@ CLUSTER_WIDE = {
     "CustomResourceDefinition",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 }
 
 CHECKS = "admission-checks"
@@ -533,6 +536,87 @@ def test_the_admission_policy_is_there_where_it_is_served(
         one["apiVersion"] for one in objects if one["kind"].startswith("MutatingAdmissionPolicy")
     ]
     assert versions == ([f"admissionregistration.k8s.io/{want}"] * 5 if want else [])
+
+
+@pytest.mark.parametrize(
+    ("values", "served", "kube_version", "want"),
+    [
+        pytest.param({}, [GUARD_V1], "1.30.0", True, id="the first that serves it"),
+        pytest.param({}, [GUARD_V1], "1.29.9", False, id="an older cluster"),
+        pytest.param({}, [], "1.36.3", False, id="a cluster that serves none"),
+        pytest.param(
+            {"admissionPolicy": {"guardRelease": True}}, [], "1.29.9", True, id="asked for"
+        ),
+        pytest.param(
+            {"admissionPolicy": {"guardRelease": False}}, [GUARD_V1], "1.36.3", False, id="refused"
+        ),
+        pytest.param(
+            {"admissionPolicy": {"enabled": False, "guardRelease": True}},
+            [GUARD_V1],
+            "1.36.3",
+            False,
+            id="no policies at all are wanted",
+        ),
+        pytest.param(
+            {"rbac": {"create": False}}, [GUARD_V1], "1.36.3", False, id="roles of one's own"
+        ),
+        pytest.param(
+            {"rbac": {"create": False}, "admissionPolicy": {"guardRelease": True}},
+            [GUARD_V1],
+            "1.36.3",
+            True,
+            id="roles of one's own that have the verb",
+        ),
+    ],
+)
+def test_releases_are_guarded_where_the_server_and_the_roles_can(
+    values: Json, served: list[str], kube_version: str, want: bool
+) -> None:
+    objects = render(values, api_versions=served, kube_version=kube_version)
+    guards = [one for one in objects if one["kind"].startswith("ValidatingAdmissionPolicy")]
+    assert bool(guards) is want
+    assert all("release-pods" not in one["metadata"]["name"] for one in guards), "no kind has gates"
+
+
+FROM_TWO = {"admissionPolicy": {"quotasFrom": ["kube-system", "quotas"]}}
+
+
+@pytest.mark.parametrize(
+    ("values", "checks", "guards"),
+    [
+        pytest.param({}, False, 0, id="open"),
+        pytest.param(FROM_TWO, False, 0, id="open, whatever is listed"),
+        pytest.param({"quotaNamespaces": "listed"}, True, 0, id="listed, by the scheduler alone"),
+        pytest.param({"quotaNamespaces": "listed", **FROM_TWO}, True, 6, id="at the door as well"),
+        pytest.param(
+            {"pluginConfigs": {"quotaNamespaces": "listed"}, **FROM_TWO},
+            True,
+            6,
+            id="by the scheduler's file",
+        ),
+        pytest.param(
+            {
+                "quotaNamespaces": "listed",
+                "admissionPolicy": {"quotasFrom": ["quotas"], "enabled": False},
+            },
+            True,
+            0,
+            id="no policies at all are wanted",
+        ),
+    ],
+)
+def test_which_namespaces_may_name_a_quota(values: Json, checks: bool, guards: int) -> None:
+    objects = render(values)
+    for program in ("scheduler", "controllers"):
+        args = containers(values)[program]["args"]
+        assert ("--quota-namespaces=listed" in args) is checks, program
+    rules = of_kind(objects, "ClusterRole")["koord-queue-scheduler"]["rules"]
+    assert any("namespaces" in rule["resources"] for rule in rules) is checks
+    bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding").values()
+    of_quotas = [one for one in bindings if one["spec"]["policyName"].endswith("name-quotas")]
+    assert len(of_quotas) == guards, "each namespace of quotas, for each label"
+    older = render(values, api_versions=[], kube_version="1.29.0")
+    assert "koord-queue-name-quotas" not in of_kind(older, "ValidatingAdmissionPolicy")
 
 
 # ---------------------------------------------------------------------------- CRDs, Chart.yaml

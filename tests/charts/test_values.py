@@ -86,6 +86,19 @@ def test_a_typo_fails(values: Json, where: str) -> None:
     assert where in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"quotaNamespaces": "some"}, "/quotaNamespaces"),
+        ({"pluginConfigs": {"quotaNamespaces": "some"}}, "/pluginConfigs/quotaNamespaces"),
+        ({"admissionPolicy": {"guardRelease": "yes"}}, "/admissionPolicy/guardRelease"),
+        ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
+    ],
+)
+def test_what_the_policies_are_told_is_checked(values: Json, where: str) -> None:
+    test_a_typo_fails(values, where)
+
+
 def test_numbers_that_helm_has_as_texts_are_numbers() -> None:
     mode = "pluginConfigs.pluginConfigs.ElasticQuotaV2.mode=max"
     given = f"oversellrate=0.5,qps=2.5,controllers.qps=7.5,{mode}"
@@ -228,6 +241,14 @@ def test_upstreams_own_values_say_only_what_matters() -> None:
         ({}, "metrics.tls.secretName is not set"),
         ({"admissionPolicy": {"enabled": True}}, "suspended at their creation"),
         ({"admissionPolicy": {"enabled": False}}, "admissionPolicy.enabled is false"),
+        ({}, "(Kubernetes 1.30): the controllers suspend it again"),
+        ({"admissionPolicy": {"enabled": True, "guardRelease": True}}, "may `release` queueunits"),
+        ({"admissionPolicy": {"guardRelease": False}}, "admissionPolicy.guardRelease is false"),
+        ({"quotaNamespaces": "listed"}, "in admissionPolicy.quotasFrom to have them refused"),
+        (
+            {"quotaNamespaces": "listed", "admissionPolicy": {"quotasFrom": ["q"]}},
+            "Bare pods are not held to that",
+        ),
         ({"extension": {"batchjob": {"enable": False}}}, "none: no extension is enabled"),
         (values_with("ray"), "RayJob (ray.io/v1), with shutdownAfterJobFinishes"),
         (values_with("spark"), "held only if they are created suspended, since this cluster"),

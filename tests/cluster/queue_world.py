@@ -41,6 +41,12 @@ STILL_SECONDS: Final = 2.0
 MERGE: Final = "application/merge-patch+json"
 
 
+def is_adopted(unit: Json) -> bool:
+    """Return whether the status of a unit proves that its job ran before the queue knew of it."""
+    conditions = unit.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Adopted" and each["status"] == "True" for each in conditions)
+
+
 class QueueWorld:
     """Control plane, nodes, CRDs; programs on demand.
 

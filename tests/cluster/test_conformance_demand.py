@@ -29,6 +29,7 @@ from tests.cluster.queue_world import (
     JOBS,
     MERGE,
     QUOTA_LABEL,
+    is_adopted,
     running_of,
     stays,
     until,
@@ -355,7 +356,7 @@ STARTED = ("started-unmarked", "started-marked", "started-released")
 def test_a_started_job_that_is_marked_is_managed(world: JobSideWorld, name: str) -> None:
     """Upstream's mark is an annotation that it leaves when a Job was queued."""
     until(lambda: world.has_unit(name) and world.phase(name) == "Running")
-    assert world.unit(name)["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(world.unit(name))
     assert not world.is_suspended(name)
 
 

@@ -25,6 +25,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     condition,
     debug,
+    is_adopted,
     let_the_second_of_the_release_pass,
     quota_view,
     refusal_of,
@@ -46,7 +47,7 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
     """It goes on, above its quota, and is counted; what comes later waits for it."""
     until(lambda: world.phase_of_job(EARLY) == "Running")
     unit = world.unit_of(EARLY)
-    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(unit)
     until(lambda: quota_view(cluster.scheduler, EARLY).get("used") == {"cpu": "2"})
     world.create_job("early-next", EARLY, suspend=True)
     until(lambda: refusal_of(cluster.scheduler, "early-next"))
@@ -171,22 +172,58 @@ def test_what_the_job_controller_made_before_it_was_suspended_goes(world: QueueW
     until(lambda: world.phase_of_job("late") == "Succeed")
 
 
-def test_unsuspended_by_hand_it_is_suspended_again_until_it_is_contested(
+def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
     world: QueueWorld,
 ) -> None:
-    """Without admission nobody runs; after three times within a minute it is let go, and said."""
+    """It never runs on, what runs of it meanwhile is charged, and it goes behind who came later."""
     hold_quota(world, "hand")
     world.create_job("hand", "hand", suspend=True, run_seconds=LONG)
     until(lambda: world.phase_of_job("hand") == "Enqueued")
-    for _ in range(2):
+    let_the_second_of_the_release_pass()  # of two of one second the name decides
+    world.create_job("later", "hand", suspend=True, run_seconds=LONG)
+    until(lambda: world.phase_of_job("later") == "Enqueued")
+    for _ in range(3):
         world.patch_job("hand", {"spec": {"suspend": False}})
         until(lambda: world.is_suspended("hand"))
         until(lambda: not world.living_pods("hand"))
-    world.patch_job("hand", {"spec": {"suspend": False}})
     until(lambda: condition(world.unit_of("hand"), "SuspendContested").get("status") == "True")
-    assert not world.is_suspended("hand")
     assert world.phase_of_job("hand") == "Enqueued"
-    until(lambda: "SuspendedAgain" in world.event_notes("hand"))
+    until(lambda: {"SuspendedAgain", "SuspendContested"} <= set(world.event_notes("hand")))
+    assert "end of its line" in world.event_notes("hand")["SuspendContested"]
+    free_quota(world, "hand")
+    until(lambda: world.running_pods("later"))
+    assert world.is_suspended("hand")
+    [pod] = world.running_pods("later")
+    world.end_pod(pod["metadata"]["name"])
+    until(lambda: world.running_pods("hand"))
+    until(lambda: condition(world.unit_of("hand"), "SuspendContested")["status"] == "False")
+
+
+def test_what_runs_out_of_turn_is_charged_until_it_is_gone(
+    cluster: Cluster, world: QueueWorld
+) -> None:
+    """Its pod stays for a while: its quota has that used, though its unit is not admitted."""
+    world.create_quota("turn", cpu_max=1)
+    world.create_job("turn-holds", "turn", suspend=True, run_seconds=LONG)
+    until(lambda: world.running_pods("turn-holds"))
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"finalizers": ["koord-queue.test/pin"]},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    world.create_job("turn", "turn", suspend=True, template=template)
+    until(lambda: world.phase_of_job("turn") == "Enqueued")
+    pods: list[Json] = []
+    while not pods:  # the Job controller may be slower than the one that suspends it
+        world.patch_job("turn", {"spec": {"suspend": False}})
+        until(lambda: world.is_suspended("turn"))
+        time.sleep(STILL_SECONDS)
+        pods = world.pods("turn")
+    until(lambda: quota_view(cluster.scheduler, "turn")["used"] == {"cpu": "2"})
+    assert world.phase_of_job("turn") == "Enqueued"
+    for pod in pods:
+        unpin(world, pod)
+    until(lambda: quota_view(cluster.scheduler, "turn")["used"] == {"cpu": "1"})
 
 
 def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
@@ -303,7 +340,7 @@ def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
     assert world.unit_of("edited") == {}
     world.patch_job("edited", {"metadata": {"labels": {QUOTA_LABEL: "edited"}}})
     until(lambda: world.phase_of_job("edited") == "Running")
-    assert world.unit_of("edited")["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(world.unit_of("edited"))
     until(lambda: quota_view(cluster.scheduler, "edited")["used"] == {"cpu": "2"})
     until(lambda: len(world.audit.accepted(CONTROLLERS_AGENT, "edited")) >= 2)
     written = world.audit.accepted(CONTROLLERS_AGENT, "edited")
@@ -438,7 +475,7 @@ def test_a_unit_that_is_deleted_comes_back(cluster: Cluster, world: QueueWorld) 
 
     until(lambda: is_new("back", "Running") and is_new("back-next", "Enqueued"))
     assert not world.is_suspended("back")
-    assert world.unit_of("back")["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_adopted(world.unit_of("back"))
     until(lambda: quota_view(cluster.scheduler, "back")["used"] == {"cpu": "1"})
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-from shared_api.well_known_labels import ADOPTED
 from tests.charts.render import Program, as_manifest, render, rights
 from tests.charts.values_table import SWITCHES, values_with
 from tests.cluster.kind_kit import (
@@ -32,6 +31,7 @@ from tests.cluster.queue_world import (
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
     QueueWorld,
+    is_adopted,
     until,
 )
 from tests.cluster.test_rbac import forbidden_by_the_server
@@ -43,7 +43,7 @@ Json = Any
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 JSON: Final = "application/json"
-POLICY: Final = "MutatingAdmissionPolicy"
+POLICIES: Final = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 QUOTA: Final = {QUOTA_LABEL: "team"}
 OTHERS: Final = {
     "batchjob": (
@@ -72,7 +72,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
             )
         for account, program in ACCOUNTS.items():
             bound += rights(program, user=account, values=values_with(*SWITCHES))
-        bound += [one for one in render(values_with(*SWITCHES)) if one["kind"].startswith(POLICY)]
+        bound += [one for one in render(values_with(*SWITCHES)) if one["kind"].startswith(POLICIES)]
         running.plane.kubectl("apply", "--filename", "-", input=as_manifest(bound))
         yield running
 
@@ -163,7 +163,7 @@ def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorl
     until(are_released)
     owned = {unit["spec"]["consumerRef"]["uid"] for unit in world.units()}
     assert owned == {job["metadata"]["uid"] for job in made.values()}
-    assert ADOPTED not in str(world.units()), "all were held at their creation"
+    assert not any(map(is_adopted, world.units())), "all were held at their creation"
     assert forbidden_by_the_server(world) == refused
 
 

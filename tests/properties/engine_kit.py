@@ -221,14 +221,15 @@ def build_pod(
     cpu: int | str = 1,
     unit: str = "",
     owner: str = "",
-    quota: str = "",
+    quota: str | None = None,
     phase: str = "Running",
     created: int = 0,
     uid: str = "",
     node: str = "node",
     namespace: str = "ns",
 ) -> Pod:
-    """A pod; `unit` is the key of the unit it names."""
+    """A pod; `unit` is the key of the unit it names, in quota "a" unless another is said."""
+    quota = ("a" if unit else "") if quota is None else quota
     owners = (OwnerReference(kind="Job", uid=Uid(owner), controller=True),) if owner else ()
     return Pod(
         metadata=ObjectMeta(

@@ -23,7 +23,6 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit, ReclaimablePod
 from shared_api.well_known_labels import (
-    ADOPTED,
     BACKFILL,
     BLOCK_FOR_TEST,
     JOB_CREATED_AT,
@@ -97,7 +96,7 @@ class World:
         if a % 3:
             written[MANAGED_BY] = "koord-queue-controllers"
         if a % 17 == 3:
-            written[ADOPTED] = "true"
+            written["koord-queue/adopted"] = "true"  # which proves nothing
         unit = build_unit(
             f"u{a % NAMES}",
             "" if b % 10 == 0 else QUOTAS[b % 3],

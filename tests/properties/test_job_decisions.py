@@ -29,7 +29,6 @@ from shared_api.queue_unit_phases import (
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
     RELEASED_PHASES,
     Phase,
-    is_adopted,
     is_being_evicted,
     is_booked,
     phase_of,
@@ -209,10 +208,7 @@ def test_nothing_that_may_run_is_suspended(view: JobView) -> None:
     assert not view.job.suspended
     assert view.job.status.outcome is None
     if view.unit is not None and is_booked(view.unit):
-        phase = phase_of(view.unit)
-        # One in Reserved that bears the mark by hand waits for its checks as any other.
-        ran_before = phase is Phase.ENQUEUED and is_adopted(view.unit)
-        admitted = phase in RELEASED_PHASES or ran_before
+        admitted = phase_of(view.unit) in RELEASED_PHASES
         assert is_being_evicted(view.unit) or not admitted
 
 

@@ -27,7 +27,7 @@ from shared_api.objects.queue_unit import (
     ReclaimState,
 )
 from shared_api.queue_unit_phases import Phase, is_being_evicted, is_booked, phase_of
-from shared_api.well_known_labels import ADOPTED, MANAGED_BY
+from shared_api.well_known_labels import MANAGED_BY
 from tests.properties.engine_kit import build_queue, build_unit, changed, condition
 from tests.queue_scheduler.quota_source_kit import info
 
@@ -47,7 +47,7 @@ ENTRIES = st.builds(
     lambda state: AdmissionCheckState(name="nodes", state=state),
     st.sampled_from(["Pending", "Ready", "Retry", "Rejected"]),
 )
-MARKS: list[dict[str, str]] = [{}, {MANAGED_BY: "controllers"}, {ADOPTED: "true"}]
+MARKS: list[dict[str, str]] = [{}, {MANAGED_BY: "controllers"}, {"koord-queue/adopted": "true"}]
 ASKED = [(), (), (), (condition("Evicted", "True"),), (condition("Evicted", "False"),)]
 PHASES = [*Phase, *[Phase.RESERVED] * 8, *[Phase.DEQUEUED] * 4, *[Phase.RUNNING] * 4]
 """What is rare alone would never come together."""

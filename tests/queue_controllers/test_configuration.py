@@ -9,6 +9,7 @@ import pytest
 
 from queue_controllers.configuration import (
     Configuration,
+    checks_namespaces,
     load_configuration,
     parse_flags,
     read_configuration,
@@ -169,6 +170,22 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     assert other.full_pod_templates
     assert own.schedule_admission_label
     assert other.schedule_admission_label
+
+
+@pytest.mark.parametrize(
+    ("flags", "options", "want"),
+    [
+        ((), {}, False),
+        ((), {"quotaNamespaces": "listed"}, True),
+        (("--quota-namespaces=listed",), {}, True),
+        (("--quota-namespaces=open",), {"quotaNamespaces": "listed"}, False),
+    ],
+)
+def test_which_namespaces_may_name_a_quota(
+    flags: tuple[str, ...], options: dict[str, str], want: bool
+) -> None:
+    configuration = read_configuration(options, KNOWN)
+    assert checks_namespaces(parse_flags(flags), configuration) is want
 
 
 def test_the_gates_label_is_for_all_kinds_or_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from queue_controllers.surroundings import SurroundingsReader
 from shared_api.informer.indexed_store import IndexedStore
@@ -15,7 +16,7 @@ from shared_api.objects.priority_class import PriorityClass
 class Known:
     """The caches behind a reader, and what the reader has reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, checks_namespaces: bool = False) -> None:
         self.quotas: IndexedStore[ElasticQuota] = IndexedStore()
         self.namespaces: IndexedStore[Namespace] = IndexedStore()
         self.classes: IndexedStore[PriorityClass] = IndexedStore()
@@ -26,6 +27,7 @@ class Known:
             priority_classes=self.classes,
             on_all_changed=lambda: self.reported.append("all"),
             on_namespace_changed=self.reported.append,
+            checks_namespaces=checks_namespaces,
         )
 
     def put_quota(self, new: ElasticQuota) -> None:
@@ -100,3 +102,26 @@ def test_only_the_managed_label_of_a_namespace_counts() -> None:
     assert known.reported == ["team"]
     assert known.reader("team").namespace_labels["koord-queue/managed"] == "true"
     assert known.reader("unknown").namespace_labels == {}
+
+
+@pytest.mark.parametrize(
+    ("checks", "reported", "want"),
+    [
+        pytest.param(True, ["team"], frozenset({"gold", "silver"}), id="listed"),
+        pytest.param(False, [], None, id="open"),
+    ],
+)
+def test_which_quotas_a_namespace_lists(
+    checks: bool, reported: list[str], want: frozenset[str] | None
+) -> None:
+    known = Known(checks_namespaces=checks)
+    for version, listed in enumerate(("gold,silver", "silver, gold")):
+        meta = ObjectMeta(
+            name="team",
+            resource_version=str(version),
+            annotations={"koord-queue/available-quota-in-namespace": listed},
+        )
+        known.put_namespace(Namespace(metadata=meta))
+    assert known.reader("team").available_quotas == want
+    assert known.reported == reported
+    assert known.reader("unknown").available_quotas == (frozenset() if checks else None)

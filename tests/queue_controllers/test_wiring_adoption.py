@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared_api.testing.object_builders import elastic_quota_body
 from tests.queue_controllers.conftest import make_unit
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
+
+
+def is_proved(unit: dict[str, Any]) -> bool:
+    """Return whether the status of a unit says that its job ran before, and what is booked."""
+    status = unit.get("status", {})
+    shown = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    return shown.get("Adopted") == "True" and bool(status["admissions"] and status["placement"])
 
 
 def test_a_job_that_runs_when_first_seen_is_adopted(world: World) -> None:
@@ -17,7 +25,7 @@ def test_a_job_that_runs_when_first_seen_is_adopted(world: World) -> None:
     world.run_pods()
     world.start()
     assert not world.is_suspended()
-    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_proved(world.get_unit())
     assert world.phase() == "Running"
     assert "Adopted" in world.events()
 
@@ -27,7 +35,7 @@ def test_with_adopt_never_it_is_suspended(world: World) -> None:
     world.run_pods()
     world.start("--adopt=never")
     assert world.is_suspended()
-    assert "koord-queue/adopted" not in world.get_unit()["metadata"]["annotations"]
+    assert not is_proved(world.get_unit())
 
 
 def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: World) -> None:
@@ -40,6 +48,22 @@ def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: W
     world.settle()
     assert not world.is_suspended()
     assert world.phase() == "Running"
+
+
+def test_nor_is_it_adopted_in_a_quota_that_its_namespace_may_not_name(world: World) -> None:
+    world.direct.create(elastic_quota_body("gold", namespace="other"))
+    world.start("--quota-namespaces=listed")
+    world.job(suspend=False, labelled=False)
+    world.run_pods()
+    world.settle()
+    world.patch_job({"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "gold"}}})
+    world.settle()
+    assert (world.is_suspended(), world.units()) == (False, [])
+    assert world.events() == {"NotAdopted"}
+    lists = {"koord-queue/available-quota-in-namespace": "gold"}
+    world.direct.patch("namespaces", "team", {"metadata": {"annotations": lists}})
+    world.settle()
+    assert (world.is_suspended(), world.phase()) == (False, "Running")
 
 
 @pytest.mark.parametrize("adopt", ["running", "never"])
@@ -75,8 +99,8 @@ def test_marking_a_waiting_unit_as_adopted_releases_nothing(world: World, prefix
     world.direct.patch("queueunits", "main", marked, namespace="team")
     world.settle()
     assert world.is_suspended()
-    assert f"{prefix}adopted" not in world.get_unit()["metadata"]["annotations"]
-    assert "NotAdopted" in world.events()
+    assert world.phase() == "Enqueued"
+    assert world.events() == set()
     world.admit()
     world.settle()
     assert not world.is_suspended()
@@ -87,7 +111,7 @@ def test_a_unit_that_vanishes_while_its_job_runs_is_made_again(world: World) -> 
     world.direct.delete("queueunits", "main", "team")
     world.settle()
     assert not world.is_suspended()
-    assert world.get_unit()["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    assert is_proved(world.get_unit())
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def test_it_is_booked_and_told(world: World) -> None:
     open_gates(world, "solo")
     world.settle()
     unit = world.get_unit("solo-pod-qu")
-    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    shown = {each["type"]: each["status"] for each in unit["status"]["conditions"]}
+    assert shown["Adopted"] == "True"
     assert "GateOpened" in reasons(world)
     assert "deletionTimestamp" not in pod(world)["metadata"]
 

@@ -205,7 +205,8 @@ def test_a_released_pod_whose_unit_vanishes_is_adopted(world: World) -> None:
     world.direct.delete("queueunits", "solo-pod-qu", "team")
     world.settle()
     unit = world.get_unit("solo-pod-qu")
-    assert unit["metadata"]["annotations"]["koord-queue/adopted"] == "true"
+    shown = {each["type"]: each["status"] for each in unit["status"]["conditions"]}
+    assert shown["Adopted"] == "True"
     assert world.phase("solo-pod-qu") == "Running"
 
 

@@ -167,7 +167,7 @@ def test_one_whose_pods_its_queue_waits_for_is_told_so(checked: Checked, when: s
 def test_no_quota_is_given_back_while_pods_live(checked: Checked, policy: str) -> None:
     """Somebody has resumed the job of a reserved unit by hand."""
     checked.reserve()
-    pod = build_pod("p", unit="default/u", namespace="default", created=LATE_SECOND)
+    pod = build_pod("p", unit="default/u", namespace="default", quota="team", created=LATE_SECOND)
     checked.kit.shared.tell(Engine.on_pod, pod)
     if policy:
         checked.ask("a", "b", annotations={"koord-queue/stop-policy": policy})

@@ -15,7 +15,7 @@ from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME
 from tests.properties.engine_kit import build_pod, build_quota, build_unit
 from tests.properties.naive_quota import NaiveQuota
 
-UNIT = build_unit("u", "a", created=0)
+UNIT = build_unit("u", "a", created=0, job="job")
 UID = UNIT.metadata.uid
 INFO = QueueUnitInfo(
     key="ns/u",
@@ -73,7 +73,7 @@ def bookings(books: Recorder, units: dict[str, QueueUnit]) -> Bookings:
 
 def live(bookings: Bookings, *cpus: int) -> None:
     for n, cpu in enumerate(cpus):
-        bookings.pods.on_pod(build_pod(f"p{n}", unit="ns/u", cpu=cpu, quota="b"))
+        bookings.pods.on_pod(build_pod(f"p{n}", unit="ns/u", owner="job", cpu=cpu, quota="b"))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from queue_scheduler.configuration import (
 )
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.program_flags import ConfigurationError, FlagError
+from shared_api.quota_names import QuotaNamespaces
 from tests.go_flags import spellings_in_go
 
 HEAD = "apiVersion: scheduling.k8s.io/v1\nkind: KoordQueueConfiguration\n"
@@ -309,6 +310,17 @@ def test_the_gate_about_namespaces_is_a_switch() -> None:
     flags = parse_flags([f"--feature-gates={gate}=false", f"--feature-gates={gate}=true"])
     assert flags.checks_available_quota
     assert flags.without_effect == {}, "it has an effect"
+
+
+def test_which_namespaces_may_name_a_quota_is_said_by_file_or_flag(tmp_path: Path) -> None:
+    assert load_configuration(None).quota_namespaces is QuotaNamespaces.OPEN
+    said = load(tmp_path, f"{HEAD}quotaNamespaces: listed\n")
+    assert said.quota_namespaces is QuotaNamespaces.LISTED
+    with pytest.raises(ConfigurationError, match="quotaNamespaces"):
+        load(tmp_path, f"{HEAD}quotaNamespaces: some\n")
+    assert parse_flags([]).quota_namespaces is None, "the file says"
+    flags = parse_flags(["--quota-namespaces=listed"])
+    assert flags.quota_namespaces is QuotaNamespaces.LISTED
 
 
 def test_the_help_says_which_gate_is_heeded(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,14 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.unit_record import Standing
-from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.node import Node
 from shared_api.objects.queue import AdmissionCheckReference, QueueStatus
-from shared_api.well_known_labels import ADOPTED, MAX_DEPTH
+from shared_api.objects.queue_unit import Placement, QueueUnit, QueueUnitStatus
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED
+from shared_api.well_known_labels import MAX_DEPTH, PREEMPTIBLE, QUOTA_NAME
 from tests.properties.engine_kit import (
     Workers,
     admitted,
@@ -25,12 +28,15 @@ from tests.properties.engine_kit import (
     build_quota,
     build_unit,
     changed,
+    moment,
     new_engine,
     started,
 )
 from tests.properties.naive_quota import NaiveQuota
 
 UNIT = build_unit("u", "a", cpu=2, version=10)
+OF_B: dict[str, str] = {QUOTA_NAME: "b"}
+TWO_QUOTAS = (*(build_quota(each, cpu=4) for each in "ab"), *map(build_queue, "ab"))
 
 
 def engine_of(*facts: Any) -> tuple[Engine, NaiveQuota]:
@@ -107,7 +113,7 @@ def test_pods_before_units_and_units_before_pods(phase: str) -> None:
 
 
 def test_strays_find_their_quota_when_it_comes() -> None:
-    pod = build_pod("p", unit="elsewhere/u", namespace="ns")
+    pod = build_pod("p", unit="ns/u", namespace="ns", quota="")
     engine, plugin = engine_of(pod)
     assert plugin.used("a") == {}
     engine.on_quota(build_quota("a", namespaces='["ns"]'))
@@ -354,9 +360,56 @@ def test_a_relabelled_unit_moves_with_all_that_is_charged() -> None:
 
 
 def test_an_adopted_unit_is_booked_at_once_even_above_the_quota() -> None:
-    unit = build_unit("u", "a", cpu=9, annotations={ADOPTED: "true"})
+    unit = admitted(build_unit("u", "a", cpu=9), 2, "Running")
     engine, plugin = engine_of(*LABELLED[:2], unit)
     assert (standing(engine), plugin.used("a")) == (Standing.BOOKED, {"cpu": 9000})
+
+
+def test_a_unit_that_says_it_was_adopted_waits_in_line() -> None:
+    unit = build_unit("u", "a", cpu=9, annotations={"koord-queue/adopted": "true"})
+    engine, plugin = engine_of(*LABELLED[:2], unit)
+    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {})
+
+
+def test_until_an_adoption_is_proved_its_pods_are_charged_and_nothing_starts_on_top() -> None:
+    unit = build_unit("u", "a", cpu=2, job="job-1", created=5)
+    pod = build_pod("p", cpu=2, owner="job-1", created=1)
+    rival = build_unit("rival", "a", cpu=3, created=6)
+    engine, plugin = engine_of(build_quota("a", cpu=4), build_queue("a"), pod, unit, rival)
+    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {"cpu": 2000})
+    engine.on_queue_unit(admitted(unit, 12, "Running"))
+    workers = Workers(engine)
+    workers.wake(["a"])
+    assert started(workers.run()) == []
+    assert plugin.used("a") == {"cpu": 2000}, "charged once"
+
+
+def placed(unit: QueueUnit, version: int, quota: str, **labels: str) -> QueueUnit:
+    """Return a unit that was admitted in a quota, with what labels it has by now."""
+    placement = Placement(quota=quota, queue=unit.spec.queue, labels={QUOTA_NAME: quota})
+    unit = admitted(unit, version, "Running")
+    meta = replace(unit.metadata, labels={**unit.metadata.labels, **labels})
+    return replace(unit, metadata=meta, status=replace(unit.status, placement=placement))
+
+
+def test_a_booking_stays_where_it_was_admitted_whatever_the_labels_say_later() -> None:
+    unit = placed(build_unit("u", "a", cpu=1), 11, "a")
+    engine, plugin = engine_of(*TWO_QUOTAS, unit)
+    engine.on_queue_unit(placed(build_unit("u", "a", cpu=1), 12, "a", **{QUOTA_NAME: "b"}))
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {})
+    protected = placed(build_unit("u", "a", cpu=1), 13, "a", **{PREEMPTIBLE: "false"})
+    engine.on_queue_unit(protected)
+    record = engine.record("ns/u")
+    assert record is not None
+    assert record.info is not None
+    assert not record.info.non_preemptible
+    restarted, books = engine_of(*TWO_QUOTAS, protected)
+    assert (books.used("a"), books.used("b")) == ({"cpu": 1000}, {})
+    back = changed(replace(protected, status=QueueUnitStatus()), 14)
+    for each in (engine, restarted):
+        each.on_queue_unit(replace(back, metadata=replace(back.metadata, labels=OF_B)))
+        assert standing(each) is Standing.WAITING
+    assert plugin.used("a") == books.used("a") == {}
 
 
 @pytest.mark.parametrize("cpu", [None, "-1", "many"])
@@ -418,3 +471,27 @@ def test_foreign_pods_and_nodes_reach_the_plugins() -> None:
     engine.on_node(Node(metadata=ObjectMeta(name="n")))
     engine.on_node_gone("n")
     assert plugin.calls == ["node n", "node gone n"]
+
+
+def test_a_unit_that_is_put_at_the_end_of_its_line_goes_there() -> None:
+    """By its status alone: all else that is written there leaves it where it is."""
+    units = [build_unit(name, "a", created=n, version=10 + n) for n, name in enumerate("uvw")]
+    engine, _ = engine_of(build_quota("a", cpu=1), build_queue("a"), *units)
+    told = Condition(type="QuotaReserved", status="False", reason="OverMax")
+    engine.on_queue_unit(changed(units[0], 20, conditions=(told,)))
+    assert line_of(engine) == ["ns/u", "ns/v", "ns/w"]
+    contested = Condition(
+        type=SUSPEND_CONTESTED, status="True", last_transition_time=Timestamp(moment(50))
+    )
+    for _ in range(2):
+        engine.on_queue_unit(changed(units[0], 21, conditions=(told, contested)))
+        engine.validate()
+        assert line_of(engine) == ["ns/v", "ns/w", "ns/u"]
+    twin = engine.fork()
+    assert line_of(twin) == ["ns/v", "ns/w", "ns/u"]
+
+
+def line_of(engine: Engine) -> list[str]:
+    line = engine.units.queues.line("a")
+    assert line is not None
+    return [unit_key(key) for key in line.in_order()]

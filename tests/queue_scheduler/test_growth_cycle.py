@@ -112,7 +112,7 @@ def test_what_does_not_fit_waits_for_room(nursery: Nursery) -> None:
 
 def test_pods_that_live_already_are_granted_only_what_the_quota_has(nursery: Nursery) -> None:
     for name in ("x", "y", "z"):
-        pod = build_pod(name, unit="default/a", namespace="default", created=LATER)
+        pod = build_pod(name, unit="default/a", namespace="default", quota="team", created=LATER)
         nursery.kit.shared.tell(Engine.on_pod, pod)
     assert nursery.kit.used() == 3000
     nursery.grow(3)

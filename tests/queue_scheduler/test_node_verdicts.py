@@ -257,7 +257,7 @@ def test_an_answer_counts_in_a_stopped_queue(agency: Agency, written: str, want:
 
 def test_whose_job_somebody_resumed_keeps_its_quota_in_a_stopped_queue(agency: Agency) -> None:
     """Until its pods are gone: others would have the room that these take."""
-    pod = build_pod("p", unit="default/a", namespace="default", created=LATE_SECOND)
+    pod = build_pod("p", unit="default/a", namespace="default", quota="strict", created=LATE_SECOND)
     agency.kit.shared.tell(Engine.on_pod, pod)
     agency.stop_queue("Hold")
     agency.pass_time(3.0)

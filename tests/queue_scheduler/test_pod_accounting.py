@@ -9,28 +9,29 @@ from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
 from queue_scheduler.pod_accounting import PodAccounting, group_of_strays, is_stray
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import Placement, QueueUnit
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
-    ADOPTED,
     JOB_CREATED_AT,
     QUOTA_NAME,
     QUOTA_NAME_LEGACY,
     TREE_QUOTA_NAME,
 )
-from tests.properties.engine_kit import build_pod, build_unit, changed, moment
+from tests.properties.engine_kit import build_pod, build_unit, changed, condition, moment
 
 NAMED = "ns/u"
-STRAYS = group_of_strays(NAMED, {})
+STRAYS = group_of_strays(NAMED, {QUOTA_NAME: "a"})
 OF_A, OF_B = (group_of_strays(NAMED, {QUOTA_NAME: each}) for each in "ab")
 
 
 def unit(
     uid: str = "uid-u", *, created: int = 5, job: str = "", adopted: bool = False
 ) -> QueueUnit:
-    annotations = {ADOPTED: "true"} if adopted else {}
-    return build_unit("u", "a", uid=uid, created=created, job=job, annotations=annotations)
+    of = build_unit("u", "a", uid=uid, created=created, job=job)
+    if not adopted:
+        return of
+    return changed(of, 2, "Running", conditions=(condition("Adopted", "True"),))
 
 
 class Pods(PodAccounting):
@@ -103,8 +104,9 @@ class TestByName:
         ],
     )
     def test_since_when_there_is_that_job_is_known(self, job_created: int, whose: str) -> None:
-        marks = {ADOPTED: "true", JOB_CREATED_AT: moment(job_created)}
+        marks: dict[str, str] = {JOB_CREATED_AT: moment(job_created)}
         later = build_unit("u", "a", uid="uid-2", created=8, annotations=marks)
+        later = changed(later, 2, "Running", conditions=(condition("Adopted", "True"),))
         assert told(later, self.POD).has_living(whose)
         assert told(self.POD, later).has_living(whose)
 
@@ -125,6 +127,83 @@ class TestByName:
     def test_an_older_stray_stays_a_stray(self) -> None:
         pods = told(self.POD, unit("uid-2", created=7))
         assert living(pods, STRAYS, "uid-2") == [{"cpu": 2000}, {}]
+
+
+def placed(of: QueueUnit, quota: str) -> QueueUnit:
+    placement = Placement(quota=quota, labels=of.metadata.labels)
+    return changed(of, 2, "Running", placement=placement)
+
+
+BY_NAMESPACE = build_unit("u", "", uid="uid-u")
+OTHER_TREE = build_pod("p", unit=NAMED)
+OTHER_TREE.metadata.labels[TREE_QUOTA_NAME] = "b"
+
+
+@pytest.mark.parametrize(
+    ("of", "pod", "is_own"),
+    [
+        pytest.param(unit(), build_pod("p", unit=NAMED, created=6), True, id="the unit's quota"),
+        pytest.param(
+            unit(), build_pod("p", unit=NAMED, created=6, quota="b"), False, id="another quota"
+        ),
+        pytest.param(
+            unit(), build_pod("p", unit=NAMED, created=6, quota=""), False, id="no quota at all"
+        ),
+        pytest.param(
+            unit(job="job-1"),
+            build_pod("p", unit=NAMED, created=6, quota="b", owner="job-1"),
+            True,
+            id="another quota, and its job controls it",
+        ),
+        pytest.param(
+            unit(), build_pod("p", unit=NAMED, created=6, namespace="b"), False, id="from elsewhere"
+        ),
+        pytest.param(
+            unit(job="job-1"),
+            build_pod("p", owner="job-1", namespace="b"),
+            False,
+            id="of a job elsewhere that its unit only claims",
+        ),
+        pytest.param(unit(created=0), OTHER_TREE, False, id="another node of a tree"),
+        pytest.param(
+            BY_NAMESPACE, build_pod("p", unit=NAMED, quota=""), True, id="both by their namespace"
+        ),
+        pytest.param(
+            placed(BY_NAMESPACE, "n"),
+            build_pod("p", unit=NAMED, quota="n"),
+            True,
+            id="stamped with the quota of the namespace",
+        ),
+        pytest.param(
+            placed(BY_NAMESPACE, "n"),
+            build_pod("p", unit=NAMED, quota="b"),
+            False,
+            id="by its namespace, and another quota",
+        ),
+        pytest.param(
+            changed(BY_NAMESPACE, 2, "Running"),
+            build_pod("p", unit=NAMED, quota="n"),
+            True,
+            id="admitted by an older version",
+        ),
+        pytest.param(
+            BY_NAMESPACE, build_pod("p", unit=NAMED, quota="n"), False, id="it waits: nobody knows"
+        ),
+    ],
+)
+def test_a_pod_is_charged_with_a_unit_only_where_it_may_be(
+    of: QueueUnit, pod: Pod, *, is_own: bool
+) -> None:
+    assert told(of, pod).has_living("uid-u") is is_own
+    assert told(pod, of).has_living("uid-u") is is_own
+
+
+def test_of_two_units_of_one_job_the_one_of_the_pods_quota_counts() -> None:
+    real = build_unit("u", "a", uid="uid-u", job="job-1")
+    trick = build_unit("early", "b", uid="uid-e", job="job-1")
+    pod = build_pod("p", owner="job-1", quota="a")
+    assert told(trick, real, pod).has_living("uid-u")
+    assert told(pod, real, trick).has_living("uid-u")
 
 
 class TestHeld:
@@ -343,6 +422,7 @@ def test_strays_whose_labels_a_plugin_reads_otherwise_are_of_two_units(
 ) -> None:
     strays = [build_pod("of-one", unit=NAMED), build_pod("of-other", unit=NAMED)]
     for pod, labels in zip(strays, (one, other), strict=True):
+        pod.metadata.labels.clear()
         pod.metadata.labels.update(labels)
     groups = [group_of_strays(NAMED, labels) for labels in (one, other)]
     assert living(told(*strays), *groups) == [{"cpu": 1000}, {"cpu": 1000}]

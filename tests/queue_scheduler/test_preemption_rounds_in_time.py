@@ -71,7 +71,7 @@ def test_who_lost_its_room_to_one_that_nobody_asked_about_tries_again_after_its_
 
 def test_the_pods_of_victims_that_are_free_are_waited_for_and_no_others_evicted() -> None:
     times = two_run()
-    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one")))
+    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one", quota="q")))
     times.comes("first", "q", 2)
     times.frees("one")
     times.runs("adopted", "q", 2, priority=9)
@@ -198,7 +198,7 @@ def test_a_write_of_which_only_the_answer_was_lost_has_not_failed() -> None:
 def test_the_pods_of_a_unit_that_was_not_asked_to_leave_are_no_room() -> None:
     """Its job was deleted without them while its eviction could not be written."""
     times = two_run()
-    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one")))
+    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one", quota="q")))
     times.put(build_unit("first", "q", queue="q", cpu=4, priority=9))
     times.workers.wall = WALL
     decision = times.workers.run()[0]
@@ -213,7 +213,7 @@ def test_room_is_kept_while_pods_of_the_first_choice_end_after_the_second() -> N
     """Of the first, the watch tells no more than that it is free."""
     times = two_run()
     times.queue("r", TAKES_ALL)
-    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one")))
+    times.workers.wake(times.engine.on_pod(build_pod("pod", cpu=2, unit="ns/one", quota="q")))
     times.put(build_unit("first", "q", queue="q", cpu=4, priority=9))
     times.workers.wall = WALL
     decision = times.workers.run()[0]

@@ -12,7 +12,7 @@ from queue_scheduler.queue_drains import LOOK_SECONDS, RETRIES, QueueDrains
 from queue_scheduler.unit_looks import FULL_REST_SECONDS, MAX_UNDER_WAY
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
-from shared_api.well_known_labels import ADOPTED, STOP_POLICY
+from shared_api.well_known_labels import STOP_POLICY
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import (
@@ -24,6 +24,13 @@ from tests.queue_scheduler.shell_kit import (
     rejected,
 )
 
+PROOF = {
+    "type": "Adopted",
+    "status": "True",
+    "reason": "RanBefore",
+    "message": "",
+    "lastTransitionTime": "2026-11-01T09:00:00Z",
+}
 ASKED = {
     "type": "Evicted",
     "status": "True",
@@ -99,7 +106,8 @@ def test_what_occupies_quota_is_asked_back_and_stays_booked(kit: ShellKit, phase
 
 
 def test_an_adopted_unit_is_asked_too(kit: ShellKit) -> None:
-    kit.add_unit("u", metadata={"annotations": {ADOPTED: "true"}})
+    kit.add_unit("u")
+    put(kit, "u", "Running", conditions=[PROOF])
     annotate(kit, "HoldAndDrain")
     look(kit, drains_of(kit))
     assert evicted(kit.unit("u")) == ("True", "QueueStopped")

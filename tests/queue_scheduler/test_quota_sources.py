@@ -7,10 +7,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.configuration import (
+    KoordQueueConfiguration,
+    PluginEntry,
+)
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine import Engine
 from queue_scheduler.event_handlers import EventHandlers
@@ -26,6 +30,7 @@ from queue_scheduler.quota_sources import (
     read_quota_views,
 )
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.testing.object_builders import (
     elastic_quota_tree,
     elastic_quota_tree_body,
@@ -38,7 +43,7 @@ from shared_api.testing.object_builders import (
 )
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.quota_source_kit import FULLNAME
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
+from tests.queue_scheduler.scheduler_world import MAX_MODE, SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, condition_of
 
 TREE_CRD = Path(__file__).parents[1] / "data" / "crds" / "elasticquotatrees.yaml"
@@ -229,6 +234,49 @@ def test_the_gate_is_honoured(world: SchedulerWorld) -> None:
     world.direct.patch("namespaces", "default", lists)
     world.settle()
     assert world.phase("u") == "Dequeued"
+
+
+LISTED = "--quota-namespaces=listed"
+
+
+@pytest.mark.parametrize(
+    ("flags", "file"), [((LISTED,), "open"), ((), "listed")], ids=["by flag", "by file"]
+)
+def test_a_namespace_must_list_an_elastic_quota(
+    world: SchedulerWorld, flags: tuple[str, ...], file: str
+) -> None:
+    world.add_quota("team", namespace=QUEUE_NAMESPACE)
+    configuration = msgspec.structs.replace(MAX_MODE, quota_namespaces=QuotaNamespaces(file))
+    world.start(*flags, configuration=configuration)
+    assert world.scheduler is not None
+    assert "namespaces-synced" in world.scheduler.ready_checks()
+    world.add_unit("u")
+    world.settle(4.0)
+    assert world.reason("u") == "QuotaNotInNamespace"
+    told = condition_of(world.unit("u"), "QuotaReserved")["message"]
+    assert "list it in the namespace's annotation" in told
+    lists = {"metadata": {"annotations": {"koord-queue/available-quota-in-namespace": "team"}}}
+    world.direct.patch("namespaces", "default", lists)
+    world.settle()
+    assert world.phase("u") == "Dequeued"
+
+
+def test_the_flag_comes_before_the_file(world: SchedulerWorld) -> None:
+    listed = msgspec.structs.replace(MAX_MODE, quota_namespaces=QuotaNamespaces.LISTED)
+    world.start("--quota-namespaces=open", configuration=listed)
+    assert world.scheduler is not None
+    assert "namespaces-synced" not in world.scheduler.ready_checks()
+
+
+def test_it_holds_for_nodes_of_trees_as_well(world: SchedulerWorld) -> None:
+    world.direct.create_from(TREE_CRD)
+    world.direct.create(elastic_quota_tree_body(TREE))
+    world.start(LISTED, configuration=plugins("ElasticQuota"))
+    add_unit(world, "theirs", "b")
+    add_unit(world, "own", "a")
+    world.settle(4.0)
+    assert world.reason("theirs") == "QuotaNotInNamespace"
+    assert world.phase("own") == "Dequeued", "the node lists the namespace"
 
 
 def test_what_is_wrong_with_a_tree_is_an_event_on_it(world: SchedulerWorld) -> None:

@@ -70,7 +70,9 @@ class Ward:
 
     def run_pod(self, name: str = "p", unit: str = "u") -> Pod:
         """Let a pod of a unit live."""
-        pod = build_pod(name, unit=f"default/{unit}", namespace="default", created=LATE_SECOND)
+        pod = build_pod(
+            name, unit=f"default/{unit}", namespace="default", quota="team", created=LATE_SECOND
+        )
         self.kit.shared.tell(Engine.on_pod, pod)
         self.evictions.on_pod(None, pod)
         return pod
@@ -152,8 +154,9 @@ def test_the_pods_of_others_do_not_matter(ward: Ward) -> None:
 
 
 def test_an_adopted_unit_leaves_as_well(ward: Ward) -> None:
-    marked = {"annotations": {"koord-queue/adopted": "true"}}
-    ward.kit.add_unit("u", metadata=marked)
+    ward.kit.add_unit("u")
+    ward.patch("u", {"phase": "Running"})
+    ward.pass_time()
     assert ward.kit.used() == 1000
     ward.patch("u", evicted("Preempted"))
     ward.pass_time()

@@ -22,11 +22,11 @@ from shared_api.objects.queue import (
     LabelSelector,
 )
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
-from shared_api.well_known_labels import ADOPTED, BLOCK_FOR_TEST, MAX_REFUSAL_CHARS, PODS_REFUSED
+from shared_api.well_known_labels import BLOCK_FOR_TEST, MAX_REFUSAL_CHARS, PODS_REFUSED
 from tests.properties.engine_kit import build_queue, build_unit, changed, condition, moment
 
 UNIT = build_unit("u", "a")
-ADOPTED_UNIT = build_unit("u", "a", annotations={ADOPTED: "true"})
+MARKED = build_unit("u", "a", annotations={"koord-queue/adopted": "true"})
 EVICTED = condition("Evicted", "True")
 
 
@@ -119,14 +119,14 @@ def test_what_holds_a_unit(unit: QueueUnit, want: Reason) -> None:
 @pytest.mark.parametrize(
     ("unit", "want"),
     [
-        pytest.param(ADOPTED_UNIT, Standing.BOOKED, id="adopted"),
+        pytest.param(MARKED, Standing.WAITING, id="marked as adopted by hand"),
         pytest.param(
-            changed(ADOPTED_UNIT, 2, conditions=(EVICTED,)), Standing.BOOKED, id="being evicted"
+            changed(MARKED, 2, conditions=(EVICTED,)), Standing.WAITING, id="marked, and evicted"
         ),
         pytest.param(
-            changed(ADOPTED_UNIT, 2, conditions=(condition("Evicted", "False"),)),
-            Standing.WAITING,
-            id="evicted and queued again",
+            changed(UNIT, 2, "Running", conditions=(condition("Adopted", "True"),)),
+            Standing.BOOKED,
+            id="adopted",
         ),
         pytest.param(
             changed(UNIT, 2, "Running", conditions=(EVICTED,)), Standing.BOOKED, id="not yet freed"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from shared_api.testing.object_builders import queue_unit_body
-from shared_api.well_known_labels import ADOPTED
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
 from tests.queue_scheduler.shell_kit import UNIT_STATUS, condition_of
 
@@ -82,16 +81,29 @@ def test_one_that_breaks_while_it_is_admitted_is_not_decided_again(world: Schedu
     assert (world.phase("a"), world.phase("b")) == ("Enqueued", "Dequeued")
 
 
-def test_an_adopted_unit_that_breaks_is_booked_while_it_has_its_mark(world: SchedulerWorld) -> None:
-    marked = {"annotations": {ADOPTED: "true"}}
-    world.direct.create(queue_unit_body("ran", quota="team", metadata=marked))
+BLOCKED = {"annotations": {"koord-queue/block-for-test": "true"}}
+PROOF = {
+    "type": "Adopted",
+    "status": "True",
+    "reason": "RanBefore",
+    "message": "",
+    "lastTransitionTime": "2026-11-01T09:00:00Z",
+}
+
+
+def test_an_adopted_unit_that_breaks_is_booked_while_its_status_says_so(
+    world: SchedulerWorld,
+) -> None:
+    world.direct.create(queue_unit_body("ran", quota="team", metadata=BLOCKED))
+    adopted = {"status": {"phase": "Running", "conditions": [PROOF]}}
+    world.direct.patch("queueunits", "ran", adopted, namespace="default", subresource="status")
     world.settle()
     break_unit(world, "ran")
     world.settle(TOLD_SECONDS)
     assert held(world) is None
     assert world.queue()["status"]["admitted"] == 1
-    unmarked = {"metadata": {"annotations": {ADOPTED: None}}}
-    world.direct.patch("queueunits", "ran", unmarked, namespace="default")
+    wiped = {"status": {"phase": "Enqueued", "conditions": []}}
+    world.direct.patch("queueunits", "ran", wiped, namespace="default", subresource="status")
     world.settle(TOLD_SECONDS)
     assert held(world) == 1
     assert world.queue()["status"]["admitted"] == 0

@@ -8,6 +8,7 @@ import pytest
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, find_condition
 from shared_api.objects.queue_unit import (
     Admission,
+    Placement,
     PodState,
     QueueUnit,
     QueueUnitSpec,
@@ -16,6 +17,8 @@ from shared_api.objects.queue_unit import (
     RequeueState,
 )
 from shared_api.queue_unit_phases import (
+    ADOPTABLE_PHASES,
+    ADOPTED,
     EVICTED,
     FINAL_PHASES,
     MOVES,
@@ -39,7 +42,7 @@ from shared_api.queue_unit_phases import (
     story_of,
     with_condition,
 )
-from shared_api.well_known_labels import ADOPTED, MANAGED_BY
+from shared_api.well_known_labels import MANAGED_BY
 
 OLD, NOW = Timestamp("2026-11-01T09:00:00Z"), Timestamp("2026-11-01T10:00:00Z")
 FREED = {"phase": "Enqueued", "conditions": [{"type": "Evicted", "status": "False"}]}
@@ -55,7 +58,7 @@ def unit(
 ) -> QueueUnit:
     annotations = {MANAGED_BY: "koord-queue-controllers"} if managed else {}
     if adopted:
-        annotations[ADOPTED] = "true"
+        conditions = (*conditions, Condition(type=ADOPTED, status="True"))
     return QueueUnit(
         metadata=ObjectMeta(name="a", namespace="team", annotations=annotations),
         status=QueueUnitStatus(phase=phase, conditions=conditions, **status),  # type: ignore[arg-type] # fields by name
@@ -64,6 +67,14 @@ def unit(
 
 def evicted(status: str = "True", reason: str = "Preempted") -> Condition:
     return Condition(type=EVICTED, status=status, reason=reason, last_transition_time=OLD)
+
+
+def marked(phase: str, *conditions: Condition) -> QueueUnit:
+    """Return a unit with the annotation by which older versions said that it was adopted."""
+    of = unit(phase, *conditions)
+    annotations = {**of.metadata.annotations, "koord-queue/adopted": "true"}
+    meta = msgspec.structs.replace(of.metadata, annotations=annotations)
+    return msgspec.structs.replace(of, metadata=meta)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +93,9 @@ def evicted(status: str = "True", reason: str = "Preempted") -> Condition:
         pytest.param(unit("Succeed"), False, id="succeeded"),
         pytest.param(unit("Failed"), False, id="failed"),
         pytest.param(unit("Running", evicted()), True, id="eviction asked for: until stopped"),
-        pytest.param(unit("Enqueued", adopted=True), True, id="adopted, nothing written yet"),
-        pytest.param(
-            unit("Enqueued", evicted(), adopted=True), True, id="adopted, eviction asked for"
-        ),
-        pytest.param(
-            unit("Enqueued", evicted("False"), adopted=True), False, id="adopted, evicted since"
-        ),
-        pytest.param(
-            unit("TimeoutBackoff", evicted(), adopted=True), False, id="adopted, backed off since"
-        ),
+        pytest.param(unit("Running", adopted=True), True, id="adopted"),
+        pytest.param(marked("Enqueued"), False, id="an annotation proves nothing"),
+        pytest.param(marked("Enqueued", evicted()), False, id="nor does it with an eviction"),
     ],
 )
 def test_what_is_booked(of: QueueUnit, want: bool) -> None:
@@ -102,8 +106,8 @@ def test_what_is_booked(of: QueueUnit, want: bool) -> None:
     ("status", "annotations", "want"),
     [
         ({"phase": "Running"}, {}, "booked"),
-        ({"phase": "Enqueued"}, {ADOPTED: "true"}, "booked"),
-        (FREED, {ADOPTED: "true"}, "free"),
+        ({"phase": "Enqueued"}, {"koord-queue/adopted": "true"}, "free"),
+        (FREED, {}, "free"),
         ({"phase": "Succeed"}, {}, "free"),
         ({"phase": "Enqueued"}, {}, "free"),
         ({}, {}, "free"),
@@ -139,7 +143,6 @@ def test_what_is_broken_elsewhere_is_not_salvaged(broken: dict[str, object]) -> 
 
 def test_an_eviction_is_under_way_until_the_unit_is_free() -> None:
     assert is_being_evicted(unit("Running", evicted()))
-    assert is_being_evicted(unit("Enqueued", evicted(), adopted=True))
     assert not is_being_evicted(unit("TimeoutBackoff", evicted()))
     assert not is_being_evicted(unit("Running", evicted("False")))
 
@@ -154,9 +157,12 @@ def test_a_unit_is_waited_for_until_it_runs_or_is_put_back() -> None:
 
 
 def test_an_adopted_unit_that_runs_is_adopted_until_it_is_evicted() -> None:
-    assert is_adopted(unit("Running", adopted=True))
-    assert not is_adopted(unit("Dequeued", evicted("False"), adopted=True))
+    of = unit("Running", adopted=True)
+    assert is_adopted(of)
     assert not is_adopted(unit("Running"))
+    assert not is_adopted(marked("Running"))
+    for to in (Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF):
+        assert not is_adopted(unit(to, *conditions_of(to, of.status.conditions, now=NOW)))
 
 
 @pytest.mark.parametrize(
@@ -173,11 +179,11 @@ def test_an_adopted_unit_that_runs_is_adopted_until_it_is_evicted() -> None:
         pytest.param(unit("Enqueued"), Phase.FAILED, CONTROLLERS, id="it failed in line"),
         pytest.param(unit("Running"), Phase.ENQUEUED, CONTROLLERS, id="evicted"),
         pytest.param(unit("Dequeued"), Phase.TIMEOUT_BACKOFF, CONTROLLERS, id="not in time"),
-        pytest.param(
-            unit("Enqueued", adopted=True), Phase.RUNNING, CONTROLLERS, id="adopted, and it runs"
-        ),
-        pytest.param(
-            unit("TimeoutBackoff", adopted=True), Phase.ENQUEUED, CONTROLLERS, id="let go by others"
+        *(
+            pytest.param(
+                unit(phase, adopted=True), Phase.RUNNING, CONTROLLERS, id=f"adopted in {phase}"
+            )
+            for phase in sorted(ADOPTABLE_PHASES)
         ),
         pytest.param(
             unit("Dequeued", managed=False), Phase.RUNNING, SCHEDULER, id="the scheduler does both"
@@ -193,6 +199,10 @@ def test_legal_moves(of: QueueUnit, to: Phase, writer: Writer) -> None:
     [
         pytest.param(unit("Enqueued"), Phase.DEQUEUED, CONTROLLERS, id="controllers never admit"),
         pytest.param(unit("Enqueued"), Phase.RUNNING, CONTROLLERS, id="running, never admitted"),
+        pytest.param(marked("Enqueued"), Phase.RUNNING, CONTROLLERS, id="only marked as adopted"),
+        pytest.param(
+            unit("Enqueued", adopted=True), Phase.RUNNING, SCHEDULER, id="controllers adopt"
+        ),
         pytest.param(unit("Dequeued"), Phase.RUNNING, SCHEDULER, id="the controllers see the pods"),
         pytest.param(unit("Running"), Phase.DEQUEUED, CONTROLLERS, id="a retry stays Running"),
         pytest.param(unit("Running"), Phase.ENQUEUED, SCHEDULER, id="the scheduler only asks"),
@@ -313,11 +323,12 @@ def test_a_move_that_frees_empties_what_was_granted() -> None:
         admissions=(Admission(name="main", replicas=2),),
         reclaimable_pods=(ReclaimablePod(name="main", count=1),),
         pod_state=PodState(running=1),
+        placement=Placement(quota="a"),
     )
     for to in (Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF, Phase.SUCCEED):
         status = status_of_move(of, to, writer=CONTROLLERS, now=NOW, message="m")
         assert (status["admissions"], status["reclaimablePods"]) == ([], [])
-        assert status["podState"] is None
+        assert (status["podState"], status["placement"]) == (None, None)
 
 
 def test_a_move_to_running_forgets_the_backoffs_and_keeps_the_admissions() -> None:

@@ -92,3 +92,25 @@ def test_quota_of_pod(label: str, namespace: str, want: str) -> None:
         quota(DEFAULT_QUOTA, "sys", '["ns3"]'),
     )
     assert names.quota_of_pod({QUOTA_NAME: label}, namespace) == want
+
+
+@pytest.mark.parametrize(
+    ("namespace", "listed", "want"),
+    [
+        pytest.param("sys", (), True, id="the quota's own namespace"),
+        pytest.param("team", (), True, id="the quota lists it"),
+        pytest.param("other", (), False, id="neither lists the other"),
+        pytest.param("other", ("silver", "gold"), True, id="its annotation lists the quota"),
+        pytest.param("other", ("*",), True, id="its annotation lists all"),
+        pytest.param("other", ("silver", "golden"), False, id="its annotation lists others"),
+        pytest.param("late", (), False, id="a younger quota of that name lists it"),
+    ],
+)
+def test_which_namespace_may_name_a_quota(
+    namespace: str, listed: tuple[str, ...], want: bool
+) -> None:
+    names = names_of(
+        quota("gold", "sys", '["team"]', "2026-01"), quota("gold", "late", '["late"]', "2026-02")
+    )
+    assert names.may_name("gold", namespace, listed) is want
+    assert names.may_name("no-such", namespace, listed) is ("*" in listed)

@@ -30,7 +30,7 @@ import msgspec
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import amount
-from shared_api.queue_unit_phases import IllegalMoveError, Phase, Writer, check_move
+from shared_api.queue_unit_phases import ADOPTED, IllegalMoveError, Phase, Writer, check_move
 from shared_api.timestamps import parse_time
 from shared_api.well_known_labels import (
     ATTEMPT,
@@ -224,7 +224,12 @@ class AccountJudge:
     def _judge_move(self, told: Told, before: Json | None, process: Process) -> None:
         if before is None or phase_of(before) == phase_of(told.body):
             return
-        unit = msgspec.convert(before, QueueUnit)
+        # The proof of an adoption comes with the move that it allows.
+        shown = told.body["status"].get("conditions", ())
+        proof = [each for each in shown if each["type"] == ADOPTED]
+        conditions = [*(before["status"].get("conditions") or ()), *proof]
+        story = {**before, "status": {**before["status"], "conditions": conditions}}
+        unit = msgspec.convert(story, QueueUnit)
         to = Phase(phase_of(told.body))
         if process.scheduler is not None:
             writer = Writer.SCHEDULER

@@ -8,7 +8,7 @@ from typing import Final
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.testing.object_builders import pod_body, queue_unit_body
 from shared_api.timestamps import rfc3339
-from shared_api.well_known_labels import MANAGED_BY, QUEUE_NAME, RELATED_QUEUE_UNIT
+from shared_api.well_known_labels import MANAGED_BY, QUEUE_NAME, QUOTA_NAME, RELATED_QUEUE_UNIT
 from tests.demo.unit_charge import ADMITTED_PHASES, is_booked, is_living, phase_of
 from tests.simulation.action_table import action, one_of, patch, some
 from tests.simulation.change_feed import Json
@@ -141,9 +141,14 @@ def make_pod_of_unit(world: World) -> str:
         return f"{key} ends"
     template = unit["spec"]["podSet"][0]["template"]
     requests = template["spec"]["containers"][0]["resources"]["requests"]
+    # Whoever makes pods for a unit labels them with what it was admitted in; a label that was
+    # edited since moves neither.
+    placement = unit["status"].get("placement")
+    labels = unit["metadata"].get("labels") if placement is None else placement.get("labels")
     body = pod_body(
         pod,
         namespace=namespace,
+        quota=(labels or {}).get(QUOTA_NAME, ""),
         requests=requests,
         metadata={"annotations": {RELATED_QUEUE_UNIT: key}},
     )

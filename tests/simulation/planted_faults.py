@@ -221,6 +221,17 @@ def admitted_twice(plant: Plant) -> None:
     plant.replace(unit_registry, "judge", judge)
 
 
+@fault("a unit that says that it was adopted is booked for that")
+def annotation_believed(plant: Plant) -> None:
+    def judge(unit: Any) -> Any:
+        marked = unit.metadata.annotations.get("koord-queue/adopted") == "true"
+        standing = original(unit)
+        return Standing.BOOKED if marked and standing is Standing.WAITING else standing
+
+    original = plant.replace(engine, "judge", judge)
+    plant.replace(unit_registry, "judge", judge)
+
+
 @fault("a unit that backs off is back in line at once")
 def backoff_ignored(plant: Plant) -> None:
     plant.replace(backoff_returns, "_seconds_left", lambda *_: 0.0)

@@ -29,7 +29,6 @@ from queue_scheduler.unit_record import Standing
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     ACTIVE,
-    ADOPTED,
     BACKOFF_LIMIT,
     LIMIT_REACHED,
     QUEUE_NAME,
@@ -169,7 +168,7 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     adopted = [
         unit["metadata"]["name"]
         for unit in world.all("queueunits").values()
-        if not unit["status"].get("admissions") and (is_booked(unit) or _has_mark(unit))
+        if not unit["status"].get("admissions") and is_booked(unit)
     ]
     orphans = [pod for pod in _pods_of_jobs(world) if not controller_uid(pod)]
     twice = [key for key, account in world.judge.accounts.items() if len(account.units) > 1]
@@ -322,21 +321,19 @@ def faults_of(job: Json, units: list[Json]) -> list[str]:
         return ["it has two units"]
     (unit,) = units
     phase, suspended = unit["status"]["phase"], bool(job["spec"].get("suspend"))
-    contested = is_true(unit, "SuspendContested")
     if _has_ended(job):
         wrong = {"its unit has not ended": phase not in {"Succeed", "Failed"}}
     elif phase in {"Dequeued", "Running"}:
         evicted = is_true(unit, "Evicted")
         runs = not suspended and job["spec"]["parallelism"] > 0
         wrong = {
-            "its eviction is not carried out": evicted and not contested,
+            "its eviction is not carried out": evicted,
             "it is admitted and suspended": suspended and not evicted and _is_whole(unit),
             "it runs and its unit does not say so": runs and phase == "Dequeued",
         }
     else:
-        may_run = contested or _is_booked_by_mark(unit)
         wrong = {
-            "it runs and is not admitted": not suspended and not may_run,
+            "it runs and is not admitted": not suspended,
             "its unit does not follow it": suspended and _is_out_of_step(job, unit),
         }
     ended = _has_ended(job)
@@ -358,15 +355,6 @@ def _names_a_place(job: Json) -> bool:
 
 def _has_ended(job: Json) -> bool:
     return is_true(job, "Complete", "Failed")
-
-
-def _is_booked_by_mark(unit: Json) -> bool:
-    conditions = unit["status"].get("conditions") or ()
-    return _has_mark(unit) and all(each["type"] != "Evicted" for each in conditions)
-
-
-def _has_mark(unit: Json) -> bool:
-    return (unit["metadata"].get("annotations") or {}).get(ADOPTED) == "true"
 
 
 def _is_out_of_step(job: Json, unit: Json) -> bool:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared_api.timestamps import rfc3339
-from shared_api.well_known_labels import ADOPTED
+from shared_api.well_known_labels import (
+    JOB_CREATED_AT,
+    PREEMPTIBLE,
+    QUEUE_NAME,
+    QUOTA_NAME,
+)
 from tests.simulation.action_table import (
     action,
     annotation,
@@ -100,10 +105,41 @@ edit("set_unit_active", "queueunits", spec_field("active"), (True, False), weigh
 edit("set_unit_priority", "queueunits", spec_field("priority"), (-3, 0, 30), weight=1)
 
 
-@action(weight=1, when=has_managed)
+@action(weight=2, when=has_managed)
 def mark_as_adopted(world: World) -> str:
+    """Write what older versions took for a proof; it is one no more."""
     key, _ = some(world.rng, _managed(world))
-    patch(world, "queueunits", key, annotation(ADOPTED)("true"))
+    patch(world, "queueunits", key, annotation("koord-queue/adopted")("true"))
+    return key
+
+
+@action(weight=1, when=has_managed)
+def date_back(world: World) -> str:
+    """Say that a job is older than it is."""
+    key, _ = some(world.rng, _managed(world))
+    patch(world, "queueunits", key, annotation(JOB_CREATED_AT)("2020-01-01T00:00:00Z"))
+    return key
+
+
+@action(weight=2, when=has_managed)
+def relabel_unit(world: World) -> str:
+    """Say that a unit is of another quota or queue, or may not be evicted."""
+    key, _ = some(world.rng, _managed(world))
+    labels = one_of(world.rng, (QUOTA_NAME, QUOTA_NAME, PREEMPTIBLE, QUEUE_NAME))
+    value = "false" if labels == PREEMPTIBLE else one_of(world.rng, ("a", "b", "shared"))
+    patch(world, "queueunits", key, {"metadata": {"labels": {labels: value}}})
+    return f"{key} {labels}={value}"
+
+
+@action(weight=2, when=has_managed)
+def shrink_unit(world: World) -> str:
+    """Let a unit ask for one pod of each set, or for next to nothing."""
+    key, unit = some(world.rng, _managed(world))
+    pod_sets = [{**each, "count": 1} for each in unit["spec"].get("podSet") or ()]
+    if not pod_sets:
+        return ""
+    spec = {"podSet": pod_sets, "request": {"cpu": "1m"}}
+    patch(world, "queueunits", key, {"spec": spec})
     return key
 
 

@@ -256,9 +256,11 @@ only: a job whose pods could not be read would not be released.
 {{- range .podSets }}
 {{- $count := .count | default 1 }}
 {{- $simple = and $simple (regexMatch $plain .template) }}
+{{- $holdable = concat $holdable (include "koord-queue.standsInMaps" .template | fromJsonArray) }}
 {{- $holdable = append $holdable (printf "type(%s.orValue(0)) == map" (include "koord-queue.optionalField" (splitList "." .template | rest))) }}
 {{- if kindIs "string" $count }}
 {{- $simple = and $simple (regexMatch $plain $count) }}
+{{- $holdable = concat $holdable (include "koord-queue.standsInMaps" $count | fromJsonArray) }}
 {{- $holdable = append $holdable (printf "[%s.orValue(1)].all(count, type(count) == int && count >= 0)" (include "koord-queue.optionalField" (splitList "." $count | rest))) }}
 {{- end }}
 {{- end }}
@@ -272,6 +274,19 @@ plural: {{ .plural | toJson }}
 suspend: {{ splitList "." .suspend | rest | toJson }}
 holdable: {{ toJson $holdable }}
 {{- end }}
+{{- end }}
+
+{{/*
+That all which a path leads through are maps, as a JSON list of conditions: to look into anything
+else is an error. Takes the path.
+*/}}
+{{- define "koord-queue.standsInMaps" -}}
+{{- $names := splitList "." . | rest }}
+{{- $conditions := list }}
+{{- range $depth := untilStep 2 (len $names) 1 }}
+{{- $conditions = append $conditions (printf "type(%s.orValue({})) == map" (include "koord-queue.optionalField" (slice $names 0 $depth))) }}
+{{- end }}
+{{- toJson $conditions }}
 {{- end }}
 
 {{/* A field that may be missing, as CEL. Takes the names on the way. */}}

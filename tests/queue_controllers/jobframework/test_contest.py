@@ -1,4 +1,4 @@
-"""Jobs that somebody keeps running against the queue: what happens to them as they go on."""
+"""Jobs that somebody keeps resuming against the queue: each time they are suspended again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from queue_controllers.jobframework.actions import PatchUnitStatus, ReleaseJob, 
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts
 from queue_controllers.jobframework.job_view import JobMemory
-from shared_api.objects.meta import Condition
+from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
-from shared_api.queue_unit_phases import EVICTED
+from shared_api.queue_unit_phases import EVICTED, contested_since
 from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
 from tests.job_situations import (
     ADMITTED,
@@ -40,6 +40,7 @@ class Life:
         self.pods: PodFacts = NO_PODS
         self.unit: QueueUnit = unit()
         self.memory = JobMemory()
+        self.now = NOW
 
     def happen(self, event: str) -> list[str]:
         """Let something happen, look until nothing more is to do; return what was done."""
@@ -47,6 +48,7 @@ class Life:
             case "unsuspended":
                 self.job, self.pods = facts(suspended=False, status=RUNS), TWO_PENDING
             case "runs":
+                self.job = facts(suspended=False, status=RUNS, annotations=RELEASED)
                 self.pods = TWO_RUNNING
             case "stops":
                 self.job, self.pods = facts(annotations=RELEASED), NO_PODS
@@ -57,8 +59,11 @@ class Life:
                 self._set_status({"conditions": msgspec.to_builtins([*others, *evicted()])})
             case "restart":
                 self.memory = JobMemory()
+            case "a minute passes":
+                self.now = self.now.after(60.0)
             case _:
                 raise AssertionError(event)
+        self.now = self.now.after(2.0)
         done: list[str] = []
         for _ in range(MOST_LOOKS):
             if not (names := self._look()):
@@ -67,7 +72,7 @@ class Life:
         raise AssertionError(f"no end: {done}")
 
     def _look(self) -> list[str]:
-        decision = look(self.job, self.unit, pods=self.pods, memory=self.memory, moment=NOW)
+        decision = look(self.job, self.unit, pods=self.pods, memory=self.memory, moment=self.now)
         self.memory = decision.memory
         for action in decision.actions:
             if isinstance(action, PatchUnitStatus):
@@ -86,8 +91,10 @@ class Life:
 
 
 AGAIN = ["suspend", "tell SuspendedAgain"]
-GIVEN_UP = ["write status", "tell SuspendContested"]
+QUIETLY = ["suspend"]
+TO_THE_END = ["suspend", "write status", "tell SuspendContested"]
 SUSPENDED = ["suspend", "tell Preempted"]
+HAPPENS = "unsuspended"
 
 
 @pytest.mark.parametrize(
@@ -95,50 +102,113 @@ SUSPENDED = ["suspend", "tell Preempted"]
     [
         pytest.param(
             [
-                ("unsuspended", AGAIN),
-                ("unsuspended", AGAIN),
-                ("unsuspended", GIVEN_UP),
-                ("admitted", []),
-                ("evicted", SUSPENDED),
-                ("stops", ["move Enqueued"]),
-                ("unsuspended", AGAIN),
+                (HAPPENS, AGAIN),
+                (HAPPENS, QUIETLY),
+                (HAPPENS, TO_THE_END),
+                (HAPPENS, QUIETLY),
+                (HAPPENS, QUIETLY),
+                (HAPPENS, QUIETLY),
+                ("a minute passes", []),
+                (HAPPENS, AGAIN),
+                (HAPPENS, QUIETLY),
+                (HAPPENS, TO_THE_END),
             ],
-            id="contested in line, admitted, evicted before it runs: it is freed, and waits again",
+            id="in line: it never yields, and tells of it once a minute",
         ),
         pytest.param(
             [
-                ("unsuspended", AGAIN),
-                ("unsuspended", AGAIN),
-                ("unsuspended", GIVEN_UP),
-                ("restart", []),
-                ("admitted", []),
-                ("restart", []),
+                (HAPPENS, AGAIN),
+                (HAPPENS, QUIETLY),
+                (HAPPENS, TO_THE_END),
+                ("stops", []),
+                ("admitted", ["release"]),
                 ("evicted", SUSPENDED),
-                ("restart", []),
-                ("stops", ["move Enqueued", "tell Preempted"]),
+                ("stops", ["move Enqueued"]),
+                ("a minute passes", []),
+                (HAPPENS, AGAIN),
             ],
-            id="the same with restarts",
+            id="admitted, and evicted before it runs: it is freed, and waits again",
+        ),
+        pytest.param(
+            [
+                (HAPPENS, AGAIN),
+                ("restart", []),
+                (HAPPENS, AGAIN),
+                ("restart", []),
+                (HAPPENS, AGAIN),
+            ],
+            id="a restart forgets how often, and suspends it",
         ),
         pytest.param(
             [
                 ("admitted", ["release"]),
-                ("unsuspended", []),
-                ("evicted", SUSPENDED),
-                ("unsuspended", AGAIN),
-                ("unsuspended", AGAIN),
-                ("unsuspended", GIVEN_UP),
-                ("restart", []),
                 ("runs", ["move Running"]),
-                ("restart", []),
-                ("stops", ["move Enqueued", "tell Preempted"]),
+                ("evicted", SUSPENDED),
+                (HAPPENS, AGAIN),
+                (HAPPENS, QUIETLY),
+                (HAPPENS, TO_THE_END),
+                (HAPPENS, QUIETLY),
+                ("stops", ["move Enqueued"]),
             ],
-            id="its eviction is contested: it is booked, seen to run, and freed when it stops",
+            id="its eviction is contested: it is carried out all the same",
         ),
     ],
 )
 def test_a_contested_job(life: list[tuple[str, list[str]]]) -> None:
     job = Life()
     assert [(event, job.happen(event)) for event, _ in life] == life
+
+
+def contest(job: Life) -> Condition | None:
+    return find_condition(job.unit.status.conditions, "SuspendContested")
+
+
+def test_the_place_is_lost_until_the_job_runs_in_its_turn() -> None:
+    job = Life()
+    times = []
+    for events in ((HAPPENS,) * 3, ("stops",), ("a minute passes", *(HAPPENS,) * 3)):
+        for event in events:
+            job.happen(event)
+        times.append(contested_since(job.unit))
+    assert times[0] == times[1], "to wait does not bring it back"
+    assert times[0] < times[2], "each time it goes behind those who have come since"
+    for event in ("stops", "admitted", "evicted", "stops"):
+        job.happen(event)
+    assert contested_since(job.unit) == times[2], "nor does an eviction"
+    job.happen("admitted")
+    job.happen("runs")
+    found = contest(job)
+    assert found is not None
+    assert (found.status, contested_since(job.unit)) == ("False", "")
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        pytest.param((), "UnsuspendedByOthers", id="in line"),
+        pytest.param(("admitted", "runs", "evicted"), "EvictionContested", id="evicted"),
+    ],
+)
+def test_the_condition_says_what_it_is_about(events: tuple[str, ...], reason: str) -> None:
+    job = Life()
+    for event in (*events, *(HAPPENS,) * 3):
+        job.happen(event)
+    found = contest(job)
+    assert found is not None
+    assert found.reason == reason
+    assert "end of its line" in found.message
+
+
+def test_it_is_written_once_a_second_at_most() -> None:
+    job, memory, done = facts(suspended=False, status=RUNS), JobMemory(), []
+    for tenths in range(31):
+        decision = look(job, unit(), memory=memory, moment=NOW.after(tenths / 10))
+        memory = decision.memory
+        done += [(tenths, each) for each in told(decision.actions) if each == "suspend"]
+        if not decision.actions:
+            rest = decision.look_again_seconds
+            assert rest == pytest.approx(1.0 - (tenths % 10) / 10), "it looks again when it may"
+    assert [tenths for tenths, _ in done] == [0, 10, 20, 30]
 
 
 @pytest.mark.parametrize(

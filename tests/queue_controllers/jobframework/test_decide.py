@@ -64,7 +64,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
         pytest.param(
             facts(suspended=False, status=RUNS),
             {"pods": TWO_RUNNING},
-            ["create adopted", "tell Adopted"],
+            ["create"],
             id="it runs when it is first seen",
         ),
         pytest.param(
@@ -79,7 +79,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
         pytest.param(
             replace(NEW, kind=AT_BIRTH),
             {"memory": FRESH},
-            ["create adopted", "tell Adopted"],
+            ["create"],
             id="it arrives unsuspended, and is held at birth or never",
         ),
         pytest.param(
@@ -326,7 +326,13 @@ TIMED = JobSettings(running_timeout_seconds=600)
         pytest.param(
             unit("Running", admissions=ADMITTED), PodFacts(), 61, ([], 60.0), id="it ran once"
         ),
-        pytest.param(unit(adopted=True), TWO_PENDING, 61, ([], None), id="adopted: never late"),
+        pytest.param(
+            unit("Running", adopted=True, admissions=ADMITTED),
+            TWO_PENDING,
+            61,
+            ([], None),
+            id="adopted: never late",
+        ),
     ],
 )
 def test_running_timeout(

@@ -53,27 +53,21 @@ BACKS_OFF: Any = evicted("BackoffTimeout")
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(unit(), ["patch unit", "tell GateOpened"], id="never evicted"),
+        pytest.param(unit(), ["adopt", "tell GateOpened"], id="never evicted"),
         pytest.param(
             unit(conditions=FREED),
-            ["patch unit", "move Enqueued", "tell GateOpened"],
+            ["adopt", "tell GateOpened"],
             id="in line again after an eviction",
         ),
         pytest.param(
             unit("TimeoutBackoff", conditions=BACKS_OFF),
-            ["patch unit", "move Enqueued", "tell GateOpened"],
+            ["adopt", "tell GateOpened"],
             id="put back",
         ),
         pytest.param(
-            unit(conditions=FREED, adopted=True),
-            ["move Enqueued", "tell GateOpened"],
-            id="opened before, and evicted since",
+            unit("Reserved", conditions=FREED), ["adopt", "tell GateOpened"], id="reserved"
         ),
-        pytest.param(
-            unit("TimeoutBackoff", conditions=BACKS_OFF, adopted=True),
-            ["move Enqueued", "tell GateOpened"],
-            id="opened before, and put back since",
-        ),
+        pytest.param(unit("SchedReady"), ["adopt", "tell GateOpened"], id="nodes are asked for"),
     ],
 )
 def test_what_is_opened_is_booked_and_told_once(of: QueueUnit, want: list[str]) -> None:
@@ -83,21 +77,16 @@ def test_what_is_opened_is_booked_and_told_once(of: QueueUnit, want: list[str]) 
     assert is_booked(after)
 
 
-def test_a_reserved_one_is_marked_and_told_once() -> None:
-    after, names = looks(unit("Reserved", conditions=FREED))
-    assert names == ["patch unit", "tell GateOpened"]
-    assert is_booked(after)
-
-
 def test_what_is_evicted_after_it_was_opened_waits() -> None:
-    """The annotation stays, and books it no more once its pods are gone."""
     after, _ = looks(unit(conditions=FREED))
     asked = Condition(type="Evicted", status="True", reason="Preempted")
     status = msgspec.structs.replace(after.status, conditions=(*after.status.conditions, asked))
     after = msgspec.structs.replace(after, status=status)
     freed = look(facts(kind=PODS), after, pods=PodFacts()).actions
     assert told(freed)[0] == "move Enqueued"
-    assert not is_booked(merged(after, freed[0]))
+    free = merged(after, freed[0])
+    assert not is_booked(free)
+    assert not is_adopted(free)
 
 
 def test_the_eviction_of_a_job_with_a_switch_is_not_forgotten() -> None:

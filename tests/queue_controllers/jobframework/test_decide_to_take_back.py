@@ -19,7 +19,6 @@ from tests.job_situations import (
     NOW,
     RELEASED,
     RUNS,
-    TEN,
     TWO_PENDING,
     TWO_RUNNING,
     TWO_TERMINATING,
@@ -123,39 +122,17 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
     assert told(look(job, of, pods=pods).actions) == want
 
 
+RAN = unit("Running", adopted=True, admissions=ADMITTED)
+
+
 @pytest.mark.parametrize(
     ("job", "of", "pods", "want"),
     [
-        pytest.param(
-            facts(suspended=False), unit(adopted=True), TWO_PENDING, [], id="never suspended"
-        ),
-        pytest.param(
-            facts(suspended=False, status=RUNS),
-            unit(adopted=True),
-            TWO_RUNNING,
-            ["move Running"],
-            id="Running is written whenever it is missing",
-        ),
-        pytest.param(
-            facts(),
-            unit(adopted=True),
-            PodFacts(),
-            ["patch unit", "tell NotAdopted"],
-            id="it does not run: the mark is taken off",
-        ),
-        pytest.param(
-            facts(annotations=RELEASED),
-            unit(adopted=True),
-            PodFacts(),
-            ["patch unit", "tell NotAdopted"],
-            id="it ran once, and does not now: the mark is taken off",
-        ),
-        pytest.param(
-            facts(), unit(adopted=True), TWO_TERMINATING, [], id="suspended by hand, its pods live"
-        ),
+        pytest.param(facts(suspended=False), RAN, TWO_PENDING, [], id="never suspended"),
+        pytest.param(facts(), RAN, TWO_TERMINATING, [], id="suspended by hand, its pods live"),
         pytest.param(
             facts(status=StatusFacts()),
-            unit(adopted=True),
+            RAN,
             PodFacts(),
             [],
             id="suspended by hand, its operator has not said so",
@@ -179,21 +156,21 @@ def test_evictions(job: JobFacts, of: QueueUnit, pods: PodFacts, want: list[str]
             unit("Dequeued", adopted=True, admissions=ADMITTED),
             PodFacts(),
             ["write status", "TellUnit"],
-            id="admitted, and grown since: it waits again, whatever its mark says",
+            id="admitted, and grown since: it waits again, adopted or not",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
-            unit(adopted=True, conditions=evicted(status="False")),
+            unit(conditions=evicted(status="False")),
             PodFacts(),
             ["suspend", "tell SuspendedAgain"],
             id="evicted once, it waits like any other",
         ),
         pytest.param(
             facts(),
-            unit(adopted=True, conditions=evicted()),
+            unit("Running", adopted=True, admissions=ADMITTED, conditions=evicted()),
             PodFacts(),
             ["move Enqueued", "tell Preempted"],
-            id="evicted before Running was written",
+            id="evicted",
         ),
     ],
 )
@@ -307,35 +284,9 @@ def test_who_unsuspends_a_job_that_is_being_evicted_is_fought() -> None:
     assert not over.memory.evicting
 
 
-def test_three_unsuspends_in_a_minute_end_the_fight() -> None:
-    memory, job, of = JobMemory(), facts(suspended=False, status=RUNS), unit()
-    rounds = []
-    for _ in range(3):
-        decision = look(job, of, memory=memory)
-        memory = decision.memory
-        rounds.append(told(decision.actions))
-    again = ["suspend", "tell SuspendedAgain"]
-    assert rounds == [again, again, ["write status", "tell SuspendContested"]]
-
-
-def test_slow_unsuspends_are_fought_for_ever() -> None:
+def test_slow_unsuspends_cost_no_place() -> None:
     memory, job = JobMemory(), facts(suspended=False, status=RUNS)
     for turn in range(5):
         decision = look(job, unit(), memory=memory, moment=NOW.after(61.0 * turn))
         memory = decision.memory
         assert told(decision.actions) == ["suspend", "tell SuspendedAgain"]
-
-
-CONTESTED = (
-    Condition(type="SuspendContested", status="True", reason="X", last_transition_time=TEN),
-)
-
-
-def test_a_contested_job_is_left_running() -> None:
-    assert look(facts(suspended=False, status=RUNS), unit(conditions=CONTESTED)).actions == ()
-
-
-def test_a_contested_job_that_is_suspended_is_held_again() -> None:
-    (write,) = look(facts(), unit(conditions=CONTESTED)).actions
-    assert isinstance(write, PatchUnitStatus)
-    assert [each["status"] for each in write.status["conditions"]] == ["False"]

@@ -26,6 +26,7 @@ from tests.job_situations import (
     RUNS,
     TEN,
     TWO_RUNNING,
+    evicted,
     facts,
     look,
     told,
@@ -227,3 +228,27 @@ def test_who_is_told_that_it_stays(of_job: str, of_template: str, want: str) -> 
 
 def quota_label(name: str) -> dict[str, str]:
     return {QUOTA_NAME: name} if name else {}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"spec": "smaller"}, id="it asks for less"),
+        pytest.param({"labels": {QUOTA_NAME: "bronze"}}, id="another quota"),
+    ],
+)
+def test_a_unit_is_as_its_job_before_it_is_free(edit: dict[str, Any]) -> None:
+    """Freed as it was edited, it would be admitted for that at once, and evicted, and so on."""
+    of = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
+    if "spec" in edit:
+        (pod_set,) = of.spec.pod_set
+        spec = msgspec.structs.replace(
+            of.spec, pod_set=(msgspec.structs.replace(pod_set, count=1),)
+        )
+        of = msgspec.structs.replace(of, spec=spec)
+    else:
+        meta = msgspec.structs.replace(of.metadata, labels=edit["labels"])
+        of = msgspec.structs.replace(of, metadata=meta)
+    assert told(look(facts(), of).actions) == ["patch unit"]
+    right = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
+    assert told(look(facts(), right).actions) == ["move Enqueued", "tell JobChanged"]

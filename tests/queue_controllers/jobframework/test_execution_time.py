@@ -44,6 +44,8 @@ def running(
     *conditions: Condition, allowed: int | None = None, banked: int | None = None, **more: Any
 ) -> QueueUnit:
     """Return a unit whose pods run, with what its job allows it."""
+    said = {} if allowed is None else {MAX_EXEC: str(allowed)}
+    more["annotations"] = said | more.get("annotations", {})
     of = unit(
         more.pop("phase", "Running"),
         admissions=(Admission(name="main", replicas=2, running=more.pop("counted", 2)),),

@@ -148,6 +148,7 @@ def test_pods_are_counted_by_what_they_hold_and_by_set() -> None:
         failed_of_sets={"b": 1},
         pending_since=BEFORE,
         last_created=AFTER,
+        living_since=BEFORE,
     )
 
 

@@ -145,7 +145,8 @@ def test_what_is_written_of_the_pods(
     ],
 )
 def test_nothing_is_written_where_nothing_differs(admissions: tuple[Admission, ...]) -> None:
-    decision = look(RUNS_ON, unit("Running", admissions=admissions), pods=ONE_FAILED)
+    of = unit("Running", adopted=True, admissions=admissions)
+    decision = look(RUNS_ON, of, pods=ONE_FAILED)
     assert (decision.actions, decision.look_again_seconds) == ((), None)
 
 

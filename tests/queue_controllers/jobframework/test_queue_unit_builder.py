@@ -34,7 +34,7 @@ from queue_controllers.jobframework.queue_unit_builder import (
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import ResourceRequirements, TemplateMeta
 from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
-from shared_api.well_known_labels import ADOPTED, RELEASED_AT, SUSPEND, TOUCHED_AT
+from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 PRIORITY = "scheduling.x-k8s.io/priority"
@@ -78,7 +78,7 @@ def job(
 
 
 def made(of: JobFacts, **status: Any) -> QueueUnit:
-    body = build_unit(of, AROUND, name="main", adopted=False)
+    body = build_unit(of, AROUND, name="main")
     unit = msgspec.convert(body, QueueUnit)
     return msgspec.structs.replace(unit, status=msgspec.structs.replace(unit.status, **status))
 
@@ -95,12 +95,12 @@ def test_a_unit_says_all_that_the_queue_needs() -> None:
             SUSPEND: "true",
             RELEASED_AT: "x",
             TOUCHED_AT: "x",
-            ADOPTED: "true",
+            "koord-queue/adopted": "true",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
         },
         priority=PrioritySource("high"),
     )
-    body = build_unit(of, AROUND, name="main", adopted=False)
+    body = build_unit(of, AROUND, name="main")
     annotations = body["metadata"]["annotations"]
     assert body["metadata"]["labels"] == {QUOTA: "gold", "team": "a"}
     assert annotations.pop("koord-queue/pod-sets-hash")
@@ -124,13 +124,13 @@ def test_a_unit_says_all_that_the_queue_needs() -> None:
 
 
 def test_nobody_adopts_himself_by_annotation() -> None:
-    unit = made(job(annotations={ADOPTED: "true", "kube-queue/adopted": "true"}))
+    unit = made(job(annotations={"koord-queue/adopted": "true", "kube-queue/adopted": "true"}))
     assert not [key for key in unit.metadata.annotations if key.endswith("adopted")]
 
 
 def test_a_quota_that_only_the_template_names_becomes_the_units_label() -> None:
     of = job(pod_set(quota="silver"), labels={})
-    body = build_unit(of, AROUND, name="main", adopted=False)
+    body = build_unit(of, AROUND, name="main")
     assert body["metadata"]["labels"] == {QUOTA: "silver"}
     assert body["spec"]["queue"] == "silver"
 
@@ -282,7 +282,7 @@ def test_priority_follows(
 ) -> None:
     around = Surroundings()
     unit = msgspec.convert(
-        build_unit(job(priority=PrioritySource(*before)), around, name="main", adopted=False),
+        build_unit(job(priority=PrioritySource(*before)), around, name="main"),
         QueueUnit,
     )
     annotations = {PRIORITY: annotation} if annotation else {}

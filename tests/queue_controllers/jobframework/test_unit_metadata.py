@@ -27,7 +27,7 @@ def job(**labels: str) -> JobFacts:
 
 def made(of: JobFacts, phase: str, *, theirs: dict[str, str] | None = None) -> QueueUnit:
     """Return the unit that is made for a job, with what others have labelled it since."""
-    body = build_unit(of, AROUND, name="main", adopted=False)
+    body = build_unit(of, AROUND, name="main")
     body["metadata"]["labels"] |= theirs or {}
     return msgspec.convert({**body, "status": {"phase": phase}}, QueueUnit)
 

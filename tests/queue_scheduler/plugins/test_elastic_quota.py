@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,10 +22,20 @@ from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Condition, ObjectMeta
+from shared_api.objects.namespace import Namespace
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import ADOPTED
 from shared_api.testing.object_builders import elastic_quota, node, queue, queue_unit
-from tests.properties.engine_kit import admitted, build_queue, build_unit
+from tests.properties.engine_kit import (
+    admitted,
+    build_pod,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+)
 from tests.queue_scheduler.shell_kit import ShellKit
 
 NAMESPACES = "quota.scheduling.koordinator.sh/namespaces"
@@ -540,3 +550,123 @@ def test_it_says_what_it_would_answer_if_others_were_booked() -> None:
     assert got is not None
     assert (got.reason, got.used, got.missing) == (Reason.OVER_QUOTA_MAX, 2000, 1000)
     assert isinstance(engine.decide_next("team", 0.0), Refused)
+
+
+# --- who may name a quota -------------------------------------------------------------------------
+
+AVAILABLE = "koord-queue/available-quota-in-namespace"
+
+
+def checking_plugin(*quotas: ElasticQuota) -> ElasticQuotaPlugin:
+    """A plugin that wants quota or namespace to list the other."""
+    plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX), checks_namespaces=True)
+    for each in quotas:
+        plugin.on_quota(each)
+    return plugin
+
+
+def namespace(name: str, listed: str = "") -> Namespace:
+    annotations = {AVAILABLE: listed} if listed else {}
+    return Namespace(metadata=ObjectMeta(name=name, annotations=annotations))
+
+
+def tell_namespace(engine: Engine, listed: str) -> None:
+    """As `EventHandlers.on_quota_source` does."""
+    engine.on_quota(cast("ElasticQuota", namespace("ns", listed)))
+
+
+THEIRS = queue_unit("a", quota="team", namespace="ns")
+
+
+def reason_of(plugin: ElasticQuotaPlugin, unit: QueueUnit = THEIRS) -> Reason | None:
+    found = plugin.map_unit(unit, OWN)
+    return found.refusal.reason if isinstance(found, Unmapped) else None
+
+
+def test_a_quota_that_the_namespace_may_not_name() -> None:
+    plugin = checking_plugin(quota("team"))
+    found = plugin.map_unit(THEIRS, OWN)
+    assert isinstance(found, Unmapped)
+    assert found.refusal == Refusal(reason=Reason.QUOTA_NOT_IN_NAMESPACE, quota="team", other="ns")
+    assert set(found.waits_for) == {"namespace/ns", "quota/team"}
+    assert reason_of(new_plugin(quota("team"))) is None, "open, as koord-scheduler itself"
+    assert reason_of(plugin, queue_unit("a", quota="team", namespace="kq")) is None, "its own"
+
+
+def test_each_fact_that_changes_it_wakes_the_namespace() -> None:
+    plugin = checking_plugin(quota("team"))
+    twin = plugin.fork()
+    lists = quota("team", metadata={"annotations": {NAMESPACES: '["ns"]'}})
+    facts = [
+        plugin.on_quota_source(namespace("ns", "other, team")),
+        plugin.on_quota_source(namespace("ns", "other, team")),
+        plugin.on_quota_source(namespace("ns", "other")),
+        plugin.on_quota_source(namespace("ns", "*")),
+        plugin.on_quota_source_gone(namespace("ns")),
+        plugin.on_quota(lists),
+        plugin.on_quota(quota("team")),
+    ]
+    woken = ("namespace/ns",)
+    assert facts == [woken, (), woken, woken, woken, woken, woken]
+    assert reason_of(twin) is Reason.QUOTA_NOT_IN_NAMESPACE
+    twin.on_quota_source(namespace("ns", "team"))
+    assert reason_of(twin) is None
+    assert reason_of(plugin) is Reason.QUOTA_NOT_IN_NAMESPACE, "a fork is on its own"
+
+
+def test_a_unit_of_a_namespace_that_a_quota_lists_needs_no_name() -> None:
+    lists = quota("team", metadata={"annotations": {NAMESPACES: '["ns"]'}})
+    assert reason_of(checking_plugin(lists), queue_unit("a", namespace="ns")) is None
+
+
+class TestAdopted:
+    """A job ran unmanaged, and is labelled now with the quota of another team.
+
+    Its unit's status says that it is adopted, which nobody has decided.
+    """
+
+    PROOF = Condition(type=ADOPTED, status="True")
+
+    def engine(self) -> Engine:
+        plugin = checking_plugin()
+        engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+        for name, lists in (("theirs", ""), ("ours", '["ns"]')):
+            engine.on_quota(build_quota(name, cpu=4, namespaces=lists))
+            engine.on_queue(build_queue(name))
+        return engine
+
+    @pytest.mark.parametrize("seen_before", ["", "Enqueued", "Running"])
+    def test_only_its_pods_are_charged_where_they_say(self, seen_before: str) -> None:
+        engine = self.engine()
+        unit = build_unit("u", "theirs", cpu=3, job="job-u")
+        if seen_before:
+            engine.on_queue_unit(changed(unit, 2, seen_before))
+        adopted = changed(unit, 3, "Running", conditions=(self.PROOF,))
+        engine.on_queue_unit(adopted)
+        uid = adopted.metadata.uid
+        assert engine.charge_of(uid) is None
+        for name, label in (("p", ""), ("q", "theirs")):
+            pod = build_pod(name, owner="job-u", quota=label)
+            engine.on_pod(pod)
+            engine.validate()
+        charge = engine.charge_of(uid)
+        assert charge is not None
+        assert (charge.quota, charge.pods) == ("ours", 2), "that of the first, by its namespace"
+        twin = engine.fork()
+        for each in (twin, engine):
+            tell_namespace(each, "theirs")
+            each.validate()
+            charge = each.charge_of(uid)
+            assert charge is not None
+            assert charge.quota == "theirs", "its namespace may name it now: it is booked there"
+
+    def test_what_was_decided_stays_booked(self) -> None:
+        engine = self.engine()
+        tell_namespace(engine, "theirs")
+        unit = admitted(build_unit("u", "theirs", cpu=3), 2, "Running")
+        engine.on_queue_unit(unit)
+        tell_namespace(engine, "")
+        engine.validate()
+        charge = engine.charge_of(unit.metadata.uid)
+        assert charge is not None
+        assert (charge.quota, charge.amounts) == ("theirs", {"cpu": 3000})

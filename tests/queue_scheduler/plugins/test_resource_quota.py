@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,12 +11,11 @@ from queue_scheduler.decision import Reason
 from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
-from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, ReclaimablePod
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.testing.object_builders import resource_quota
-from tests.properties.engine_kit import admitted, build_pod, build_queue, build_unit
+from tests.properties.engine_kit import build_pod, build_queue, build_unit
 from tests.queue_scheduler.quota_source_kit import SourceEngine
 
 
@@ -83,25 +82,17 @@ def test_the_namespace_is_that_of_the_job() -> None:
     assert room.reason("u") is Reason.NO_QUOTA, "its job's namespace is not said: its own counts"
 
 
-def test_a_booked_unit_follows_the_quota_of_its_jobs_namespace() -> None:
-    one, named = (hard(name, namespace="jobs", cpu=9) for name in ("one", "jobs"))
-    room = world(one)
+def test_nobody_is_charged_in_a_namespace_that_its_unit_only_names() -> None:
+    room = world(hard("jobs", namespace="jobs", cpu=9))
     unit = build_unit("u", cpu=3, job="j", version=2)
     assert unit.spec.consumer_ref is not None
     consumer = replace(unit.spec.consumer_ref, namespace="jobs")
     unit = replace(unit, spec=replace(unit.spec, consumer_ref=consumer))
     room.engine.on_queue_unit(unit)
-    assert room.start("default") == ["u"]
-    room.engine.on_queue_unit(admitted(unit, 3))
-    fork = room.engine.fork()
-    room.tell(named)
-    fork.on_quota(cast("ElasticQuota", named))
-    again = world(one, named)
-    again.engine.on_queue_unit(admitted(unit, 3))
-    for engine in (room.engine, fork, again.engine):
-        charge = engine.charge_of(Uid("uid-u"))
-        assert charge is not None
-        assert charge.quota == "jobs/jobs"
+    assert room.start("default") == []
+    refusal = room.engine.refusal_of("ns/u")
+    assert refusal is not None
+    assert (refusal.reason, refusal.other) == (Reason.NO_QUOTA, "ns")
 
 
 def test_a_unit_waits_for_a_queue() -> None:
@@ -162,7 +153,7 @@ def test_of_a_unit_that_may_have_fewer_pods_those_are_counted_that_it_gets() -> 
 
 def test_what_it_gets_is_counted_before_it_is_written() -> None:
     room = world(hard(pods=3))
-    room.engine.on_pod(build_pod("of-b", cpu=4, unit="ns/b"))
+    room.engine.on_pod(build_pod("of-b", cpu=4, unit="ns/b", quota=""))
     room.add("b", pods=(("main", 4, 1, 2),))
     assert room.start("default") == ["b"]
     (plugin,) = room.engine.plugins.plugins
@@ -191,7 +182,7 @@ def running(pods: int) -> SourceEngine:
 
 def live(room: SourceEngine, pods: int) -> None:
     for n in range(pods):
-        room.engine.on_pod(build_pod(f"p{n}", unit="ns/a"))
+        room.engine.on_pod(build_pod(f"p{n}", unit="ns/a", quota=""))
 
 
 def again(room: SourceEngine, pods: int = 0) -> SourceEngine:
@@ -227,7 +218,7 @@ def test_of_a_unit_without_its_place_the_living_pods_count(how: str) -> None:
     else:
         room.change("a", phase="Succeed" if how == "ended" else "Enqueued", admissions=())
     assert used(room) == used(again(room, 4)) == (4, 4000)
-    room.engine.on_pod_gone(build_pod("p3", unit="ns/a"))
+    room.engine.on_pod_gone(build_pod("p3", unit="ns/a", quota=""))
     assert used(room) == used(again(room, 3)) == (3, 3000)
     room.add("b", pods=(("main", 2, 1),))
     assert "b" not in room.start("default")
@@ -245,7 +236,7 @@ def test_pods_of_nobody_count_as_long_as_they_are_there_and_pods_of_units_once()
     room.add("a", cpu=2)
     assert room.start("default") == ["a"]
     room.write("a")
-    room.engine.on_pod(build_pod("of-a", cpu=2, unit="ns/a"))
+    room.engine.on_pod(build_pod("of-a", cpu=2, unit="ns/a", quota=""))
     room.add("b", cpu=1)
     assert room.start("default") == []
     assert room.refusal("b").used == 4000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import (
@@ -16,15 +17,22 @@ from queue_scheduler.queueing.queue_policies import (
     bands_of,
     is_banded,
 )
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED
 from shared_api.well_known_labels import JOB_CREATED_AT, MANAGED_BY, PREEMPTIBLE
-from tests.properties.engine_kit import build_queue, build_unit, moment
+from tests.properties.engine_kit import build_queue, build_unit, changed, moment
 
 MANAGED = {MANAGED_BY: "koord-queue-controllers"}
 OLD_LOW = build_unit("old-low", created=1, priority=1)
 NEW_HIGH = build_unit("new-high", created=9, priority=5)
 NO_PRIORITY = build_unit("none", created=5)
 NEGATIVE = build_unit("negative", created=0, priority=-1)
+
+
+def job_created(unit: QueueUnit, at: str) -> QueueUnit:
+    """Return a unit whose status says when its job was created; only the controllers write it."""
+    return replace(unit, status=replace(unit.status, job_creation_timestamp=Timestamp(at)))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +60,7 @@ def test_order(policy: QueuePolicy, want: list[str]) -> None:
         ),
         pytest.param(build_unit("a"), build_unit("b"), id="then by name"),
         pytest.param(
-            build_unit("z", created=50, annotations={**MANAGED, JOB_CREATED_AT: moment(1)}),
+            job_created(build_unit("z", created=50), moment(1)),
             build_unit("a", created=2),
             id="the job's age, not the unit's",
         ),
@@ -62,26 +70,52 @@ def test_ties(policy: QueuePolicy, first: QueueUnit, second: QueueUnit) -> None:
     assert policy.order_key(first) < policy.order_key(second)
 
 
+@pytest.mark.parametrize("marks", [{}, MANAGED], ids=["made by hand", "says it is managed"])
+def test_no_annotation_dates_a_unit_back(marks: dict[str, str]) -> None:
+    unit = build_unit("z", created=50, annotations={**marks, JOB_CREATED_AT: moment(1)})
+    assert FIFO.order_key(unit)[1] == moment(50)
+
+
+def contested(status: str, since: str) -> Condition:
+    """The condition of the controllers."""
+    time = Timestamp(since) if since else None
+    return Condition(type=SUSPEND_CONTESTED, status=status, last_transition_time=time)
+
+
+@pytest.mark.parametrize("policy", BUILT_IN_POLICIES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize(
-    ("managed", "written"),
+    ("condition", "want"),
     [
-        pytest.param({}, moment(1), id="made by hand"),
-        pytest.param({MANAGED_BY: ""}, moment(1), id="managed by nobody"),
-        pytest.param(MANAGED, "", id="empty"),
-        pytest.param(MANAGED, "0", id="no time"),
-        pytest.param(MANAGED, "2026-10-32T00:00:00Z", id="no date"),
-        pytest.param(MANAGED, "2026-11-01T00:00:01", id="without a zone"),
-        pytest.param(MANAGED, "2026-11-01T00:00:01+02:00", id="another zone"),
-        pytest.param(MANAGED, "2026-11-01T00:00:01.5Z", id="a fraction"),
-        pytest.param(MANAGED, "2026-11-01T00:00:01Z\n", id="a line's end"),
-        pytest.param(MANAGED, moment(51), id="after the unit"),
+        pytest.param(contested("True", moment(9)), ["other", "late", "resumed"], id="to the end"),
+        pytest.param(contested("False", moment(9)), ["resumed", "other", "late"], id="it has run"),
+        pytest.param(contested("True", moment(0)), ["resumed", "other", "late"], id="never ahead"),
+        pytest.param(contested("True", ""), ["resumed", "other", "late"], id="without a time"),
+        pytest.param(contested("True", "soon"), ["resumed", "other", "late"], id="no time"),
     ],
 )
-def test_a_creation_that_the_controllers_did_not_write_is_the_units_own(
-    managed: dict[str, str], written: str
+def test_a_unit_whose_job_was_resumed_out_of_turn(
+    policy: QueuePolicy, condition: Condition, want: list[str]
 ) -> None:
-    unit = build_unit("z", created=50, annotations={**managed, JOB_CREATED_AT: written})
-    assert FIFO.order_key(unit)[1] == moment(50)
+    resumed = changed(build_unit("resumed", created=1), 2, conditions=(condition,))
+    units = [build_unit("other", created=2), build_unit("late", created=8), resumed]
+    assert [u.metadata.name for u in sorted(units, key=policy.order_key)] == want
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("0", id="no time"),
+        pytest.param("2026-10-32T00:00:00Z", id="no date"),
+        pytest.param("2026-11-01T00:00:01", id="without a zone"),
+        pytest.param("2026-11-01T00:00:01+02:00", id="another zone"),
+        pytest.param("2026-11-01T00:00:01.5Z", id="a fraction"),
+        pytest.param("2026-11-01T00:00:01Z\n", id="a line's end"),
+        pytest.param(moment(51), id="after the unit"),
+    ],
+)
+def test_a_creation_that_can_not_be_is_the_units_own(written: str) -> None:
+    assert FIFO.order_key(job_created(build_unit("z", created=50), written))[1] == moment(50)
 
 
 @pytest.mark.parametrize("policy", BUILT_IN_POLICIES, ids=lambda policy: policy.name)

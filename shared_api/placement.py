@@ -1,0 +1,60 @@
+"""Where an admission is booked: remembered in the status, where nobody writes it by hand. Pure.
+
+Labels and spec of a unit are anybody's to edit who may edit units. What an admission was decided by
+is therefore written with it (`status.placement`), and counts until the unit is freed: a restart
+finds the booking where it was. A unit that an older version has admitted has no such record, and
+is booked where its labels say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import BOOKED_PHASES, phase_of
+from shared_api.well_known_labels import DECIDING_LABELS, QUEUE_NAME, read_queue_name, spellings
+
+
+def placement_body(unit: QueueUnit, quota: str) -> dict[str, Any]:
+    """Return `status.placement` as JSON values, for the write that books a unit in this quota.
+
+    For a merge patch: labels of an earlier placement that do not count any more are named to go.
+    """
+    labels: dict[str, str | None] = {}
+    if unit.status.placement is not None:
+        labels.update(dict.fromkeys(unit.status.placement.labels))
+    labels |= _deciding(unit)
+    return {"quota": quota, "queue": _named_queue(unit), "labels": labels}
+
+
+def as_admitted(unit: QueueUnit) -> QueueUnit:
+    """Return a booked unit with the labels and the queue that it was admitted with.
+
+    Any other unit, and one that nobody has edited since, is returned as it is.
+    """
+    placement = unit.status.placement
+    if placement is None or phase_of(unit) not in BOOKED_PHASES:
+        return unit
+    if _deciding(unit) == placement.labels and _named_queue(unit) == placement.queue:
+        return unit
+    meta, queue_keys = unit.metadata, spellings(QUEUE_NAME)
+    labels = {
+        key: value
+        for key, value in meta.labels.items()
+        if key not in DECIDING_LABELS and key not in queue_keys
+    }
+    annotations = {key: text for key, text in meta.annotations.items() if key not in queue_keys}
+    meta = replace(meta, labels={**labels, **placement.labels}, annotations=annotations)
+    return replace(unit, metadata=meta, spec=replace(unit.spec, queue=placement.queue))
+
+
+def _deciding(unit: QueueUnit) -> dict[str, str]:
+    labels = unit.metadata.labels
+    return {key: labels[key] for key in DECIDING_LABELS if key in labels}
+
+
+def _named_queue(unit: QueueUnit) -> str:
+    meta = unit.metadata
+    return read_queue_name(meta.labels, meta.annotations) or unit.spec.queue

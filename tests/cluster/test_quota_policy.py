@@ -1,0 +1,321 @@
+"""Which namespaces may name a quota, on a real API server: at the door, and in the scheduler.
+
+The scheduler has exactly the chart's rights, and the user those of `edit` in two namespaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.charts.render import as_manifest, render, rights
+from tests.charts.values_table import values_with
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import (
+    JOBS,
+    MERGE,
+    QUEUE_NAMESPACE,
+    QUOTA_LABEL,
+    QUOTAS,
+    UNITS,
+    QueueWorld,
+    condition,
+    quota_view,
+    until,
+)
+from tests.cluster.test_release_policy import EDIT, binding
+from tests.controlplane.api_client import ApiError
+
+pytestmark = pytest.mark.cluster
+
+Json = Any
+
+USER: Final = "ann"
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+HOME, LISTED, OWN, STRANGE = "quotas", "team-listed", "team-own", "team-strange"
+NAMESPACES: Final = "quota.scheduling.koordinator.sh/namespaces"
+AVAILABLE: Final = "koord-queue/available-quota-in-namespace"
+VALUES: Final = values_with(
+    "batchjob", quotaNamespaces="listed", admissionPolicy={"quotasFrom": [HOME, OWN]}
+)
+WRITES_UNITS: Final = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "writes-units"},
+    "rules": [
+        {
+            "apiGroups": ["scheduling.x-k8s.io"],
+            "resources": ["queueunits"],
+            "verbs": ["create", "patch"],
+        }
+    ],
+}
+"""Units, but not their status: such a user gets no further than anybody else."""
+PODS: Final = "/api/v1/namespaces/{}/pods"
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """Quotas in two namespaces, the policy in force, and the scheduler by the chart's values."""
+    users: dict[str, Sequence[str]] = {USER: [], "queue-account": [], "jobs-account": []}
+    with QueueWorld(controlplane_binaries, jobs=True, users=users) as running:
+        for name in (HOME, LISTED, OWN, STRANGE):
+            running.plane.kubectl("create", "namespace", name)
+        roles = [binding("RoleBinding", role, USER, ns) for ns in (STRANGE, OWN) for role in EDIT]
+        units = [WRITES_UNITS, binding("ClusterRoleBinding", "writes-units", USER)]
+        guards = [one for one in render(VALUES) if one["kind"].startswith("ValidatingAdmission")]
+        given = [*rights("scheduler", user="queue-account", values=VALUES)]
+        given += rights("controllers", user="jobs-account", values=VALUES)
+        manifest = as_manifest([*roles, *units, *given, *guards])
+        running.plane.kubectl("apply", "--server-side", "--filename", "-", input=manifest)
+        create_quota(running, "gold", HOME, annotations={NAMESPACES: f'["{LISTED}"]'})
+        create_quota(running, "own", OWN)
+        until(lambda: refusal(running, pod(STRANGE, "gold")))
+        until(lambda: refusal(running, pod(STRANGE, "own")))
+        yield running
+
+
+def create_quota(world: QueueWorld, name: str, namespace: str, annotations: Json = None) -> None:
+    amounts = {"cpu": "4"}
+    body = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {"min": amounts, "max": amounts},
+    }
+    world.api.request("POST", QUOTAS.format(namespace), body)
+
+
+def meta(namespace: str, labels: dict[str, str]) -> Json:
+    return {"generateName": "x-", "namespace": namespace, "labels": labels}
+
+
+CONTAINERS: Final = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+
+
+def pod(namespace: str, quota: str, key: str = QUOTA_LABEL) -> tuple[str, Json]:
+    labels = {key: quota} if quota else {}
+    spec = {"containers": CONTAINERS, "schedulerName": "nobody"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta(namespace, labels), "spec": spec}
+    return PODS.format(namespace), body
+
+
+def job(namespace: str, quota: str, key: str = QUOTA_LABEL) -> tuple[str, Json]:
+    template = {"spec": {"restartPolicy": "Never", "containers": CONTAINERS}}
+    spec = {"suspend": True, "template": template}
+    metadata = meta(namespace, {key: quota} if quota else {})
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return JOBS.format(namespace), body
+
+
+def unit(namespace: str, quota: str, key: str = QUOTA_LABEL) -> tuple[str, Json]:
+    spec = {"request": {"cpu": "1"}}
+    metadata = meta(namespace, {key: quota})
+    body = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "QueueUnit"}
+    return UNITS.format(namespace), {**body, "metadata": metadata, "spec": spec}
+
+
+def refusal(
+    world: QueueWorld, what: tuple[str, Json], user: str = "admin", *, verb: str = "POST"
+) -> str:
+    """Return why this can not be written, "" where it can."""
+    path, body = what
+    more = {"content_type": MERGE} if verb == "PATCH" else {}
+    try:
+        world.plane.client_for(user).request(verb, f"{path}?dryRun=All", body, **more)
+    except ApiError as error:
+        if error.status != FORBIDDEN or "ValidatingAdmissionPolicy" not in str(error):
+            raise
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("make", [pod, job, unit])
+@pytest.mark.parametrize(
+    ("namespace", "quota", "allowed"),
+    [
+        pytest.param(STRANGE, "gold", False, id="another team's"),
+        pytest.param(LISTED, "gold", True, id="the quota lists the namespace"),
+        pytest.param(OWN, "own", True, id="the quota is in the namespace"),
+        pytest.param(STRANGE, "own", False, id="a quota in another team's namespace"),
+        pytest.param(STRANGE, "no-such", True, id="no quota: the scheduler says so"),
+        pytest.param(QUEUE_NAMESPACE, "gold", True, id="the installation's own namespace"),
+    ],
+)
+def test_who_may_name_a_quota(
+    world: QueueWorld, make: Any, namespace: str, quota: str, allowed: bool
+) -> None:
+    why = refusal(world, make(namespace, quota), USER if make is unit else "admin")
+    assert (why == "") is allowed
+    if not allowed:
+        assert f"QuotaNotInNamespace: namespace {namespace} may not name quota {quota}" in why
+        assert AVAILABLE in why
+
+
+@pytest.mark.parametrize("make", [job, unit])
+@pytest.mark.parametrize(
+    "key", ["alibabacloud.com/quota-name", "quota.scheduling.alibabacloud.com/name"]
+)
+def test_older_spellings_count_where_the_queue_reads_them(
+    world: QueueWorld, make: Any, key: str
+) -> None:
+    user = USER if make is unit else "admin"
+    assert refusal(world, make(STRANGE, "gold", key), user)
+    assert refusal(world, make(LISTED, "gold", key), user) == ""
+    assert refusal(world, pod(STRANGE, "gold", key)) == "", "koord-scheduler does not read it"
+
+
+@pytest.mark.parametrize("listed", ["gold", "silver, gold ", "*"])
+def test_the_namespace_may_list_the_quota(world: QueueWorld, listed: str) -> None:
+    annotate(world, STRANGE, listed)
+    until(lambda: refusal(world, pod(STRANGE, "gold")) == "")
+    annotate(world, STRANGE, "silver")
+    until(lambda: refusal(world, pod(STRANGE, "gold")))
+    annotate(world, STRANGE, None)
+
+
+def annotate(world: QueueWorld, namespace: str, listed: str | None) -> None:
+    body = {"metadata": {"annotations": {AVAILABLE: listed}}}
+    world.api.request("PATCH", f"/api/v1/namespaces/{namespace}", body, content_type=MERGE)
+
+
+def test_a_label_may_not_come_later(world: QueueWorld) -> None:
+    for make in (pod, job):
+        path, body = make(STRANGE, "")
+        made = world.plane.client_for(USER).request("POST", path, body)
+        where = f"{path}/{made['metadata']['name']}"
+        label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
+        assert refusal(world, (where, label), USER, verb="PATCH")
+        other = {"metadata": {"labels": {"app": "x"}}}
+        assert refusal(world, (where, other), USER, verb="PATCH") == ""
+
+
+def test_what_named_it_before_goes_on(world: QueueWorld) -> None:
+    """A namespace that is listed no more keeps what it has: its pods can be changed, and end."""
+    annotate(world, STRANGE, "gold")
+    path, body = pod(STRANGE, "gold")
+    until(lambda: refusal(world, (path, body)) == "")
+    made = world.plane.client_for(USER).request("POST", path, body)
+    annotate(world, STRANGE, None)
+    until(lambda: refusal(world, (path, body)))
+    where = f"{path}/{made['metadata']['name']}"
+    assert refusal(world, (where, {"metadata": {"labels": {"app": "x"}}}), verb="PATCH") == ""
+    world.plane.client_for(USER).request("DELETE", where)
+
+
+def test_units_of_the_controllers_are_left_to_the_scheduler(world: QueueWorld) -> None:
+    made = unit(STRANGE, "gold")
+    assert refusal(world, made, USER)
+    assert refusal(world, made, "jobs-account") == ""
+
+
+# -------------------------------------------------------------------------------- the scheduler
+
+
+@pytest.fixture(scope="module")
+def scheduler(world: QueueWorld) -> ProgramProcess:
+    common = ("--leader-elect=false", f"--queue-namespace={QUEUE_NAMESPACE}")
+    running = world.start(SCHEDULER, *common, *flags_of_chart(), user="queue-account")
+    world.start(CONTROLLERS, "--enabled-extensions=job", *common, user="jobs-account")
+    return running
+
+
+def flags_of_chart() -> list[str]:
+    """The flags about this that the chart gives the scheduler."""
+    for one in render(VALUES):
+        if (one["kind"], one["metadata"]["name"]) == ("Deployment", "koord-queue"):
+            (container,) = one["spec"]["template"]["spec"]["containers"]
+            return [arg for arg in container["args"] if arg.startswith("--quota-namespaces")]
+    raise AssertionError("no scheduler")
+
+
+def test_a_job_waits_until_its_namespace_is_listed(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """One that was there before the policy: it is told why, and starts when that is mended."""
+    name = make_before_the_policy(world, job(STRANGE, "gold"))
+    where = f"{UNITS.format(STRANGE)}/{name}"
+    until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    assert quota_view(scheduler, "gold")["used"] == {}
+    annotate(world, STRANGE, "gold")
+    until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})
+    delete_job(world, scheduler, f"{JOBS.format(STRANGE)}/{name}")
+
+
+def delete_job(world: QueueWorld, scheduler: ProgramProcess, path: str) -> None:
+    world.api.request("DELETE", path, {"propagationPolicy": "Background"})
+    annotate(world, STRANGE, None)
+    until(lambda: quota_view(scheduler, "gold")["used"] == {})
+
+
+def find(world: QueueWorld, where: str) -> Json:
+    """Return a unit; an empty one until it is made."""
+    try:
+        return world.api.request("GET", where)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return {"status": {"phase": ""}}
+
+
+def reason_of(world: QueueWorld, where: str) -> str:
+    """Return why a unit waits; "None" where nothing is said yet."""
+    return str(condition(find(world, where), "QuotaReserved").get("reason"))
+
+
+def test_an_adopted_job_takes_no_other_teams_quota(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """It ran unmanaged, and is labelled now: neither is it stopped, nor booked there."""
+    path, body = job(STRANGE, "")
+    body["spec"]["suspend"] = False
+    body["spec"]["template"]["metadata"] = {"annotations": {"koord-queue.test/run-seconds": "600"}}
+    name = world.api.request("POST", path, body)["metadata"]["name"]
+    until(lambda: world.api.request("GET", f"{path}/{name}")["status"].get("active") == 1)
+    label = {"metadata": {"labels": {QUOTA_LABEL: "gold"}}}
+    write_before_the_policy(world, "PATCH", f"{path}/{name}", label)
+    where = f"{UNITS.format(STRANGE)}/{name}"
+    until(lambda: reason_of(world, where) == "QuotaNotInNamespace")
+    assert quota_view(scheduler, "gold")["used"] == {}
+    annotate(world, STRANGE, "gold")
+    until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
+    delete_job(world, scheduler, f"{path}/{name}")
+
+
+def make_before_the_policy(world: QueueWorld, what: tuple[str, Json]) -> str:
+    return str(write_before_the_policy(world, "POST", *what)["metadata"]["name"])
+
+
+def write_before_the_policy(world: QueueWorld, verb: str, path: str, body: Json) -> Json:
+    """Write something as if the policy were not there yet."""
+    bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    name = f"{bindings}/koord-queue-name-quotas-{HOME}"
+    audit = {"spec": {"validationActions": ["Audit"]}}
+    world.api.request("PATCH", name, audit, content_type=MERGE)
+    until(lambda: refusal(world, pod(STRANGE, "gold")) == "")
+    more = {"content_type": MERGE} if verb == "PATCH" else {}
+    written = world.api.request(verb, path, body, **more)
+    world.api.request("PATCH", name, {"spec": {"validationActions": ["Deny"]}}, content_type=MERGE)
+    until(lambda: refusal(world, pod(STRANGE, "gold")))
+    return written
+
+
+def test_where_it_is_open_any_namespace_may_name_any_quota(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """The last of this module: as the chart installs it without these values."""
+    kinds = {one["kind"] for one in render() if one["metadata"]["name"].endswith("name-quotas")}
+    assert kinds == set()
+    world.plane.kubectl("delete", "validatingadmissionpolicy", "koord-queue-name-quotas")
+    until(lambda: refusal(world, pod(STRANGE, "gold")) == "")
+    scheduler.stop()
+    common = ("--leader-elect=false", f"--queue-namespace={QUEUE_NAMESPACE}")
+    world.start(SCHEDULER, *common, user="queue-account")
+    path, body = job(STRANGE, "gold")
+    name = world.plane.client_for(USER).request("POST", path, body)["metadata"]["name"]
+    where = f"{UNITS.format(STRANGE)}/{name}"
+    until(lambda: find(world, where)["status"]["phase"] in {"Dequeued", "Running"})

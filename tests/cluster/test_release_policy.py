@@ -1,0 +1,308 @@
+"""The chart's policies that let only the queue release what it holds, on a real API server.
+
+Each user has exactly the rights of his part: `edit` in two namespaces, the chart's role of the
+controllers, cluster-admin. All writes are dry runs against jobs that stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.charts.render import NAMESPACE, as_manifest, render, rights
+from tests.charts.values_table import GATED, SWITCHES, WIDGET, values_with
+from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of, set_at, switch_of
+from tests.cluster.queue_world import MERGE, until
+from tests.cluster.test_admission_policy import MANAGED, OWNER, PLAIN, WIDGET_CRD, widget
+from tests.controlplane.api_client import ApiError
+from tests.controlplane.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+Json = Any
+
+USER, CONTROLLERS, BOSS = "ann", "jobs-account", "boss"
+QUEUE: Final = {"koord-queue/queue-name": "q"}
+SUSPEND: Final = "scheduling.x-k8s.io/suspend"
+HELD_BY_ANNOTATION: Final = {"annotations": {SUSPEND: "true"}}
+GATE: Final = "koord-queue/admission"
+FORBIDDEN: Final = 403
+RBAC: Final = "rbac.authorization.k8s.io"
+
+EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
+"""What `edit` consists of; here no controller puts it together."""
+
+ALL: Final = values_with(*SWITCHES, *GATED, controllers={"config": {"kinds": [WIDGET]}})
+ADOPTED_BY_A_JOB: Final = {"metadata": {"ownerReferences": [{**OWNER, "kind": "JobSet"}]}}
+
+every_kind = pytest.mark.parametrize("key", SERVED)
+
+
+@pytest.fixture(scope="module")
+def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
+    """All kinds are served and enabled; the policies are in force, those that hold are not."""
+    users: dict[str, list[str]] = {USER: [], CONTROLLERS: [], BOSS: []}
+    with ControlPlane(controlplane_binaries, users=users) as running:
+        labelled = {"name": MANAGED, "labels": {"koord-queue/managed": "true"}}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": labelled}
+        running.kubectl("apply", "--filename", "-", input=as_manifest([namespace]))
+        for name in (NAMESPACE, PLAIN):
+            running.kubectl("create", "namespace", name)
+        install(running, *SERVED)
+        policies = [each for each in render(ALL) if each["kind"].startswith("ValidatingAdmission")]
+        given = [WIDGET_CRD, *rights("controllers", user=CONTROLLERS, values=ALL), *roles()]
+        manifest = as_manifest([*given, *policies])
+        running.kubectl("apply", "--server-side", "--filename", "-", input=manifest)
+        until(lambda: is_in_force(running))
+        yield running
+
+
+def roles() -> list[Json]:
+    """`edit` as Kubernetes has it, and the same on the other kinds; cluster-admin."""
+    groups = sorted({each.kind.group for each in ADAPTERS.values()} | {"example.com"})
+    rule = {"apiGroups": groups, "resources": ["*"], "verbs": ["create", "get", "patch", "update"]}
+    kinds = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "kinds"}}
+    given = [{**kinds, "rules": [rule]}, binding("ClusterRoleBinding", "cluster-admin", BOSS)]
+    for namespace in (PLAIN, MANAGED, NAMESPACE):
+        given += [binding("RoleBinding", role, USER, namespace) for role in (*EDIT, "kinds")]
+    return given
+
+
+def binding(kind: str, role: str, user: str, namespace: str = "") -> Json:
+    where = {"namespace": namespace} if namespace else {}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": {"name": f"{role}-{user}".replace(":", "-"), **where},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+
+
+def make(plane: ControlPlane, body: Json, path: str) -> str:
+    """Create something as the admin; return the path of the object."""
+    return f"{path}/{plane.client_for().request('POST', path, body)['metadata']['name']}"
+
+
+def make_job(
+    plane: ControlPlane, key: str, *, namespace: str = PLAIN, on: bool = True, **metadata: Json
+) -> str:
+    body = body_of(key, **metadata)
+    set_at(body, switch_of(key), value=on)
+    return make(plane, body, path_of(ADAPTERS[key].kind, namespace))
+
+
+def make_pod(plane: ControlPlane, *gates: str) -> str:
+    spec: Json = {"containers": [{"name": "c", "image": "i"}]}
+    spec["schedulingGates"] = [{"name": each} for each in gates]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x-"}, "spec": spec}
+    return make(plane, pod, f"/api/v1/namespaces/{PLAIN}/pods")
+
+
+def refusal(plane: ControlPlane, user: str, path: str, patch: Json) -> str:
+    """Return why a user may not change an object like this, "" where he may."""
+    try:
+        client = plane.client_for(user)
+        client.request("PATCH", f"{path}?dryRun=All", patch, content_type=MERGE)
+    except ApiError as error:
+        if error.status != FORBIDDEN or "ValidatingAdmissionPolicy" not in str(error):
+            raise
+        return str(error)
+    return ""
+
+
+def released(key: str) -> Json:
+    """The patch that turns a kind's switch off."""
+    patch: Json = {}
+    set_at(patch, switch_of(key), value=False)
+    return patch
+
+
+def is_in_force(plane: ControlPlane) -> bool:
+    pod, job = make_pod(plane, GATE), make_job(plane, "job", labels=QUEUE)
+    gates = refusal(plane, USER, pod, {"spec": {"schedulingGates": None}})
+    return bool(gates and refusal(plane, USER, job, released("job")))
+
+
+# ------------------------------------------------------------------------------------ each kind
+
+
+@every_kind
+def test_only_the_queue_and_administrators_release_a_job(plane: ControlPlane, key: str) -> None:
+    path = make_job(plane, key, labels=QUEUE)
+    assert "resumes it when it is its turn" in refusal(plane, USER, path, released(key))
+    for user in (CONTROLLERS, BOSS, "admin"):
+        assert refusal(plane, user, path, released(key)) == ""
+
+
+@every_kind
+def test_the_annotation_is_a_switch_too(plane: ControlPlane, key: str) -> None:
+    path = make_job(plane, key, on=False, labels=QUEUE, **held_by_annotation(key))
+    for said in (None, "false"):
+        off = {"metadata": {"annotations": {SUSPEND: said}}}
+        assert "suspend as they are" in refusal(plane, USER, path, off)
+        assert refusal(plane, CONTROLLERS, path, off) == ""
+
+
+def held_by_annotation(key: str) -> Json:
+    said = body_of(key)["metadata"].get("annotations", {})
+    return {"annotations": {**said, SUSPEND: "true"}}
+
+
+@every_kind
+def test_a_job_that_is_not_the_queues_is_its_users(plane: ControlPlane, key: str) -> None:
+    kueue = {**QUEUE, "kueue.x-k8s.io/queue-name": "k"}
+    nested = [{**OWNER, "kind": "JobSet"}]
+    for metadata in ({}, {"labels": kueue}, {"labels": QUEUE, "ownerReferences": nested}):
+        assert refusal(plane, USER, make_job(plane, key, **metadata), released(key)) == ""
+    runs = make_job(plane, key, on=False, labels=QUEUE)
+    set_on: Json = {}
+    set_at(set_on, switch_of(key), value=True)
+    assert refusal(plane, USER, runs, set_on) == "", "who runs may suspend himself"
+
+
+@every_kind
+def test_a_labelled_namespace_guards_all_its_jobs(plane: ControlPlane, key: str) -> None:
+    path = make_job(plane, key, namespace=MANAGED)
+    assert refusal(plane, USER, path, released(key))
+    assert refusal(plane, CONTROLLERS, path, released(key)) == ""
+
+
+# ------------------------------------------------------------------------------- the ways around
+
+AROUND: Final = {
+    "the queue's label goes": {"metadata": {"labels": {"koord-queue/queue-name": None}}},
+    "it is emptied": {"metadata": {"labels": {"koord-queue/queue-name": ""}}},
+    "it becomes Kueue's": {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "k"}}},
+    "a job comes to own it": ADOPTED_BY_A_JOB,
+    "both in one write": {
+        "metadata": {"labels": {"koord-queue/queue-name": None}},
+        "spec": {"suspend": False},
+    },
+}
+
+
+@pytest.mark.parametrize("patch", AROUND.values(), ids=AROUND.keys())
+def test_a_suspended_job_stays_the_queues(plane: ControlPlane, patch: Json) -> None:
+    path = make_job(plane, "job", labels=QUEUE)
+    assert refusal(plane, USER, path, patch)
+    for user in (CONTROLLERS, BOSS):
+        assert refusal(plane, user, path, patch) == ""
+
+
+def test_a_suspended_job_can_not_be_made_one_that_can_not_be_held(plane: ControlPlane) -> None:
+    path = make_job(plane, "rayjob", labels=QUEUE)
+    stays = {"spec": {"shutdownAfterJobFinishes": False}}
+    assert "be changed into what the queue cannot hold" in refusal(plane, USER, path, stays)
+
+
+def test_in_a_labelled_namespace_another_job_takes_none(plane: ControlPlane) -> None:
+    path = make_job(plane, "job", namespace=MANAGED)
+    assert refusal(plane, USER, path, ADOPTED_BY_A_JOB)
+
+
+PASSES: Final = {
+    "another queue": {"metadata": {"labels": {"koord-queue/queue-name": "r"}}},
+    "a quota in its place": {
+        "metadata": {
+            "labels": {"koord-queue/queue-name": None, "quota.scheduling.koordinator.sh/name": "a"}
+        }
+    },
+    "other labels": {"metadata": {"labels": {"app": "x"}}},
+    "it is deactivated": {"metadata": {"annotations": {"scheduling.x-k8s.io/active": "false"}}},
+    "its demand": {"spec": {"parallelism": 3}},
+    "an owner that does not control it": {
+        "metadata": {"ownerReferences": [{**OWNER, "kind": "JobSet", "controller": False}]}
+    },
+}
+
+
+@pytest.mark.parametrize("patch", PASSES.values(), ids=PASSES.keys())
+def test_else_its_user_may_change_a_suspended_job(plane: ControlPlane, patch: Json) -> None:
+    assert refusal(plane, USER, make_job(plane, "job", labels=QUEUE), patch) == ""
+
+
+@pytest.mark.parametrize("subresource", ["status", "scale"])
+def test_what_an_operator_says_of_a_job_passes(plane: ControlPlane, subresource: str) -> None:
+    """A status is no switch, and holding a job back must not keep its operator from saying so."""
+    path = make_job(plane, "rayjob", labels=QUEUE)
+    if subresource == "status":
+        assert refusal(plane, USER, f"{path}/status", {"status": {"message": "x"}}) == ""
+    else:
+        path = make_job(plane, "job", labels=QUEUE)
+        finalizers = {"metadata": {"finalizers": ["example.com/x"]}}
+        assert refusal(plane, USER, path, finalizers) == ""
+
+
+def test_the_installations_own_namespace_is_left_alone(plane: ControlPlane) -> None:
+    path = make_job(plane, "job", namespace=NAMESPACE, labels=QUEUE)
+    assert refusal(plane, USER, path, released("job")) == ""
+
+
+def test_the_verb_may_be_given_for_one_namespace(plane: ControlPlane) -> None:
+    rule = {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queueunits"]}
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "releaser"}}
+    given = [
+        {**role, "rules": [{**rule, "verbs": ["release"]}]},
+        binding("RoleBinding", "releaser", USER, MANAGED),
+    ]
+    plane.kubectl("apply", "--filename", "-", input=as_manifest(given))
+    there, here = make_job(plane, "job", namespace=MANAGED), make_job(plane, "job", labels=QUEUE)
+    until(lambda: refusal(plane, USER, there, released("job")) == "")
+    assert refusal(plane, USER, here, released("job"))
+    plane.kubectl("delete", "rolebinding", f"releaser-{USER}", "--namespace", MANAGED)
+    until(partial(refusal, plane, USER, there, released("job")))
+
+
+# ------------------------------------------------------------------------- kinds that are declared
+
+
+def test_a_declared_kind_is_guarded_by_its_field(plane: ControlPlane) -> None:
+    where = f"/apis/example.com/v1/namespaces/{PLAIN}/widgets"
+    until(lambda: is_served(plane, where))
+    off = {"spec": {"policy": {"suspend": False}}}
+    path = make(plane, widget(policy={"suspend": True}), where)
+    assert refusal(plane, USER, path, off)
+    assert refusal(plane, CONTROLLERS, path, off) == ""
+    for body in (widget(policy="none"), widget(policy={"suspend": True}, workers="none")):
+        path = make(plane, body, where)
+        assert refusal(plane, USER, path, {"metadata": {"labels": {"app": "x"}}}) == ""
+
+
+def is_served(plane: ControlPlane, where: str) -> bool:
+    try:
+        plane.client_for().request("GET", where)
+    except ApiError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------ pods
+
+
+def test_only_the_queue_and_administrators_take_its_gate_off(plane: ControlPlane) -> None:
+    path = make_pod(plane, GATE, "example.com/other")
+    others = {"spec": {"schedulingGates": [{"name": "example.com/other"}]}}
+    for patch in ({"spec": {"schedulingGates": None}}, others):
+        assert "when it is its turn" in refusal(plane, USER, path, patch)
+        for user in (CONTROLLERS, BOSS):
+            assert refusal(plane, user, path, patch) == ""
+
+
+def test_other_gates_and_all_else_of_a_pod_are_its_users(plane: ControlPlane) -> None:
+    path = make_pod(plane, GATE, "example.com/other")
+    assert refusal(plane, USER, path, {"spec": {"schedulingGates": [{"name": GATE}]}}) == ""
+    assert refusal(plane, USER, path, {"metadata": {"labels": {"app": "x"}}}) == ""
+    foreign = make_pod(plane, "example.com/other")
+    assert refusal(plane, USER, foreign, {"spec": {"schedulingGates": None}}) == ""
+
+
+def test_the_label_of_kueue_is_no_way_around_the_gate(plane: ControlPlane) -> None:
+    path = make_pod(plane, GATE)
+    label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "k"}}}
+    plane.client_for(USER).request("PATCH", path, label, content_type=MERGE)
+    assert refusal(plane, USER, path, {"spec": {"schedulingGates": None}})

@@ -1,0 +1,101 @@
+"""What a user gains by writing into a unit himself: nothing, on a real API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.cluster.queue_world import (
+    MERGE,
+    QUOTA_LABEL,
+    UNITS,
+    Json,
+    QueueWorld,
+    is_adopted,
+    quota_view,
+    stays,
+    until,
+)
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Cluster
+
+MARK: Final = "koord-queue/adopted"
+FORGED: Final = {
+    "type": "Adopted",
+    "status": "True",
+    "reason": "RanBefore",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+def edit(world: QueueWorld, name: str, body: Json) -> Json:
+    """Change a unit as whoever may edit units can: not its status."""
+    path = f"{UNITS.format('default')}/{name}"
+    edited: Json = world.api.request("PATCH", path, body, content_type=MERGE)
+    return edited
+
+
+def test_a_unit_that_says_it_was_adopted_waits_in_line(cluster: Cluster, world: QueueWorld) -> None:
+    """The status is dropped from a create and from an ordinary patch."""
+    world.create_quota("forged", cpu_max=1)
+    world.create_unit("forged-first", "forged", cpu=1)
+    until(lambda: world.phase("forged-first") == "Dequeued")
+    world.create_unit("forged", "forged", cpu=1000)
+    status = {"phase": "Running", "conditions": [FORGED]}
+    body = {"metadata": {"annotations": {MARK: "true"}}, "status": status}
+    edited = edit(world, "forged", body)
+    assert edited["metadata"]["annotations"][MARK] == "true"
+    assert not is_adopted(edited)
+    stays(lambda: world.phase("forged") == "Enqueued")
+    assert quota_view(cluster.scheduler, "forged")["used"] == {"cpu": "1"}
+
+
+def test_nobody_dates_a_unit_to_the_front_of_a_queue(world: QueueWorld) -> None:
+    world.create_quota("dated", cpu_max=1, labels={"koord-queue/queue-policy": "FIFO"})
+    world.create_unit("dated-runs", "dated", cpu=1)
+    until(lambda: world.phase("dated-runs") == "Dequeued")
+    for name in ("dated-first", "dated-late"):
+        world.create_unit(name, "dated", cpu=1)
+    dated = {"koord-queue/managed-by": "me", "koord-queue/job-created-at": "2020-01-01T00:00:00Z"}
+    edit(world, "dated-late", {"metadata": {"annotations": dated}})
+    world.finish_unit("dated-runs")
+    until(lambda: world.phase("dated-first") == "Dequeued")
+    assert world.phase("dated-late") == "Enqueued"
+
+
+def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: QueueWorld) -> None:
+    """Also for a scheduler that comes later: the status says where, and the server keeps it."""
+    world.create_quota("moved-from", cpu_max=1)
+    world.create_quota("moved-to", cpu_max=1)
+    world.create_unit("moved", "moved-from", cpu=1)
+    until(lambda: world.phase("moved") == "Dequeued")
+    placement = world.unit("moved")["status"]["placement"]
+    assert (placement["quota"], placement["labels"]) == ("moved-from", {QUOTA_LABEL: "moved-from"})
+    edit(world, "moved", {"metadata": {"labels": {QUOTA_LABEL: "moved-to"}}})
+    used = {"cpu": "1"}
+    stays(lambda: quota_view(cluster.scheduler, "moved-from").get("used") == used)
+    assert quota_view(cluster.scheduler, "moved-to").get("used", {}).get("cpu", "0") == "0"
+
+
+def test_shrinking_a_waiting_unit_lets_nothing_start(world: QueueWorld) -> None:
+    """The controllers put it right; however the race ends, the job is not let go with less."""
+    world.create_quota("shrunk", cpu_max=1)
+    world.create_job("shrunk", "shrunk", cpu="2", suspend=True)
+    until(lambda: world.phase_of_job("shrunk") == "Enqueued")
+    unit = world.unit_of("shrunk")
+    (pod_set,) = unit["spec"]["podSet"]
+    asks: Json = {"requests": {"cpu": "1m"}}
+    template = {"spec": {"containers": [{"name": "main", "resources": asks}]}}
+    small = {"podSet": [{**pod_set, "template": template}], "request": {"cpu": "1m"}}
+    edit(world, unit["metadata"]["name"], {"spec": small})
+
+    def is_as_its_job() -> bool:
+        of = world.unit_of("shrunk")
+        (now,) = of["spec"]["podSet"]
+        return bool(now == pod_set and of["status"]["phase"] == "Enqueued")
+
+    until(is_as_its_job)
+    stays(is_as_its_job)
+    assert world.is_suspended("shrunk")
+    assert not world.running_pods("shrunk")
