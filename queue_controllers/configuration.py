@@ -33,7 +33,7 @@ annotations (`jobframework.job_annotations`).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -250,6 +250,20 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="jobs of a kind that are looked at at once (default: as --writers)",
     )
+    _add_treatment_flags(add)
+    add(
+        "--enable-reservation",
+        nargs="?",
+        const="true",
+        default="false",
+        help="reserve nodes for the units of strict queues (the scheduler's --strictDequeueMode)",
+    )
+    add_upstream_flags(parser, UPSTREAM_FLAGS)
+    return parser
+
+
+def _add_treatment_flags(add: Callable[..., object]) -> None:
+    """Add what says which jobs are the queue's, and what becomes of them."""
     add(
         "--manage",
         choices=[each.value for each in Manage],
@@ -272,15 +286,6 @@ def _parser() -> argparse.ArgumentParser:
         help="which namespaces may name a quota, as the scheduler's: a job that already runs is not"
         " adopted into another (default: what the configuration file says, else open)",
     )
-    add(
-        "--enable-reservation",
-        nargs="?",
-        const="true",
-        default="false",
-        help="reserve nodes for the units of strict queues (the scheduler's --strictDequeueMode)",
-    )
-    add_upstream_flags(parser, UPSTREAM_FLAGS)
-    return parser
 
 
 # --- the file -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from shared_api.testing.object_builders import elastic_quota_tree, tree_node
 from tests.properties.engine_kit import build_queue, build_unit
 from tests.queue_scheduler.quota_source_kit import (
     FULLNAME,
+    TREE_LABEL,
     SourceEngine,
     cpus,
     info,
@@ -314,7 +315,9 @@ def test_a_required_request_holds_a_unit_where_its_node_governs_it() -> None:
     room.add("free", "a", pods=(("main", 1, 0),))
     room.add("pays", "a", cpu=1)
     assert room.reason("free") is Reason.REQUESTS_MISSING
-    assert room.engine.fork().refusal_of("ns/free") == room.refusal("free")
+    twin = room.engine.fork()
+    twin.on_queue_unit(build_unit("new", labels={TREE_LABEL: "a"}, pods=(("main", 1, 0),)))
+    assert twin.refusal_of("ns/new") == room.refusal("free")
     assert room.start("root-a") == ["pays"]
     room.tell(tree(tree_node("a", max={"memory": 4})))
     assert room.start("root-a") == ["free"]
