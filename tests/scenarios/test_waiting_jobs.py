@@ -38,7 +38,7 @@ def test_a_job_of_which_the_demand_can_not_be_read_says_so(bare_town: Town) -> N
     assert "requests.cpu: exponent 999" in note
 
 
-def test_a_job_that_waits_for_room_says_nothing_and_none_costs_a_write_more(
+def test_a_job_that_waits_for_room_says_so_and_one_that_starts_costs_no_write_more(
     bare_town: Town,
 ) -> None:
     bare_town.scheduling.add_quota("gold", cpu=2)
@@ -50,5 +50,6 @@ def test_a_job_that_waits_for_room_says_nothing_and_none_costs_a_write_more(
     bare_town.pass_time(10.0)
     assert not bare_town.jobs.is_suspended("first")
     assert bare_town.jobs.is_suspended("second")
-    assert bare_town.told() == []
+    ((reason, note),) = bare_town.told()
+    assert (reason, note.partition(":")[0]) == ("Queued", "Queue unit second waits in queue gold")
     assert [entry.info.verb for entry in own if entry.info.is_write] == ["patch", "patch"]
