@@ -11,7 +11,7 @@ expressions, and are the only inexact arithmetic here.
 
 **Tolerance.** Rounding half up (koord-scheduler up to 1.8) may hand out less than there is: units
 that nobody has, and that a child may lack. A queue that promises must not let a job wait for them
-(DECISIONS.md NN), so a tolerant division hands them out: to the children whose request they
+(DECISIONS.md 91), so a tolerant division hands them out: to the children whose request they
 complete, those that lack least first, and at most one unit for each child whose share was rounded.
 So nobody gets more than it asks for, and all together get no more than there is.
 
