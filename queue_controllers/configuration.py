@@ -8,6 +8,7 @@ override:
     adopt: running               # running | never
     fullPodTemplates: false
     scheduleAdmissionLabel: false
+    admissionPreview: false      # ask the API server for the pods of jobs, by dry run
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
@@ -129,6 +130,7 @@ class GeneralOptions(
     adopt: Adopt | None = None
     full_pod_templates: bool = False
     schedule_admission_label: bool = False
+    admission_preview: bool = False
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()
 

@@ -136,6 +136,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             "adopt": "never",
             "fullPodTemplates": True,
             "scheduleAdmissionLabel": True,
+            "admissionPreview": True,
             "job": {
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
@@ -164,6 +165,8 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     assert other.full_pod_templates
     assert own.schedule_admission_label
     assert other.schedule_admission_label
+    assert configuration.general.admission_preview
+    assert not read_configuration({}, KNOWN).general.admission_preview
 
 
 def test_the_gates_label_is_for_all_kinds_or_none() -> None:
