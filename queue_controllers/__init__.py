@@ -9,8 +9,9 @@ Read in this order:
 4. ``pod_usage``: whose pods are whose; ``slim_jobs``: how little of jobs is kept;
    ``owner_lookup``: whose owners are whose; ``other_objects``, ``event_lookup``: what other objects
    and events say about jobs; ``surroundings``: quotas, namespaces, priority classes;
-   ``admission_caches``: what the API server goes by as it creates pods; ``kueue_presence``:
-   whether Kueue is there.
+   ``admission_caches``: what the API server goes by as it creates pods; ``pod_preview``: what it
+   says itself that it makes of them, asked anew by ``preview_news``; ``kueue_presence``: whether
+   Kueue is there.
 5. ``reservations``: nodes that are asked for before a job is released; in strict mode only.
 6. ``job_events``: what people are told of objects that can not be read; ``metrics``.
 7. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.

@@ -12,6 +12,7 @@ override:
     reportUnqueuedJobs: false    # an event on jobs that name no queue where others are queued
     leaveToKueue: auto           # auto | true | false: jobs with the label of Kueue
     priorityFrom: any            # any | class: whether the annotation and numbers count, too
+    admissionPreview: false      # ask the API server for the pods of jobs, by dry run
     reservations:
       ttl: 30m                   # how long room on nodes is kept that no pod takes
       nodeBlacklist: kube-system/kubedl-blacklist-data
@@ -144,6 +145,7 @@ class GeneralOptions(
     report_unqueued_jobs: bool = False
     priority_from: Literal["any", "class"] = "any"
     kueue: KueueOption = msgspec.field(name="leaveToKueue", default="auto")
+    admission_preview: bool = False
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()
 

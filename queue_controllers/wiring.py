@@ -47,6 +47,7 @@ from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.other_objects import OtherReader
 from queue_controllers.owner_lookup import OwnerJudge, OwnerReader, OwnersOf
 from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
+from queue_controllers.pod_preview import PodPreviews
 from queue_controllers.pod_usage import (
     FOLLOWED_PODS,
     PAUSE_SECONDS,
@@ -54,6 +55,7 @@ from queue_controllers.pod_usage import (
     pods_of_job,
     slimmer_for,
 )
+from queue_controllers.preview_news import PreviewNews
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
     ReservationController,
@@ -174,6 +176,7 @@ class Controllers:
             on_gone=lambda: self._around.on_quotas_gone(),  # noqa: PLW0108 - made below
         )
         self._admission = self._build_admission_caches()
+        self._previews = self._build_previews(configuration)
         self._around = SurroundingsReader(
             quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
@@ -247,6 +250,20 @@ class Controllers:
             on_demand_changed=self._look_in_turns,
             on_names_changed=self._look_at_namespace,
         )
+
+    def _build_previews(self, configuration: Configuration) -> PodPreviews | None:
+        """Return what asks the API server for pods, if it may be asked."""
+        self._preview_news: PreviewNews | None = None
+        if not configuration.general.admission_preview:
+            return None
+        host = self._host
+        previews = PodPreviews(host.client, host.clock, on_changed=self._look_in_turns)
+        previews.wake = self._run("pod-previews", previews.step).wake
+        self._preview_news = PreviewNews(self._informers, on_news=previews.ask_anew)
+        self._run("preview-kinds", self._preview_news.step)
+        for informer in self._admission_informers.by_name().values():
+            informer.add_handler(self._preview_news.on_change)
+        return previews
 
     def _build_events(self) -> EventRecorder:
         host = self._host
@@ -356,6 +373,7 @@ class Controllers:
             rng=host.rng,
             is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
             observer=self._metrics,
+            previews=self._previews,
         )
         server = ExtensionServer(
             adapter,
@@ -464,7 +482,8 @@ class Controllers:
         return watches if self.reservations is None else (*watches, self.reservations.watch)
 
     def _running_informers(self) -> list[SharedInformer[Any]]:
-        served = (watch.informer for watch in self._kind_watches())
+        news = () if self._preview_news is None else self._preview_news.watches
+        served = (watch.informer for watch in (*self._kind_watches(), *news))
         return [*self._shared_informers(), *(each for each in served if each is not None)]
 
     def _are_caches_ready(self) -> bool:

@@ -14,10 +14,10 @@ Read in this order:
    or have no node (``pod_scheduling``); ``obstacle``: what is in the way of one until somebody
    acts.
 4. ``queue_unit_builder``: job -> QueueUnit, with the part of its ``pod_template`` that a unit
-   carries, as the API server will make it (``pod_admission``), and its labels and annotations
-   (``unit_metadata``, ``label_precedence``); ``unit_status``: what to write into one;
-   ``pod_set_updates``: what admission checks change in the templates, and ``template_updates`` how
-   that is taken off again; ``fewer_pods``: jobs that run with fewer pods than they want; pure.
+   carries, as the API server will make it (``pod_admission``, ``previewed_pod``), and its labels
+   and annotations (``unit_metadata``, ``label_precedence``); ``unit_status``: what to write into
+   one; ``pod_set_updates``: what admission checks change in the templates, and ``template_updates``
+   how that is taken off again; ``fewer_pods``: jobs that run with fewer pods than they want; pure.
    ``suspend_switch``, ``job_conditions``, ``replica_roles``, ``replicated_jobs``, ``ray_pods`` and
    ``spark_pods`` are for adapters: what several kinds have in common, or arithmetic of its own.
 5. ``execute``: one function per action.

@@ -415,6 +415,10 @@ class RunsWithFewerPods(Protocol):
         ...
 
 
+AWAITS_PREVIEW: Final = "the API server is asked what it makes of its pods"
+"""Why it is not known for some seconds which pods a job makes: nobody need be told."""
+
+
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One job at one moment, whatever its kind."""
 
@@ -432,6 +436,9 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not known which pods it makes: then it has no pod sets, and is not released."""
     template_differences: str = ""
     """What the API server makes of its templates that is not as they are written, and why."""
+    stamped_quota: str = ""
+    """The quota that a release stamps, where the API server was asked for such pods; it may charge
+    them to another. Else ""."""
     pods_refused: str = ""
     """Why the API server would refuse its pods as things are: until then it is not released."""
 

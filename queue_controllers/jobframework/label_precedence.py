@@ -58,7 +58,8 @@ def stamp_preemptible(job: JobFacts, pod_set: JobPodSet) -> tuple[dict[str, str]
     A label that an earlier release has stamped, and that the job has no more, becomes "true": a
     stamp takes nothing away.
     """
-    template, labels = pod_set.template.metadata, dict[str, str]()
+    template = (pod_set.written or pod_set.template).metadata
+    labels: dict[str, str] = {}
     stamped = _stamped_keys(template)
     for key in PREEMPTIBLE_LABELS:
         if preemptible_of_template(template, key):

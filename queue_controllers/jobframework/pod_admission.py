@@ -90,9 +90,18 @@ def admit_job(job: JobFacts, objects: AdmissionObjects) -> JobFacts:
 
     Pods that are held by gates exist: they have been through it, by what counted then.
     """
-    if job.kind.held_by_gates or job.status.outcome is not None:
+    if not has_pods_to_come(job):
         return job
-    admitted = [_admit_pod_set(each, job, objects) for each in job.pod_sets]
+    return with_admitted(job, [admit_pod_set(each, job, objects) for each in job.pod_sets])
+
+
+def has_pods_to_come(job: JobFacts) -> bool:
+    """Return whether pods of the job's templates may yet be created."""
+    return not job.kind.held_by_gates and job.status.outcome is None
+
+
+def with_admitted(job: JobFacts, admitted: list[AdmittedTemplate]) -> JobFacts:
+    """Return the facts with these templates, one for each pod set, and what they change."""
     if not any(each.differences or each.refusal for each in admitted):
         return job
     if all(one.template is each.template for one, each in zip(admitted, job.pod_sets, strict=True)):
@@ -111,9 +120,8 @@ def admit_job(job: JobFacts, objects: AdmissionObjects) -> JobFacts:
     )
 
 
-def _admit_pod_set(
-    pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects
-) -> AdmittedTemplate:
+def admit_pod_set(pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects) -> AdmittedTemplate:
+    """Return one template of a job as its pods will be, by the objects that are followed."""
     template = pod_set.template
     if pod_set.is_sum:
         missing = _missing_class(job.priority.class_name, objects)
@@ -199,14 +207,14 @@ def _with_runtime(
     name, differences, clash = f"RuntimeClass {runtime.metadata.name}", [], ""
     overhead = {} if runtime.overhead is None else runtime.overhead.pod_fixed
     if spec.overhead:
-        if not _are_equal(spec.overhead, overhead):
+        if not are_equal(spec.overhead, overhead):
             clash = (
-                f"{name} adds overhead {_listed(overhead) or 'none'} to each pod,"
-                f" the job's template states {_listed(spec.overhead)}"
+                f"{name} adds overhead {listed(overhead) or 'none'} to each pod,"
+                f" the job's template states {listed(spec.overhead)}"
             )
     elif overhead:
         spec = msgspec.structs.replace(spec, overhead=overhead)
-        differences.append(f"overhead {_listed(overhead)} ({name})")
+        differences.append(f"overhead {listed(overhead)} ({name})")
     if runtime.scheduling is None:
         return spec, tuple(differences), clash
     for key, value in runtime.scheduling.node_selector.items():
@@ -224,7 +232,8 @@ def _with_runtime(
     return spec, tuple(differences), clash
 
 
-def _are_equal(one: ResourceQuantities, other: ResourceQuantities) -> bool:
+def are_equal(one: ResourceQuantities, other: ResourceQuantities) -> bool:
+    """Return whether these are the same amounts, however they are written."""
     try:
         return _in_nanos(one) == _in_nanos(other)
     except QuantityError:
@@ -311,8 +320,8 @@ def _filled(
     for what, more in (("requests", more_requests), ("limits", more_limits)):
         if more:
             owners = ", ".join(sorted({each.owner for each in more.values()}))
-            listed = _listed({key: each.quantity for key, each in more.items()})
-            differences.append(f"{what} {listed} of container {container.name} ({_RANGE} {owners})")
+            words = listed({key: each.quantity for key, each in more.items()})
+            differences.append(f"{what} {words} of container {container.name} ({_RANGE} {owners})")
     filled = ResourceRequirements(
         requests={**resources.requests, **_quantities(more_requests)},
         limits={**resources.limits, **_quantities(more_limits)},
@@ -461,7 +470,7 @@ def _texts(amounts: Amounts) -> ResourceQuantities:
     return {resource: format_amount(resource, amount) for resource, amount in amounts.items()}
 
 
-def _listed(quantities: Mapping[str, QuantityText]) -> str:
+def listed(quantities: Mapping[str, QuantityText]) -> str:
     """Return amounts in words: "cpu 500m, memory 1Gi"."""
     return ", ".join(f"{resource} {quantities[resource]}" for resource in sorted(quantities))
 
@@ -469,20 +478,35 @@ def _listed(quantities: Mapping[str, QuantityText]) -> str:
 def overlay_body(whole: dict[str, Any], reduced: Mapping[str, Any]) -> dict[str, Any]:
     """Put what admission has changed in a reduced template into the whole one, both as JSON."""
     spec, changed = dict(whole.get("spec") or {}), reduced.get("spec") or {}
-    for field in ("overhead", "nodeSelector", "tolerations"):
+    for field in ("overhead", "nodeSelector", "tolerations", "schedulerName"):
         if field in changed:
             spec[field] = changed[field]
     for field in ("containers", "initContainers"):
-        if field in changed and len(changed[field]) == len(spec.get(field) or ()):
-            pairs = zip(spec[field], changed[field], strict=True)
-            spec[field] = [_with_amounts(one, other) for one, other in pairs]
+        if field in changed:
+            spec[field] = _overlay_containers(spec.get(field) or [], changed[field])
     if "resources" in changed:
         spec["resources"] = {**(spec.get("resources") or {}), **(changed["resources"] or {})}
-    return {**whole, "spec": spec}
+    labels = (reduced.get("metadata") or {}).get("labels")
+    if not labels:
+        return {**whole, "spec": spec}
+    metadata = whole.get("metadata") or {}
+    all_labels = {**(metadata.get("labels") or {}), **labels}
+    return {**whole, "metadata": {**metadata, "labels": all_labels}, "spec": spec}
+
+
+def _overlay_containers(
+    whole: list[dict[str, Any]], changed: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    if len(whole) == len(changed):
+        return [_with_amounts(one, other) for one, other in zip(whole, changed, strict=True)]
+    known = {each.get("name"): each for each in whole}
+    return [_with_amounts(known.get(each.get("name"), each), each) for each in changed]
 
 
 def _with_amounts(container: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    amounts = changed.get("resources") or {}
-    if not amounts:
+    amounts, before = changed.get("resources") or {}, container.get("resources") or {}
+    if not amounts and not before:
         return container
-    return {**container, "resources": {**(container.get("resources") or {}), **amounts}}
+    # What is not there any more goes: of two kinds of cpu both would count.
+    kept = {key: each for key, each in before.items() if key not in {"requests", "limits"}}
+    return {**container, "resources": {**kept, **amounts}}

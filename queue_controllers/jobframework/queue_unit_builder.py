@@ -522,16 +522,24 @@ def build_stamps(job: JobFacts, unit: QueueUnit, quota: str) -> dict[str, PodSta
     so that the queue knows whose pods they are. A quota that the template names itself stays; one
     that it names in an older spelling, which koord-scheduler does not read, is stamped beside that.
     """
+    return build_stamps_of(job, unit.metadata.key, quota)
+
+
+def build_stamps_of(job: JobFacts, unit_key: str, quota: str) -> dict[str, PodStamp]:
+    """Do the same for a unit that need not be there yet."""
     stamps: dict[str, PodStamp] = {}
     for pod_set in job.pod_sets:
-        annotations = {RELATED_QUEUE_UNIT: unit.metadata.key}
+        annotations = {RELATED_QUEUE_UNIT: unit_key}
         if len(job.pod_sets) > 1:
             annotations[RELATED_POD_SET] = pod_set.name
-        template = pod_set.template.metadata
+        # What admission plugins and webhooks put there is theirs to put there again.
+        template = (pod_set.written or pod_set.template).metadata
         labels, notes = stamp_preemptible(job, pod_set)
         annotations |= notes
         named = quota_labels_of_template(template)
-        if QUOTA_NAME not in named and (charged := read_quota_name(named) or quota):
+        if QUOTA_NAME not in named and (
+            charged := read_quota_name(named) or job.stamped_quota or quota
+        ):
             labels[QUOTA_NAME] = annotations[STAMPED_QUOTA] = charged
         stamps[pod_set.name] = PodStamp(labels=labels, annotations=annotations)
     return stamps

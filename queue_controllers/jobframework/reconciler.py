@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, Protocol, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, cast
 
 import msgspec
 import structlog
@@ -31,6 +31,7 @@ from queue_controllers.jobframework.decide import decide
 from queue_controllers.jobframework.execute import Executor, NotLeadingError
 from queue_controllers.jobframework.gates import count_gated
 from queue_controllers.jobframework.generic_job import (
+    AWAITS_PREVIEW,
     GenericJob,
     JobFacts,
     JobT,
@@ -116,6 +117,25 @@ class ReconcilerObserver(Protocol):
         ...
 
 
+class JobPreviews(Protocol):
+    """Asks the API server for pods of jobs, without having them made."""
+
+    def __call__(
+        self,
+        adapter: GenericJob[Any],
+        job: JobFacts,
+        around: Surroundings,
+        *,
+        has_unit: bool,
+        wake: Callable[[str], None],
+    ) -> JobFacts:
+        """Return the facts of a job with its pod sets as its pods will be; never waits.
+
+        `wake` is called with the job's key when there is an answer that was not there yet.
+        """
+        ...
+
+
 class _Versions:
     """The versions of a job and its unit that are looked at, our own writes to them included."""
 
@@ -170,6 +190,7 @@ class JobReconciler(Generic[JobT]):
         rng: spreads the ends of backoffs.
         is_open: whether this process decides at all (it leads, and its caches are complete).
         observer: counts.
+        previews: what the API server itself says that it makes of pods, where it may be asked.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
@@ -190,6 +211,7 @@ class JobReconciler(Generic[JobT]):
         rng: random.Random,
         is_open: Callable[[], bool],
         observer: ReconcilerObserver | None = None,
+        previews: JobPreviews | None = None,
     ) -> None:
         self._adapter = adapter
         self._executor = executor
@@ -207,6 +229,7 @@ class JobReconciler(Generic[JobT]):
         self._rng = rng
         self._is_open = is_open
         self._observer = observer
+        self._previews = previews
         # Written by the worker that has the key, and by the job handler before and after a job's
         # life; dicts take that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
@@ -388,9 +411,9 @@ class JobReconciler(Generic[JobT]):
 
     def _judge(self, job: JobT, unit: QueueUnit | None) -> _Judged:
         adapter, namespace = self._adapter, job.metadata.namespace
-        facts = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
+        written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._around(namespace)
-        facts = admit_job(facts, around.admission)
+        facts = admit_job(written, around.admission)
         ownership = judge_managed(
             facts,
             around,
@@ -398,6 +421,9 @@ class JobReconciler(Generic[JobT]):
             has_unit=unit is not None,
             owners=self._owners(namespace),
         )
+        if self._previews is not None and ownership.managed:
+            has_unit, wake = unit is not None, self._queue.add
+            facts = self._previews(adapter, written, around, has_unit=has_unit, wake=wake)
         return _Judged(facts, around, ownership)
 
     def _with_other(self, job: JobT, judged: _Judged) -> JobT | None:
@@ -405,7 +431,7 @@ class JobReconciler(Generic[JobT]):
         adapter, facts = self._needs_other, judged.facts
         if adapter is None or facts.status.outcome is not None:
             return None
-        if not (facts.unknown_demand and judged.ownership.managed):
+        if facts.unknown_demand in {"", AWAITS_PREVIEW} or not judged.ownership.managed:
             return None
         wanted = adapter.other_of(job)
         other = None if wanted is None else self._others(job.metadata, wanted)

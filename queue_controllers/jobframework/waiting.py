@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from queue_controllers.jobframework.actions import Action, EventType, PatchUnitStatus, TellJob
-from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts
 from queue_controllers.jobframework.job_machine import JobState
 from queue_controllers.jobframework.job_view import Decision, JobView
 from queue_controllers.jobframework.unit_status import OPERATOR_SILENT, set_condition
@@ -37,6 +37,9 @@ FOLLOW_SECONDS: Final = 2.0
 PROOF_LOOK_SECONDS: Final = 1.0
 """How often it is looked for that."""
 
+PREVIEW_LOOK_SECONDS: Final = 1.0
+"""How often it is looked whether a preview has been waited for long enough; an answer wakes."""
+
 OLD_PODS_SECONDS: Final = 60.0
 """How long pods of an earlier run may keep an admitted job from its release before that is told:
 twice the usual grace period."""
@@ -58,6 +61,10 @@ def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = 
 
     What says so mostly comes a moment after the job; that it does not is told.
     """
+    if job.unknown_demand == AWAITS_PREVIEW:
+        return Decision(
+            actions=actions, memory=view.memory, look_again_seconds=PREVIEW_LOOK_SECONDS
+        )
     created_at = read_time(job.metadata.creation_timestamp)
     age = UNKNOWN_SECONDS
     if created_at is not None:

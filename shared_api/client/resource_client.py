@@ -285,8 +285,11 @@ class ResourceClient:
         body: Mapping[str, Any],
         *,
         lane: Lane = Lane.NORMAL,
+        dry_run: bool = False,
     ) -> T:
         """Create an object and return it as the server made it.
+
+        `dry_run`: the server does all but store it, so that it may be asked again.
 
         Raises:
             AlreadyExists: the name is taken.
@@ -295,7 +298,10 @@ class ResourceClient:
             UndecodableObject: it was created, and does not fit the struct.
         """
         path = resource_type.path(namespace)
-        response = self._write("create", "POST", path, body, "application/json", lane=lane)
+        query = (("dryRun", "All"),) if dry_run else ()
+        response = self._write(
+            "create", "POST", path, body, "application/json", lane=lane, query=query
+        )
         return self._reader(resource_type).read_object(response.body)
 
     def patch(
@@ -373,16 +379,17 @@ class ResourceClient:
         media_type: str,
         *,
         lane: Lane,
+        query: tuple[tuple[str, str], ...] = (),
     ) -> Response:
         headers = (*self._headers, ("Content-Type", media_type))
-        request = Request(method, path, (), headers, _encoder.encode(body))
+        request = Request(method, path, query, headers, _encoder.encode(body))
         call = _Call(
             verb,
             request,
             self._write_seconds,
             lane,
             is_write=True,
-            harmless=is_guarded(verb, body),
+            harmless=bool(query) or is_guarded(verb, body),
         )
         return self._run(call)
 

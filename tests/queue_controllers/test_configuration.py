@@ -140,6 +140,7 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
             "reportUnqueuedJobs": True,
             "leaveToKueue": False,
             "priorityFrom": "class",
+            "admissionPreview": True,
             "job": {
                 "runningTimeout": "10m",
                 "backoffTimeout": "1m30s",
@@ -170,6 +171,8 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
     assert other.full_pod_templates
     assert own.schedule_admission_label
     assert other.schedule_admission_label
+    assert configuration.general.admission_preview
+    assert not read_configuration({}, KNOWN).general.admission_preview
 
 
 @pytest.mark.parametrize(

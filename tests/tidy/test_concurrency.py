@@ -24,6 +24,7 @@ THREADING_MODULES = frozenset(
 
 # Who may import them, and what for. A lock's own comment names the fields it guards.
 LOCK_HOLDERS = {
+    "queue_controllers/pod_preview.py": "answers that every worker looks for, and what they ask",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
     "queue_scheduler/dequeue_cycle.py": "refusals that every writer hears of",
     "queue_scheduler/preemption_cycle.py": "answers of a round that every writer hears of",

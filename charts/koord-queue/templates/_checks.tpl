@@ -3,6 +3,11 @@
 {{- if or .Values.strictDequeue.enabled .Values.controller.enableResourceCheckWithScheduler }}true{{ end }}
 {{- end }}
 
+{{/* Not empty when the controllers ask the API server for pods, by dry run. */}}
+{{- define "koord-queue.previewsPods" -}}
+{{- if and (include "koord-queue.hasControllers" .) (dig "admissionPreview" false .Values.controllers.config) }}true{{ end }}
+{{- end }}
+
 {{/* Fails where going on in silence would be something else than what was asked for. */}}
 {{- define "koord-queue.check" -}}
 {{- if .Values.isNeedNotebookExtension }}
@@ -10,6 +15,9 @@
 {{- end }}
 {{- if .Values.controller.enableVisibilityServer }}
 {{- fail "controller.enableVisibilityServer: the aggregated visibility API is not available in this version; the debug API answers the same questions (debugApi.expose)" }}
+{{- end }}
+{{- if and (include "koord-queue.previewsPods" .) (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "controllers.config.admissionPreview needs Kubernetes 1.30 (this is %s): it takes the right to create pods, and nothing before ValidatingAdmissionPolicy confines that to dry runs" .Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- include "koord-queue.checkReplicas" . }}
 {{- include "koord-queue.checkPlugins" . }}

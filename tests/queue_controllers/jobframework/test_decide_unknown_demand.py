@@ -8,11 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from queue_controllers.jobframework.actions import PatchUnit, TellJob
-from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
+from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
 from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.job_view import JobMemory
-from queue_controllers.jobframework.waiting import UNKNOWN_LOOK_SECONDS, UNKNOWN_SECONDS
+from queue_controllers.jobframework.waiting import (
+    PREVIEW_LOOK_SECONDS,
+    UNKNOWN_LOOK_SECONDS,
+    UNKNOWN_SECONDS,
+)
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import ACTIVE, MAX_EXEC_TIME
@@ -47,6 +51,17 @@ def test_a_young_one_is_held_without_a_word() -> None:
     decision = look(unknown())
     assert told(decision.actions) == []
     assert decision.look_again_seconds == UNKNOWN_SECONDS - AGE
+
+
+@pytest.mark.parametrize("age", [AGE, 1000.0, None])
+def test_one_that_is_asked_about_is_held_without_a_word(age: float | None) -> None:
+    asked = replace(unknown(age), pod_sets=facts().pod_sets, unknown_demand=AWAITS_PREVIEW)
+    decision = look(replace(asked, suspended=False, status=StatusFacts(is_empty=True)))
+    assert told(decision.actions) == ["suspend"]
+    decision = look(asked)
+    assert told(decision.actions) == []
+    assert decision.look_again_seconds == PREVIEW_LOOK_SECONDS
+    assert told(look(asked, unit()).actions) == []
 
 
 @pytest.mark.parametrize("age", [UNKNOWN_SECONDS, 1000.0, None])
