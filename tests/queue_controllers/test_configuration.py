@@ -156,12 +156,8 @@ def test_options_of_an_extension_come_before_flags_and_common_ones() -> None:
         KNOWN,
     )
     own = settings_of("job", parse_flags(["--queue-namespace=q"]), configuration)
-    assert (own.manage, own.adopt, own.full_pod_templates) == (
-        Manage.LABELLED,
-        Adopt.RUNNING,
-        False,
-    )
-    assert own.held_by_annotation
+    got = (own.manage, own.adopt, own.full_pod_templates, own.held_by_annotation)
+    assert got == (Manage.LABELLED, Adopt.RUNNING, False, True)
     assert (own.running_timeout_seconds, own.backoff.base_seconds) == (600.0, 90.0)
     assert (own.partial_running_timeout_seconds, own.backoff_limit) == (300.0, 6)
     assert own.pod_creation_timeout_seconds == 60.0

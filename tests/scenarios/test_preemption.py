@@ -195,6 +195,7 @@ def test_the_room_is_kept_until_the_pods_of_a_victim_are_gone(stage: Stage) -> N
     stage.add("low", 1, cpu=2)
     pod = pod_body("low-0", requests={"cpu": 2})
     pod["metadata"]["annotations"] = {"koord-queue/related-queueunit": "default/low"}
+    pod["metadata"]["labels"] = {"quota.scheduling.koordinator.sh/name": "team"}
     stage.world.direct.create(pod)
     stage.add("preemptor", 100, cpu=2)
     assert stage.asked_back("low") == 1
