@@ -610,8 +610,6 @@ def test_which_namespaces_may_name_a_quota(values: Json, checks: bool, guards: i
     for program in ("scheduler", "controllers"):
         args = containers(values)[program]["args"]
         assert ("--quota-namespaces=listed" in args) is checks, program
-    rules = of_kind(objects, "ClusterRole")["koord-queue-scheduler"]["rules"]
-    assert any("namespaces" in rule["resources"] for rule in rules) is checks
     bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding").values()
     of_quotas = [one for one in bindings if one["spec"]["policyName"].endswith("name-quotas")]
     assert len(of_quotas) == guards, "each namespace of quotas, for each label"
