@@ -31,6 +31,7 @@ from tests.cluster.played_pods import (
 )
 from tests.cluster.played_statuses import (
     Stage,
+    cluster_name,
     status_of_job_set,
     status_of_ray_cluster,
     status_of_ray_job,
@@ -129,6 +130,11 @@ class Maker:
         self._objects = objects
         self.runs = runs
 
+    def announce(self, path: str, status: Json) -> None:
+        """Write into a job's status what is about to be made of it."""
+        if self.runs:
+            self._objects.merge(f"{path}/status", {"status": status})
+
     def put(self, made: Made) -> Json:
         """Make an object, or let the one that has stayed go on; return it."""
         if not made.stays:
@@ -161,6 +167,10 @@ def _make_of_ray_job(maker: Maker, body: Json) -> None:
 
 
 def _make_of_ray_service(maker: Maker, body: Json) -> None:
+    # As KubeRay does: the name stands in the status before there is a cluster of that name.
+    pending = {"pendingServiceStatus": {"rayClusterName": cluster_name(body)}}
+    path = f"/apis/ray.io/v1/namespaces/default/rayservices/{body['metadata']['name']}"
+    maker.announce(path, pending)
     cluster = maker.put(Made("rayclusters", ray_cluster_of(body, body["spec"]["rayClusterConfig"])))
     maker.put_all(pods_of_ray_child(body, cluster))
 

@@ -140,10 +140,10 @@ def classes(world: JobSideWorld) -> None:
         pytest.param("22", "high", "high", None, (20, "high"), id="ctl-22 the same"),
         pytest.param("23", "low", "high", None, (20, "high"), id="ctl-23 another class"),
         pytest.param("24", "low", "high", "99", (99, "high"), id="ctl-24 and the annotation wins"),
-        pytest.param("25", "", "", None, (None, ""), id="ctl-25 neither before nor after"),
+        pytest.param("25", "", "", None, (0, ""), id="ctl-25 neither before nor after"),
         pytest.param("26", "low", "twin", None, (10, "twin"), id="ctl-26 another class alone"),
         pytest.param("27", "", "five", None, (5, "five"), id="ctl-27 a first class"),
-        pytest.param("28", "five", "", None, (None, ""), id="ctl-28 no class any more"),
+        pytest.param("28", "five", "", None, (0, ""), id="ctl-28 no class any more"),
     ],
 )
 def test_priority_follows(
@@ -152,12 +152,12 @@ def test_priority_follows(
     before: str,
     change: str,
     annotation: str | None,
-    want: tuple[int | None, str],
+    want: tuple[int, str],
 ) -> None:
     job = TfJob(world, f"priority-{name}")
     job.submit({"PS": 1}, priorityClassName=before)
     until(lambda: world.has_unit(job.unit))
-    assert priority_of(world, job.unit) == (CLASSES.get(before), before)
+    assert priority_of(world, job.unit) == (CLASSES.get(before, 0), before)
     spec = {"template": {"spec": {"priorityClassName": change or None}}}
     annotations = {"metadata": {"annotations": {PRIORITY: annotation}}} if annotation else {}
     roles = {"tfReplicaSpecs": {"PS": spec}}
@@ -166,10 +166,10 @@ def test_priority_follows(
     assert is_written is (before != change)
 
 
-def priority_of(world: JobSideWorld, unit: str) -> tuple[int | None, str]:
+def priority_of(world: JobSideWorld, unit: str) -> tuple[int, str]:
     """Return the priority of a unit, and its class."""
     spec = world.unit(unit)["spec"]
-    return spec.get("priority"), spec.get("priorityClassName", "")
+    return spec["priority"], spec.get("priorityClassName", "")
 
 
 # --- failed indexes -----------------------------------------------------------------------------

@@ -168,7 +168,8 @@ def test_nulls_are_dropped_before_they_are_checked(plane: ControlPlane) -> None:
     pod_set: Json = {"name": None, "count": None, "minCount": None, "template": {}}
     nothing = dict.fromkeys(["priority", "active", "queue", "consumerRef", "resource"])
     got = create_dry(plane, {**nothing, "request": {"cpu": None}, "podSet": [pod_set]})
-    assert got["spec"] == {"request": {}, "podSet": [{"name": "main", "count": 1, "template": {}}]}
+    pod_sets = [{"name": "main", "count": 1, "template": {}}]
+    assert got["spec"] == {"request": {}, "podSet": pod_sets, "priority": 0}
 
 
 # ------------------------------------------------------------------------------ born Enqueued

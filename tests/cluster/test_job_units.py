@@ -51,8 +51,8 @@ def never(cluster: Cluster) -> str:
 @pytest.mark.parametrize(
     ("name", "annotation", "pod_spec", "want"),
     [
-        pytest.param("none", None, {}, None, id="ctl-29 neither class nor annotation"),
-        pytest.param("abc", "abc", {}, None, id="ctl-29 no number: ignored"),
+        pytest.param("none", None, {}, 0, id="ctl-29 neither class nor annotation"),
+        pytest.param("abc", "abc", {}, 0, id="ctl-29 no number: ignored"),
         pytest.param("forty-two", "42", {}, 42, id="ctl-29 a number"),
         pytest.param("minus", "-5", {}, -5, id="ctl-29 it may be negative"),
         pytest.param(
@@ -82,13 +82,13 @@ def test_priority_at_creation(
     name: str,
     annotation: str | None,
     pod_spec: Json,
-    want: int | None,
+    want: int,
 ) -> None:
     annotations = {} if annotation is None else {PRIORITY: annotation}
     job = f"priority-{name}"
     world.create_job(job, never, cpu="2", suspend=True, annotations=annotations, pod_spec=pod_spec)
     spec = until(lambda: world.unit_of(job))["spec"]
-    assert spec.get("priority") == want
+    assert spec["priority"] == want
     assert spec.get("priorityClassName", "") == pod_spec.get("priorityClassName", "")
 
 
@@ -281,7 +281,7 @@ def test_priority_raised_while_queued_changes_the_order(
     until(lambda: line() == ["order-c", "order-b", "order-a"])
     set_priority(world, "order-b", None)
     until(lambda: line() == ["order-c", "order-a", "order-b"])
-    assert "priority" not in world.unit_of("order-b")["spec"]
+    assert world.unit_of("order-b")["spec"]["priority"] == 0
     world.end_pod(pod["metadata"]["name"])
     until(lambda: world.running_pods("order-c"))
     assert [world.phase_of_job(f"order-{each}") for each in "ab"] == ["Enqueued", "Enqueued"]

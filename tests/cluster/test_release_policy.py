@@ -36,7 +36,8 @@ RBAC: Final = "rbac.authorization.k8s.io"
 EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
 """What `edit` consists of; here no controller puts it together."""
 
-ALL: Final = values_with(*SWITCHES, *GATED, controllers={"config": {"kinds": [WIDGET]}})
+CONFIG: Final = {"kinds": [WIDGET], "leaveToKueue": True}
+ALL: Final = values_with(*SWITCHES, *GATED, controllers={"config": CONFIG})
 ADOPTED_BY_A_JOB: Final = {"metadata": {"ownerReferences": [{**OWNER, "kind": "JobSet"}]}}
 
 every_kind = pytest.mark.parametrize("key", SERVED)
