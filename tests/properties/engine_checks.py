@@ -19,7 +19,7 @@ from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, is_booked
 from shared_api.resource_list import Amounts, add
-from shared_api.well_known_labels import MAX_PRIORITY, read_quota_name
+from shared_api.well_known_labels import MAX_PRIORITY, read_int32, read_quota_name
 
 QUOTAS = ("a", "b", "c", "top")
 QUEUES = ("a", "b", "c", "shared")
@@ -188,9 +188,13 @@ def counted_priority(engine: Engine, record: UnitRecord) -> int:
     """Return what a unit says, or the ceiling of its queue by its object, if that is less."""
     assert record.info is not None, f"{record.key} has no queue"
     queue = engine.queues.queue(record.info.queue)
-    ceiling = None if queue is None else queue.metadata.annotations.get(MAX_PRIORITY)
+    text = None if queue is None else queue.metadata.annotations.get(MAX_PRIORITY)
     said = record.unit.spec.priority
-    return said if ceiling is None else min(said, int(ceiling))
+    if text is None:
+        return said
+    ceiling = read_int32(text, None)
+    # What can not be read leaves in force what was, which no object says.
+    return record.priority if ceiling is None else min(said, ceiling)
 
 
 def check_nodes(engine: Engine, decision: Dequeue) -> None:

@@ -35,7 +35,7 @@ WANT = QueueUnit(
     spec=QueueUnitSpec(queue="q"),
 )
 WANT_FAILURE = DecodeFailure(
-    "team", "b", Uid("2"), "8", "Expected `int | null`, got `str` - at `$.spec.priority`"
+    "team", "b", Uid("2"), "8", "Expected `int`, got `str` - at `$.spec.priority`"
 )
 
 
