@@ -9,7 +9,8 @@ the same quota as its unit, so that nobody has a pod charged where koord-schedul
 What a unit occupies is at least what its living pods ask for, also when its phase says that it
 occupies nothing any more: ended, evicted, deleted. A pod that names a unit which is not its own, or
 does not exist, and is nobody else's, is a *stray*: it is charged to the quota it names, in every
-mode, until it is gone. All other pods are foreign.
+mode, until it is gone. So is one whose unit has moved to another quota while it waits. All other
+pods are foreign.
 
 Units are told apart by uid. A unit made again under its old name does not inherit pods that are
 older, by whole seconds, than itself and its job, unless they are of its own job by the job's uid:
@@ -149,7 +150,7 @@ class PodAccounting:
         if facts.owner:
             self._by_owner.setdefault(facts.owner, {})[key] = None
         found, unit_key = self._find_group(facts)
-        group = _settled(before, found)
+        group = self._settled(facts, before, found)
         self._join(key, group, unit_key if group == found else "")
         return problem
 
@@ -227,7 +228,8 @@ class PodAccounting:
         assert sums == self._living, f"sums differ: {self._living}, should be {sums}"
         for key, group in self._group_of.items():
             found, _ = self._find_group(self._pods[key])
-            assert group == _settled(group, found), f"pod {key} is with {group}, not {found}"
+            settled = self._settled(self._pods[key], group, found)
+            assert group == settled, f"pod {key} is with {group}, not {found}"
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -259,6 +261,19 @@ class PodAccounting:
             return unit.metadata.uid, unit.metadata.key
         return group_of_strays(facts.unit_key, facts.labels) if facts.unit_key else "", ""
 
+    def _settled(self, facts: PodFacts, before: Group, found: Group) -> Group:
+        """Return the group of a pod that was in `before`, where its labels say `found` now.
+
+        No pod goes from a unit, even one that is gone, to nobody. But one that names a unit which
+        is of another quota by now is charged where its own labels say, as after a restart.
+        """
+        is_unit = bool(found) and not is_stray(found)
+        was_unit = bool(before) and not is_stray(before)
+        if not was_unit or is_unit:
+            return found
+        named = self._unit(facts.unit_key) if facts.unit_key else None
+        return found if named is not None and named.metadata.uid == before else before
+
     def _regroup_pods_of(self, unit: QueueUnit) -> None:
         if not self._pods:
             return
@@ -272,7 +287,7 @@ class PodAccounting:
         facts = self._pods[key]
         group = self._group_of[key]
         found, unit_key = self._find_group(facts)
-        if _settled(group, found) != group:
+        if self._settled(facts, group, found) != group:
             self._leave(key, facts)
             self._join(key, found, unit_key)
 
@@ -423,13 +438,6 @@ def group_of_strays(unit_key: str, labels: Mapping[str, str]) -> Group:
     quota, node = read_quota_name(labels), read_tree_quota_name(labels)
     in_quota, at_node = f" in quota {quota}" if quota else "", f" at node {node}" if node else ""
     return f"{STRAY}{unit_key}{in_quota}{at_node}"
-
-
-def _settled(before: Group, found: Group) -> Group:
-    """Return the group of a pod: no pod goes from a unit, even one that is gone, to nobody."""
-    is_unit = bool(found) and not is_stray(found)
-    was_unit = bool(before) and not is_stray(before)
-    return before if was_unit and not is_unit else found
 
 
 def _without_zeros(amounts: Amounts) -> Amounts:

@@ -100,7 +100,7 @@ def in_line(engine: Engine) -> dict[str, list[InLine]]:
         if record.standing is Standing.WAITING and record.info is not None:
             line = engine.queues.line(record.info.queue)
             assert line is not None
-            place = line.place(record.unit, None)
+            place = line.place(line.bounded(record.unit), None)
             reason = line.refusal_of(record.info).reason
             band = line.band_of(place)
             found[line.name].append((place, key, record.info.quota, reason, band))

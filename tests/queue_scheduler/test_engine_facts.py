@@ -347,16 +347,26 @@ def test_a_quota_that_moves_under_another_parent_shares_turns_there() -> None:
 # --- units --------------------------------------------------------------------------------------
 
 
-def test_a_relabelled_unit_moves_with_all_that_is_charged() -> None:
+def test_pods_of_a_relabelled_unit_are_charged_where_their_own_labels_say() -> None:
     facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
     pod = build_pod("p", unit="ns/u", quota="a")
     engine, plugin = engine_of(*facts, UNIT, pod)
     assert plugin.used("a") == {"cpu": 1000}
     moved = build_unit("u", "b", cpu=2, version=11)
-    assert engine.on_queue_unit(moved) == ("b",)
-    assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 1000})
+    engine.on_queue_unit(moved)
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {})
     engine.on_queue_unit(admitted(moved, 12, "Running"))
-    assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 2000})
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {"cpu": 2000})
+    _, its_plugin = engine_of(*facts, pod, admitted(moved, 12, "Running"))
+    assert (its_plugin.used("a"), its_plugin.used("b")) == ({"cpu": 1000}, {"cpu": 2000})
+
+
+def test_pods_of_its_job_move_with_a_relabelled_unit() -> None:
+    facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
+    pod = build_pod("p", unit="ns/u", quota="a", owner="job-1")
+    engine, plugin = engine_of(*facts, build_unit("u", "a", job="job-1"), pod)
+    engine.on_queue_unit(build_unit("u", "b", cpu=2, version=11, job="job-1"))
+    assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 1000})
 
 
 def test_an_adopted_unit_is_booked_at_once_even_above_the_quota() -> None:
