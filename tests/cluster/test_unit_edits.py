@@ -65,7 +65,7 @@ def test_nobody_dates_a_unit_to_the_front_of_a_queue(world: QueueWorld) -> None:
 
 
 def test_an_admitted_unit_stays_where_it_was_admitted(cluster: Cluster, world: QueueWorld) -> None:
-    """Also for a scheduler that comes later: the status says where, and the server keeps it."""
+    """The status says where, and an ordinary edit does not reach it."""
     world.create_quota("moved-from", cpu_max=1)
     world.create_quota("moved-to", cpu_max=1)
     world.create_unit("moved", "moved-from", cpu=1)

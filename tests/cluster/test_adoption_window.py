@@ -1,0 +1,178 @@
+"""Between two writes of the controllers, and across restarts, on a real API server.
+
+A unit is created, and its adoption is proved by a second write. What a policy of the API server
+does here to keep that second write away, a crash does between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.program_process import ProgramProcess
+from tests.cluster.queue_world import (
+    MERGE,
+    QUOTA_LABEL,
+    UNITS,
+    QueueWorld,
+    is_adopted,
+    quota_view,
+    refusal_of,
+    stays,
+    until,
+)
+from tests.controlplane.api_client import ApiError
+
+pytestmark = pytest.mark.cluster
+
+Json = Any
+
+ACCOUNT: Final = "jobs-account"
+ONE_CPU: Final = {"cpu": "1"}
+LONG: Final = "600"
+POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+WINDOW: Final = "adoption-window"
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    users = {ACCOUNT: ["system:masters"]}
+    with QueueWorld(controlplane_binaries, jobs=True, users=users) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scheduler(world: QueueWorld) -> ProgramProcess:
+    return world.start_scheduler()
+
+
+def keep_statuses_away(world: QueueWorld) -> None:
+    """Refuse the controllers every write of a unit's status, from now on."""
+    rule = {
+        "apiGroups": ["scheduling.x-k8s.io"],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": ["queueunits/status"],
+    }
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": WINDOW},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": f"request.userInfo.username != '{ACCOUNT}'"}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": WINDOW},
+        "spec": {"policyName": WINDOW, "validationActions": ["Deny"]},
+    }
+    world.api.request("POST", POLICIES, policy)
+    world.api.request("POST", BINDINGS, binding)
+    world.create_unit("probe", "nobody", cpu=1)
+    account = world.plane.client_for(ACCOUNT)
+    path = f"{UNITS.format('default')}/probe/status"
+
+    def is_refused() -> bool:
+        try:
+            account.request("PATCH", path, {"status": {"message": "probe"}}, content_type=MERGE)
+        except ApiError as error:
+            return "denied" in str(error)
+        return False
+
+    until(is_refused)
+
+
+def let_statuses_through(world: QueueWorld) -> None:
+    world.api.request("DELETE", f"{BINDINGS}/{WINDOW}")
+    world.api.request("DELETE", f"{POLICIES}/{WINDOW}")
+
+
+def run_unmanaged(world: QueueWorld, name: str) -> None:
+    """Start a job of one cpu that no queue knows of."""
+    world.create_job(name, "", run_seconds=LONG)
+    until(lambda: world.running_pods(name))
+
+
+def label(world: QueueWorld, job: str, quota: str) -> None:
+    world.patch_job(job, {"metadata": {"labels": {QUOTA_LABEL: quota}}})
+
+
+def test_until_an_adoption_is_proved_its_pods_are_charged_once_and_nothing_starts_on_top(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    """Controllers that end in the window find the unit as they left it, and prove it then."""
+    world.create_quota("window", cpu_max=1)
+    run_unmanaged(world, "window")
+    keep_statuses_away(world)
+    controllers = world.start_controllers(user=ACCOUNT)
+    try:
+        label(world, "window", "window")
+        until(lambda: world.unit_of("window"))
+        controllers.stop()
+        assert not is_adopted(world.unit_of("window"))
+        until(lambda: quota_view(scheduler, "window").get("used") == ONE_CPU)
+        world.create_unit("window-rival", "window", cpu=1)
+        until(lambda: refusal_of(scheduler, "window-rival"))
+        stays(lambda: world.phase("window-rival") == "Enqueued")
+        assert not world.is_suspended("window")
+    finally:
+        let_statuses_through(world)
+    again = world.start_controllers(user=ACCOUNT)
+    try:
+        until(lambda: is_adopted(world.unit_of("window")))
+        until(lambda: world.phase_of_job("window") == "Running")
+        assert quota_view(scheduler, "window")["used"] == ONE_CPU
+        assert world.phase("window-rival") == "Enqueued"
+        assert not world.is_suspended("window")
+    finally:
+        again.stop()
+
+
+def test_a_job_that_may_not_use_the_quota_is_told_so_and_goes_on(world: QueueWorld) -> None:
+    """With the controllers' own flag: no unit is made for it at all."""
+    world.create_quota("not-its-own", cpu_max=9)
+    namespace = {"metadata": {"name": "strange"}}
+    world.api.request("POST", "/api/v1/namespaces", namespace)
+    world.create_job("strange", "", run_seconds=LONG, namespace="strange")
+    path = "/apis/batch/v1/namespaces/strange/jobs/strange"
+    until(lambda: world.api.request("GET", path)["status"].get("active") == 1)
+    controllers = world.start_controllers("--quota-namespaces=listed")
+    try:
+        body = {"metadata": {"labels": {QUOTA_LABEL: "not-its-own"}}}
+        world.api.request("PATCH", path, body, content_type=MERGE)
+        until(lambda: "NotAdopted" in reasons(world, "strange"))
+        assert not world.api.request("GET", UNITS.format("strange"))["items"]
+        assert not world.api.request("GET", path)["spec"].get("suspend")
+    finally:
+        controllers.stop()
+
+
+def reasons(world: QueueWorld, namespace: str) -> set[str]:
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+    return {each["reason"] for each in world.api.request("GET", path)["items"]}
+
+
+def test_a_booking_stays_where_it_was_admitted_for_a_scheduler_that_comes_later(
+    world: QueueWorld, scheduler: ProgramProcess
+) -> None:
+    world.create_quota("moved-from", cpu_max=1)
+    world.create_quota("moved-to", cpu_max=1)
+    world.create_unit("moved", "moved-from", cpu=1)
+    until(lambda: world.phase("moved") == "Dequeued")
+    scheduler.stop()
+    edit = {"metadata": {"labels": {QUOTA_LABEL: "moved-to"}}}
+    path = f"{UNITS.format('default')}/moved"
+    world.api.request("PATCH", path, edit, content_type=MERGE)
+    later = world.start_scheduler()
+    until(lambda: quota_view(later, "moved-from").get("used") == ONE_CPU)
+    assert quota_view(later, "moved-to").get("used", {}).get("cpu", "0") == "0"
+    world.create_unit("moved-rival", "moved-to", cpu=1)
+    until(lambda: world.phase("moved-rival") == "Dequeued")
