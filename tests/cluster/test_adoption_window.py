@@ -6,7 +6,7 @@ does here to keep that second write away, a crash does between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ WINDOW: Final = "adoption-window"
 
 @pytest.fixture(scope="module")
 def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
-    users = {ACCOUNT: ["system:masters"]}
+    users: dict[str, Sequence[str]] = {ACCOUNT: ["system:masters"]}
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as running:
         yield running
 
