@@ -60,7 +60,6 @@ class Town:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.ceilings = random.Random(seed)
         self.units: dict[str, QueueUnit] = {}
         self.version = 1
         mode = self.rng.choice([QuotaMode.MAX, QuotaMode.RUNTIME])
@@ -92,8 +91,8 @@ class Town:
                 said[key] = "true"
         if self.rng.random() < 0.1:
             said[STOP_POLICY] = "Hold"
-        if self.ceilings.random() < 0.2:
-            said[MAX_PRIORITY] = self.ceilings.choice(["0", "1", "5"])
+        if self.rng.random() < 0.2:
+            said[MAX_PRIORITY] = self.rng.choice(["0", "1", "5"])
         policy = self.rng.choice(["Priority", "Block"])
         priority = self.rng.choice([None, None, 1, 2])
         queue = build_queue(name, policy, priority=priority, annotations=said)
