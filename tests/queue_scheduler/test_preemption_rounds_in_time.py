@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from queue_scheduler.decision import Dequeue, Preempt, Rest
@@ -465,9 +467,9 @@ def test_who_has_come_back_from_an_eviction_is_left_alone_for_a_while() -> None:
 
 
 def borrower_before_owner(
-    said: dict[str, str], policy: str = "Priority", priority: int = 0
+    said: dict[str, str], policy: str = "Priority", priority: int = 0, *more: str
 ) -> Times:
-    """In one queue a borrower that runs stands before an owner that waits.
+    """In one queue borrowers that run stand before an owner that waits.
 
     The guarantee is not the owner's: a unit of its quota that asks for more waits first elsewhere.
     """
@@ -478,7 +480,8 @@ def borrower_before_owner(
     times.quota("c", 6, "top", guaranteed=2)
     times.queue("ranked", TAKES_ALL, priority=5)
     times.queue("q", TAKES_ALL | said, policy=policy)
-    times.runs("borrower", "b", 2, priority=priority)
+    for name in ("borrower", *more):
+        times.runs(name, "b", 2 // (1 + len(more)), priority=priority)
     times.runs("stays", "b", 4, priority=9, queue="ranked")
     times.comes("too-much", "a", 3, queue="ranked")
     times.comes("owner", "a", 2, priority=0)
@@ -513,15 +516,16 @@ def test_who_could_not_be_evicted_for_an_owner_starts_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "policy", "priority"),
+    "borrowers",
     [
-        pytest.param({MAX_DEPTH: "1"}, "Priority", 0, id="beyond the depth"),
-        pytest.param({}, "Intelligent", 5, id="in a lower band"),
+        pytest.param(({MAX_DEPTH: "1"}, "Priority", 0), id="beyond the depth"),
+        pytest.param(({MAX_DEPTH: "2"}, "Priority", 0, "borrower-2"), id="two beyond the depth"),
+        pytest.param(({}, "Intelligent", 5), id="in a lower band"),
     ],
 )
 def test_another_is_evicted_than_one_because_of_which_the_owner_would_not_be_asked(
-    said: dict[str, str], policy: str, priority: int
+    borrowers: tuple[Any, ...],
 ) -> None:
-    times = borrower_before_owner(said, policy, priority)
+    times = borrower_before_owner(*borrowers)
     times.frees("stays")
     assert [what for _, what in times.wait(LONG)] == ["owner evicts stays", "owner starts"]
