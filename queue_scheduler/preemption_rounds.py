@@ -14,8 +14,10 @@ others up for ten minutes, not for ever.
 *The room is kept.* From the choice until it starts, the unit is *nominated*: whoever else passes
 the filters is asked whether the nominated one could still start if he started first, and waits if
 not (reason RoomForPreemptor). In a queue that waits for pods nobody else starts at all. Units that
-come before it in its own queue are not kept out. Who is nominated is written on the victims, too,
-so a restart finds it while there are any. While the unit's queue is stopped it is not nominated.
+come before it in its own queue are not kept out, but for those that it may evict: what an owner
+reclaims does not go by the order of its queue, and they would be evicted again. Who is nominated
+is written on the victims, too, so a restart finds it while there are any. While the unit's queue is
+stopped it is not nominated.
 
 *No chains.* A nominated unit evicts nobody further, but where writes of its round have failed: then
 the choice is made again, with what leaves already counted as gone. If it is refused though all have

@@ -3,7 +3,8 @@
 Two causes. A *queue* that preempts: units of it that have a lower priority, whose pods do not all
 run, or that run where its annotation allows that. A *quota* that reclaims: units of quotas that
 borrow, whatever their queue (`Reclaiming`). In both, units that are labelled not preemptible, that
-leave already, or that were admitted within the protect time are left alone.
+leave already, or that were admitted within the protect time are left alone; and so are those that
+would come back to stand before the unit in its queue, and keep it from being asked.
 """
 
 from __future__ import annotations
