@@ -377,5 +377,7 @@ def may_fit_one_day(refusal: Refusal) -> bool:
 
 
 def _is_kept_for(info: QueueUnitInfo, refusal: Refusal) -> bool:
-    """Say whether a head is refused because of what this unit's quota is guaranteed."""
+    """Say whether a head is refused because of what this unit, or its quota, is guaranteed."""
+    if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
+        return refusal.other == info.key
     return refusal.reason is Reason.GUARANTEE_OF_OTHERS and refusal.other == info.quota

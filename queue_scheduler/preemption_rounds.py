@@ -14,8 +14,10 @@ others up for ten minutes, not for ever.
 *The room is kept.* From the choice until it starts, the unit is *nominated*: whoever else passes
 the filters is asked whether the nominated one could still start if he started first, and waits if
 not (reason RoomForPreemptor). In a queue that waits for pods nobody else starts at all. Units that
-come before it in its own queue are not kept out. Who is nominated is written on the victims, too,
-so a restart finds it while there are any. While the unit's queue is stopped it is not nominated.
+come before it in its own queue are not kept out, but for those that it may evict: what an owner
+reclaims does not go by the order of its queue, and they would be evicted again. Who is nominated
+is written on the victims, too, so a restart finds it while there are any. While the unit's queue is
+stopped it is not nominated.
 
 *No chains.* A nominated unit evicts nobody further, but where writes of its round have failed: then
 the choice is made again, with what leaves already counted as gone. If it is refused though all have
@@ -238,7 +240,7 @@ class PreemptionRounds:
         Who stands behind it in its queue may be held back by it, once all have left for him.
         """
         for key, nomination in self._nominated.items():
-            is_ahead = comes_before(info, self._units.records.get(key))
+            is_ahead = self._comes_before(info, self._units.records.get(key))
             if key != info.key and not (is_ahead and not self._on_their_way(nomination)):
                 yield nomination
 
@@ -330,7 +332,7 @@ class PreemptionRounds:
             record = self._units.records.get(key)
             if record is None or record.info is None or record.standing is Standing.DECIDED:
                 continue
-            if comes_before(info, record):
+            if self._comes_before(info, record):
                 continue
             if line.options.waits_for_pods and record.info.queue == line.name:
                 # Its pods would be waited for, whatever quota they are charged to.
@@ -459,6 +461,17 @@ class PreemptionRounds:
                 self._nominated[key] = found.seen_leaving(victims)
 
     # --- inside -------------------------------------------------------------------------------
+
+    def _comes_before(self, info: QueueUnitInfo, record: UnitRecord | None) -> bool:
+        """Say whether a unit may take room that is kept for another: it stands before it in line.
+
+        But not if the other may have it evicted for that: it would go on without end.
+        """
+        if record is None or record.info is None or not comes_before(info, record):
+            return False
+        line = self._units.queues.line(info.queue)
+        assert line is not None, f"{info.key} is in line without a queue"
+        return not self.search.may_take_from(line, at_least(record.info), info)
 
     def _is_stopped(self, record: UnitRecord) -> bool:
         return record.info is not None and not self._units.queues.may_start(record.info.queue)

@@ -267,7 +267,7 @@ class UnitRegistry:
             return replace(known, unit=unit, priority=priority)
         order_key: OrderKey | None = None
         if line is not None:
-            order_key = line.place(bounded, self._plugins.order_key(bounded, line.queue))
+            order_key = self._place_in(line, bounded)
         keys = self._plugins.class_keys(unit)
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if line is not None:
@@ -290,6 +290,13 @@ class UnitRegistry:
             order_key=order_key or creation_order(unit),
             class_key=class_key,
         )
+
+    def place_in(self, line: SchedulingQueue, unit: QueueUnit) -> OrderKey:
+        """Return where a unit would stand in a line; `info` of a booked one may not know."""
+        return self._place_in(line, line.bounded(unit))
+
+    def _place_in(self, line: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
+        return line.place(bounded, self._plugins.order_key(bounded, line.queue))
 
     def can_stay(
         self, record: UnitRecord, unit: QueueUnit, version: int, verdict: Standing | Refusal

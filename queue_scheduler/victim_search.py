@@ -3,7 +3,8 @@
 Two causes. A *queue* that preempts: units of it that have a lower priority, whose pods do not all
 run, or that run where its annotation allows that. A *quota* that reclaims: units of quotas that
 borrow, whatever their queue (`Reclaiming`). In both, units that are labelled not preemptible, that
-leave already, or that were admitted within the protect time are left alone.
+leave already, or that were admitted within the protect time are left alone; and so are those that
+would come back to stand before the unit in its queue, and keep it from being asked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from queue_scheduler.admitted_units import Bucket, in_buckets
 from queue_scheduler.decision import Reason, Refusal, Victim
-from queue_scheduler.framework.extension_points import Lent
+from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption import Candidate, choose_victims
@@ -102,6 +103,27 @@ class VictimSearch:
                 return True
         return False
 
+    def may_take_from(
+        self, line: SchedulingQueue, info: QueueUnitInfo, other: QueueUnitInfo
+    ) -> bool:
+        """Say whether a unit could have another of its queue evicted that started before it.
+
+        Both wait. If the other took the room that was made for this one, it would be evicted for it
+        again, come before it again, and so on without end.
+        """
+        if other.non_preemptible:
+            return False
+        is_owed, borrows = not self._borrows(info), self._borrows(other)
+        is_lower = other.priority < info.priority
+        if line.lets_evict and is_lower and (is_owed or borrows):
+            return True
+        return (
+            is_owed
+            and borrows
+            and other.quota != info.quota
+            and any(is_lower or not terms.only_lower for terms in self._terms(info))
+        )
+
     def find(
         self, line: SchedulingQueue, info: QueueUnitInfo, leaving: Sequence[Uid], wall: datetime
     ) -> Found:
@@ -124,7 +146,7 @@ class VictimSearch:
         found = Found(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(line, info):
-            look = _Look(self._units, wall, self.protect_seconds, passed_over)
+            look = _Look(self._units, line, info, wall, self.protect_seconds, passed_over)
             candidates = (one for bucket, keys in batches for one in look.candidates(bucket, keys))
             enough = partial(self._is_enough, info, leaving)
             everybody = partial(self._would_all_do, info, leaving, batches)
@@ -139,7 +161,7 @@ class VictimSearch:
 
     def find_under_way(self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Found:
         """Return who is under way in a queue that waits for pods, if the unit may displace them."""
-        look = _Look(self._units, wall, self.protect_seconds)
+        look = _Look(self._units, line, info, wall, self.protect_seconds)
         batches = self._of_queue(line, info, running=True) if line.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
         victims = [look.victim(one) for one in candidates if one.uid in line.in_flight]
@@ -163,13 +185,20 @@ class VictimSearch:
         return list(in_buckets(buckets, below=info.priority, running=running))
 
     def _of_quotas(self, info: QueueUnitInfo) -> Iterator[Batches]:
-        for plugin in self._plugins.reclaiming:
-            terms = plugin.reclaim_terms(info)
-            if terms is not None and terms.quotas:
+        for terms in self._terms(info):
+            if terms.quotas:
                 of_quota = self._units.admitted.of_quota
                 buckets = [each for quota in terms.quotas for each in of_quota(quota)]
                 below = info.priority if terms.only_lower else None
                 yield list(in_buckets(buckets, below))
+
+    def _terms(self, info: QueueUnitInfo) -> Iterator[ReclaimTerms]:
+        terms = (plugin.reclaim_terms(info) for plugin in self._plugins.reclaiming)
+        return (each for each in terms if each is not None)
+
+    def _borrows(self, info: QueueUnitInfo) -> bool:
+        """Say whether a waiting unit is not owed the room that it asks for."""
+        return self._lent_to(info, (), PREEMPTED) is not None
 
     def _whose_room_is_free(
         self, info: QueueUnitInfo, leaving: Sequence[Uid], victims: Sequence[Victim]
@@ -202,17 +231,22 @@ class VictimSearch:
 class _Look:
     """One look at units, at one time; notes what was passed over for now.
 
-    Those who leave already are passed over for good, also where no object says so yet.
+    Those who leave already are passed over for good, also where no object says so yet; and so are
+    those of its own queue because of which the unit would not be asked, once they wait again.
     """
 
     def __init__(
         self,
         units: UnitRegistry,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
         wall: datetime,
         protect_seconds: float,
         leaving: frozenset[Uid] = frozenset(),
     ) -> None:
         self._units = units
+        self._line, self._info = line, info
+        self._before = 0  # of those that may go, how many would stand before the unit in its line
         self._leaving = leaving
         self._wall = wall
         self._protect_seconds = protect_seconds
@@ -236,7 +270,7 @@ class _Look:
         ]
         ordered.sort(reverse=True)
         for since, _, key in ordered:
-            if self._may_go(records[key]):
+            if self._may_go(records[key]) and not self._returns_in_front(records[key]):
                 yield self._candidate(records[key], bucket, since)
 
     def victim(self, one: Candidate) -> Victim:
@@ -281,6 +315,21 @@ class _Look:
         first = self._first_kept.get(is_back)
         if first is None or granted < first:
             self._first_kept[is_back] = Timestamp(granted)
+        return False
+
+    def _returns_in_front(self, record: UnitRecord) -> bool:
+        """Say whether one that is evicted would keep the unit from being asked.
+
+        It would start again in the room that it made, and be evicted for that again.
+        """
+        line, info = self._line, record.info
+        assert info is not None, f"{record.key} may go and has no demand"
+        if info.queue != line.name:
+            return False
+        place = self._units.place_in(line, record.unit)
+        if line.would_keep_from_turn(place, info.quota, self._info, self._before):
+            return True
+        self._before += place < self._info.order_key
         return False
 
     def _keeps_seconds(self, *, is_back: bool) -> float:

@@ -159,6 +159,27 @@ class SchedulingQueue:
         """Return the band of a place."""
         return key[0] if self._banded is not None else 0
 
+    def would_keep_from_turn(
+        self, place: OrderKey, quota: str, info: QueueUnitInfo, besides: int = 0
+    ) -> bool:
+        """Say whether a waiting unit would not be asked while another stands refused in line.
+
+        Args:
+            place: Where the other would stand.
+            quota: That of the other.
+            info: The waiting unit.
+            besides: So many more would come to stand before it.
+        """
+        if place > info.order_key:
+            return False
+        if self.band_of(place) < self.band_of(info.order_key):
+            return True
+        if quota == info.quota and self.holds_back(place) is HoldsBack.SAME_QUOTA:
+            return True
+        if self.depth is None:
+            return False
+        return self.count_before(info.order_key) + besides + 1 >= self.depth
+
     # --- who waits ----------------------------------------------------------------------------
 
     def add(self, info: QueueUnitInfo) -> int | None:

@@ -23,7 +23,9 @@ from shared_api.testing.object_builders import elastic_quota
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
+    BACKFILL,
     ENABLE_PREEMPTION,
+    MAX_DEPTH,
     MAX_PRIORITY,
     PREEMPT_RUNNING,
     PREEMPTIBLE,
@@ -60,7 +62,6 @@ class Town:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.ceilings = random.Random(seed)
         self.units: dict[str, QueueUnit] = {}
         self.version = 1
         mode = self.rng.choice([QuotaMode.MAX, QuotaMode.RUNTIME])
@@ -92,9 +93,13 @@ class Town:
                 said[key] = "true"
         if self.rng.random() < 0.1:
             said[STOP_POLICY] = "Hold"
-        if self.ceilings.random() < 0.2:
-            said[MAX_PRIORITY] = self.ceilings.choice(["0", "1", "5"])
-        policy = self.rng.choice(["Priority", "Block"])
+        if self.rng.random() < 0.2:
+            said[MAX_PRIORITY] = self.rng.choice(["0", "1", "5"])
+        if self.rng.random() < 0.3:
+            said[MAX_DEPTH] = self.rng.choice(["1", "2", "3"])
+        if self.rng.random() < 0.2:
+            said[BACKFILL] = "true"
+        policy = self.rng.choice(["Priority", "Block", "FIFO", "Intelligent"])
         priority = self.rng.choice([None, None, 1, 2])
         queue = build_queue(name, policy, priority=priority, annotations=said)
         self.workers.wake(self.engine.on_queue(queue))

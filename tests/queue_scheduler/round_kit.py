@@ -64,11 +64,12 @@ class Times:
         quota = replace(quota, metadata=replace(quota.metadata, annotations=said))
         self.workers.wake(self.engine.on_quota(quota))
 
-    def queue(self, name: str, said: dict[str, str], priority: int = 0) -> None:
+    def queue(
+        self, name: str, said: dict[str, str], priority: int = 0, policy: str = "Priority"
+    ) -> None:
         """Write a queue."""
-        self.workers.wake(
-            self.engine.on_queue(build_queue(name, priority=priority, annotations=said))
-        )
+        queue = build_queue(name, policy, priority=priority, annotations=said)
+        self.workers.wake(self.engine.on_queue(queue))
         self.workers.wake([name])
 
     def put(self, unit: QueueUnit) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from queue_scheduler.decision import Dequeue, Preempt, Rest
@@ -462,3 +464,68 @@ def test_who_has_come_back_from_an_eviction_is_left_alone_for_a_while() -> None:
     want = ["first evicts one", "first starts", "one starts"]
     assert [what for _, what in times.wait(LEFT_ALONE_SECONDS - 1)] == want
     assert times.wait(1.0) == [(at + LEFT_ALONE_SECONDS, "second evicts one")]
+
+
+def borrower_before_owner(
+    said: dict[str, str], policy: str = "Priority", priority: int = 0, *more: str
+) -> Times:
+    """In one queue borrowers that run stand before an owner that waits.
+
+    The guarantee is not the owner's: a unit of its quota that asks for more waits first elsewhere.
+    """
+    times = Times()
+    times.quota("top", 6)
+    times.quota("a", 6, "top", guaranteed=2)
+    times.quota("b", 6, "top")
+    times.quota("c", 6, "top", guaranteed=2)
+    times.queue("ranked", TAKES_ALL, priority=5)
+    times.queue("q", TAKES_ALL | said, policy=policy)
+    for name in ("borrower", *more):
+        times.runs(name, "b", 2 // (1 + len(more)), priority=priority)
+    times.runs("stays", "b", 4, priority=9, queue="ranked")
+    times.comes("too-much", "a", 3, queue="ranked")
+    times.comes("owner", "a", 2, priority=0)
+    return times
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {BACKFILL: "true"}, {MAX_DEPTH: "2"}, {WAIT_FOR_PODS_RUNNING: "true"}],
+    ids=["plain", "backfill", "depth", "waits for pods"],
+)
+def test_who_was_evicted_for_an_owner_does_not_start_before_it(said: dict[str, str]) -> None:
+    """It would be evicted again, start before the owner again, and so on without end."""
+    times = borrower_before_owner(said)
+    times.returns("borrower")
+    assert [what for _, what in times.wait(LONG)] == ["owner evicts borrower", "owner starts"]
+
+
+def test_who_would_be_evicted_for_an_owner_next_does_not_take_the_room_either() -> None:
+    times = borrower_before_owner({})
+    times.comes("another", "b", 1, priority=5)
+    times.frees("borrower")
+    assert [what for _, what in times.wait(LONG)] == ["owner evicts borrower", "owner starts"]
+
+
+def test_who_could_not_be_evicted_for_an_owner_starts_before_it() -> None:
+    """It is within its own min, and comes first."""
+    times = borrower_before_owner({})
+    times.comes("another", "c", 2, priority=5)
+    times.frees("borrower")
+    assert [what for _, what in times.wait(1.0)] == ["owner evicts borrower", "another starts"]
+
+
+@pytest.mark.parametrize(
+    "borrowers",
+    [
+        pytest.param(({MAX_DEPTH: "1"}, "Priority", 0), id="beyond the depth"),
+        pytest.param(({MAX_DEPTH: "2"}, "Priority", 0, "borrower-2"), id="two beyond the depth"),
+        pytest.param(({}, "Intelligent", 5), id="in a lower band"),
+    ],
+)
+def test_another_is_evicted_than_one_because_of_which_the_owner_would_not_be_asked(
+    borrowers: tuple[Any, ...],
+) -> None:
+    times = borrower_before_owner(*borrowers)
+    times.frees("stays")
+    assert [what for _, what in times.wait(LONG)] == ["owner evicts stays", "owner starts"]

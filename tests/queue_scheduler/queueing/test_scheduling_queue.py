@@ -257,6 +257,43 @@ def test_only_the_first_positions_are_looked_at() -> None:
     assert next_place(line) is None
 
 
+@pytest.mark.parametrize(
+    ("policy", "other", "depth", "want"),
+    [
+        pytest.param("Priority", info(1, "a"), None, False, id="before it"),
+        pytest.param("Block", info(1, "a"), None, True, id="before it, and of its quota"),
+        pytest.param("Block", info(3, "a"), None, False, id="behind it"),
+        pytest.param("Block", info(1, "b"), None, False, id="before it, and of another quota"),
+        pytest.param("Priority", info(1, "b"), 1, True, id="only the first is looked at"),
+        pytest.param("Priority", info(3, "b"), 1, False, id="behind it, beyond the depth"),
+        pytest.param("Priority", info(1, "b"), 2, False, id="two are looked at"),
+        pytest.param("Intelligent", info(3, "b", band=0), None, True, id="of a band before"),
+        pytest.param("Intelligent", info(1, "a", band=1), None, False, id="of its band"),
+        pytest.param("Intelligent", info(3, "b", band=1), None, False, id="behind it in its band"),
+    ],
+)
+def test_who_would_keep_a_unit_from_its_turn_does_so_once_it_waits_and_is_refused(
+    policy: str, other: QueueUnitInfo, depth: int | None, *, want: bool
+) -> None:
+    other = replace(other, class_key=(other.quota, "other"))
+    unit = info(2, "a", band=1 if policy == "Intelligent" else None)
+    line = filled(policy, unit)
+    line.options = QueueOptions(max_depth=depth)
+    assert line.would_keep_from_turn(other.order_key, other.quota, unit) is want
+    line.add(other)
+    line.refuse(other, NO)
+    assert (next_place(line) is None) is want
+
+
+def test_so_many_would_stand_before_a_unit_that_it_has_no_turn() -> None:
+    line = filled("Priority", info(1), info(5, shape="x"))
+    line.options = QueueOptions(max_depth=4)
+    would_keep = [
+        line.would_keep_from_turn(info(2).order_key, "b", info(5), besides) for besides in range(3)
+    ]
+    assert would_keep == [False, False, True]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_where_a_queue_backfills_the_line_holds_back_nobody(policy: str) -> None:
     band = 0 if policy == "Intelligent" else None
