@@ -253,7 +253,7 @@ def test_a_program_with_the_defaults_listens_where_upstreams_did() -> None:
     )
     assert scheduler.program.metrics_address == ":10259"
     assert controllers.program.metrics_address == ":8080"
-    assert scheduler.debug_address == "127.0.0.1:19876"
+    assert scheduler.debug.address == "127.0.0.1:19876"
     assert controllers.enabled_extensions == ("job",)
 
 
@@ -417,9 +417,9 @@ def test_without_election_the_old_pod_ends_before_the_new_one_starts() -> None:
 def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
     values = VALUES["everything that can be looked at"]
     flags = _parse("scheduler", containers(values)["scheduler"]["args"])
-    assert flags.debug_address == ":19876"
-    assert flags.debug_tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
-    assert flags.debug_tls_key == "/etc/koord-queue-debug-tls/tls.key"
+    assert flags.debug.address == ":19876"
+    assert flags.debug.tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
+    assert flags.debug.tls_key == "/etc/koord-queue-debug-tls/tls.key"
     assert "koord-queue-debug" in of_kind(render(values), "Service")
     assert "koord-queue-debug" not in of_kind(render(), "Service")
 
@@ -427,9 +427,9 @@ def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
 def test_names_of_the_plain_debug_api_are_passed_on_where_it_is_not_exposed() -> None:
     hosts = ["queue.example.com", "other"]
     flags = _parse("scheduler", containers({"debugApi": {"hosts": hosts}})["scheduler"]["args"])
-    assert flags.debug_hosts == tuple(hosts)
+    assert flags.debug.hosts == tuple(hosts)
     exposed = {"debugApi": {"hosts": hosts, "expose": True, "tls": {"secretName": "s"}}}
-    assert not _parse("scheduler", containers(exposed)["scheduler"]["args"]).debug_hosts
+    assert not _parse("scheduler", containers(exposed)["scheduler"]["args"]).debug.hosts
 
 
 EXPOSED = {"expose": True, "tls": {"secretName": "s"}}
