@@ -222,19 +222,25 @@ class PodPreviews:
         has_unit: bool,
         wake: Callable[[str], None],
     ) -> JobFacts:
-        """Return the same by the answers that there are; asks nobody."""
+        """Return the same by the answers that there are; asks nobody.
+
+        Of a job about which nobody has asked, what is followed counts.
+        """
+        objects, now = around.admission, self._clock.monotonic()
         quota = quota_of_job(job, around)
         parts = _parts_of(adapter, job, quota)
-        if not parts:
-            return admit_job(job, around.admission)
         with self._lock:
-            answers = self._answers_to(job.uid, parts, self._clock.monotonic())
-            is_asked = job.uid in self._wishes
-        if is_asked and len(answers) < len(parts):
-            facts = admit_job(job, around.admission)
-            return msgspec.structs.replace(facts, unknown_demand=AWAITS_PREVIEW)
+            answers = self._answers_to(job.uid, parts, now)
+            wish = self._wishes.get(job.uid)
+            since = None if wish is None else wish.since
+        is_complete = len(answers) == len(parts)
+        if not parts or (since is None and not is_complete):
+            return admit_job(job, objects)
+        patience = KNOWN_JOB_SECONDS if has_unit else NEW_JOB_SECONDS
+        if since is not None and not is_complete and now - since < patience:
+            return msgspec.structs.replace(admit_job(job, objects), unknown_demand=AWAITS_PREVIEW)
         answers = {name: answers.get(name, _UNANSWERED) for name in parts}
-        facts = admit_by_answers(job, around.admission, answers)
+        facts = admit_by_answers(job, objects, answers)
         return msgspec.structs.replace(facts, stamped_quota=quota)
 
     def _answers_to(self, uid: Uid, parts: Mapping[str, _Part], now: float) -> dict[str, PodAnswer]:

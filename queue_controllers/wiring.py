@@ -39,9 +39,10 @@ from queue_controllers.job_events import tell_of_unreadable
 from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.gate_executor import HELD_PODS, GateExecutor
-from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
+from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
 from queue_controllers.jobframework.job_lookup import unit_indexes
 from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.owners import NotReadError
 from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
 from queue_controllers.jobframework.reconciler import JobReconciler, Lookups
 from queue_controllers.kind_turns import take_turns
@@ -254,9 +255,16 @@ class Controllers:
             others=others,
             previews=previews,
         )
+
+        def recall_other(job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+            found = others.recall(job, other)
+            if found is None and not self._host.leadership.is_leader():
+                raise NotReadError(f"{other.kind} {other.name}")
+            return found
+
         recalling = Lookups(
             owners=lambda namespace: RecalledOwners(namespace, reader, judge),
-            others=others.recall,
+            others=recall_other,
             previews=None if previews is None else previews.recall,
         )
         return asking, recalling

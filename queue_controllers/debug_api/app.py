@@ -114,11 +114,11 @@ class JobDebugApi:
         try:
             view = server.reconciler.view_of(key, self._lookups)
         except NotReadError as error:
-            whose = "has not read it yet" if self._is_leader() else "does not lead, and reads none"
-            raise _not_now(
-                f"whose the job is depends on its owner {error}, and this replica {whose}:"
-                " ask again in a moment, or the replica that leads"
-            ) from error
+            leads = self._is_leader()
+            why = "has not read that yet" if leads else "does not lead, and reads none"
+            way = "ask again in a moment" if leads else "ask the replica that leads"
+            detail = f"the answer depends on {error}, and this replica {why}: {way}"
+            raise _not_now(detail) from error
         if view is None or view.job is None:
             raise HTTPException(HTTPStatus.NOT_FOUND.value, _not_there(kind, key))
         explanation = explain_job(view, view.job)

@@ -27,7 +27,7 @@ BUILT_IN_GROUPS: Final = frozenset(
 
 
 class NotReadError(Exception):
-    """What is asked about an owner was not read yet, and is not to be read for this question."""
+    """What an answer depends on was not read yet, and is not to be read now; names the object."""
 
 
 class Above(msgspec.Struct, frozen=True):

@@ -55,9 +55,10 @@ def api_of(world: World) -> JobDebugApi:
 def ask(world: World, name: str = "main", kind: str = "Job", namespace: str = "team") -> JobAnswer:
     """Ask about a job; nothing may be asked of the API server for it."""
     before = len(world.server.journal)
-    answer = api_of(world).job(namespace, kind, name)
-    assert len(world.server.journal) == before
-    return answer
+    try:
+        return api_of(world).job(namespace, kind, name)
+    finally:
+        assert len(world.server.journal) == before
 
 
 def refusal(world: World, name: str, kind: str = "Job") -> tuple[int, str]:
@@ -236,6 +237,50 @@ def test_a_pod_is_asked_about_by_its_name_and_a_group_by_its_own(world: World) -
     answer = ask(world, "lone", "pods")
     assert (answer.managed, answer.kind, answer.queue) == (True, "Pod", "gold")
     assert refusal(world, "lone", "podgroups")[0] == 404
+
+
+def train_job(world: World) -> None:
+    """Create a TrainJob; the JobSet that says which pods it makes is not there yet."""
+    for each in ("trainjobs", "jobsets"):
+        world.direct.create(crd(each))
+    world.direct.create(
+        {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {"name": "main", "namespace": "team", "labels": {QUOTA_LABEL: "gold"}},
+            "spec": {"suspend": True, "runtimeRef": {"name": "torch"}},
+        }
+    )
+
+
+def test_what_another_object_says_is_not_read_for_an_answer(world: World) -> None:
+    train_job(world)
+    world.start("--enabled-extensions=trainjob", leadership=Follower())
+    status, detail = refusal(world, "main", "trainjobs")
+    assert status == 503
+    assert "depends on JobSet main" in detail
+    assert detail.endswith("ask the replica that leads")
+
+
+def test_that_its_pods_are_not_known_is_a_problem(world: World) -> None:
+    train_job(world)
+    world.start("--enabled-extensions=trainjob")
+    world.settle(6.0)
+    answer = ask(world, kind="trainjobs")
+    assert (answer.managed, answer.unit) == (True, None)
+    assert [each.reason for each in answer.problems] == ["DemandUnknown"]
+
+
+def test_no_preview_is_asked_for_an_answer(world: World) -> None:
+    options = GeneralOptions(admission_preview=True)
+    world.start(leadership=Follower(), configuration=Configuration(general=options))
+    world.job()
+    world.settle()
+    assert ask(world).managed
+    before = [entry.info.verb for entry in world.server.journal].count("create")
+    world.settle(8.0)
+    after = [entry.info.verb for entry in world.server.journal].count("create")
+    assert after == before
 
 
 def test_answers_of_the_previews_count_without_asking(world: World) -> None:
