@@ -175,8 +175,9 @@ schema: $(STAMP) ## write the chart's values.schema.json and the table in its RE
 	@$(PY) -m tests.charts.values_reference --write
 
 .PHONY: openapi
-openapi: $(STAMP) ## write the debug API's contract
+openapi: $(STAMP) ## write the contracts of the two debug APIs
 	@$(PY) -m queue_scheduler.debug_api.openapi
+	@$(PY) -m queue_controllers.debug_api.openapi
 
 .PHONY: image
 image: $(STAMP) ## the container image; where no engine answers, the Dockerfile is only checked

@@ -14,7 +14,8 @@ Read in this order:
    Kueue is there.
 5. ``reservations``: nodes that are asked for before a job is released; in strict mode only.
 6. ``job_events``: what people are told of objects that can not be read; ``metrics``.
-7. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
+7. ``debug_api``: the window to look in: whether a job is managed, and why.
+8. ``wiring``: the one place where it is all put together; ``configuration``: what can be set.
 
 Not here: who may start (``queue_scheduler``). The two meet only in Kubernetes objects.
 """

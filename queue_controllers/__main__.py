@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from queue_controllers.configuration import PROGRAM, load_configuration, parse_flags
 from queue_controllers.extension_list import find_extensions
-from queue_controllers.wiring import build_controllers
+from queue_controllers.wiring import build_controllers, serve_debug_api
 from shared_api.program import Program, run_program
 
 
@@ -17,7 +17,9 @@ def run(arguments: Sequence[str]) -> int:
     extensions = find_extensions()
     configuration = load_configuration(flags.config, extensions)
     program = Program(PROGRAM, flags.program)
-    return program.run(build_controllers(program, flags, configuration, extensions))
+    controllers = build_controllers(program, flags, configuration, extensions)
+    serve_debug_api(program, flags.debug, controllers)
+    return program.run(controllers)
 
 
 def main() -> None:

@@ -53,6 +53,7 @@ from queue_controllers.jobframework.job_settings import (
     backoff_from,
 )
 from queue_controllers.reservations.reservation_settings import ReservationSettings
+from shared_api.debug_api.debug_flags import DebugFlags, add_debug_flags, read_debug_flags
 from shared_api.durations import DURATION_PATTERN, DurationError, parse_seconds
 from shared_api.program_flags import (
     ConfigurationError,
@@ -180,6 +181,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     quota_namespaces: QuotaNamespaces | None
     """None: as the configuration file says."""
     enable_reservation: bool
+    debug: DebugFlags
     without_effect: Mapping[str, str]
     """Flags that were given and do nothing, each with what to use instead."""
 
@@ -217,6 +219,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         leave_to_kueue=None if got.leave_to_kueue is None else LeaveToKueue(got.leave_to_kueue),
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         enable_reservation=parse_bool("--enable-reservation", got.enable_reservation),
+        debug=read_debug_flags(got),
         without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
     )
 
@@ -260,6 +263,7 @@ def _parser() -> argparse.ArgumentParser:
         default="false",
         help="reserve nodes for the units of strict queues (the scheduler's --strictDequeueMode)",
     )
+    add_debug_flags(parser, address="127.0.0.1:19877")
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
 

@@ -28,7 +28,13 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.job_lookup import find_units
 from queue_controllers.jobframework.owner_proof import OwnerJob, judge_child
-from queue_controllers.jobframework.owners import Above, ChildName, Refusal, group_of
+from queue_controllers.jobframework.owners import (
+    Above,
+    ChildName,
+    NotReadError,
+    Refusal,
+    group_of,
+)
 from shared_api.client.discovery import RawReader, served_kinds
 from shared_api.client.errors import ApiFailure, Forbidden, MalformedAnswer, NotFound
 from shared_api.client.resource_client import ResourceType
@@ -159,6 +165,18 @@ class OwnerReader:
         self._answers.put(question, _Answer(above, now + BELIEVED_SECONDS))
         return above
 
+    def recall(self, namespace: str, owner: OwnerReference) -> Above:
+        """Return what was found of an owner last, however long ago; asks nobody.
+
+        Raises:
+            NotReadError: Nothing was.
+        """
+        question = (namespace, owner.api_version, owner.kind, owner.name, owner.uid)
+        answer = self._answers.get(question)
+        if answer is None:
+            raise NotReadError(f"{owner.kind} {owner.name}")
+        return answer.above
+
     def _read(self, namespace: str, owner: OwnerReference, now: float) -> Above:
         try:
             kind = self._kind_of(owner, now)
@@ -230,8 +248,10 @@ class _Judged(msgspec.Struct, frozen=True):
     believed_until: float
 
     def counts_for(self, job: ObjectMeta, owner: OwnerReference, now: float) -> bool:
-        is_same = (self.generation, self.owner) == (job.generation, owner.uid)
-        return is_same and (self.refusal is None or now < self.believed_until)
+        return self.is_about(job, owner) and (self.refusal is None or now < self.believed_until)
+
+    def is_about(self, job: ObjectMeta, owner: OwnerReference) -> bool:
+        return (self.generation, self.owner) == (job.generation, owner.uid)
 
 
 class OwnerJudge:
@@ -292,6 +312,24 @@ class OwnerJudge:
         until = now if may_pass else now + REFUSED_SECONDS
         self._judged.put(meta.uid, _Judged(meta.generation, owner.uid, refusal, until))
         return refusal
+
+    def recall(self, job: JobFacts, child: ChildName, owner: OwnerReference) -> Refusal | None:
+        """Return what was found of a job and its owner last, or the caches say; asks nobody.
+
+        Raises:
+            NotReadError: Nothing was, and the caches do not say that the owner has made it.
+        """
+        now, meta = self._clock.monotonic(), job.metadata
+        known = self._judged.get(meta.uid)
+        if known is not None and known.is_about(meta, owner):
+            return known.refusal
+        adapter = self._adapter_of(owner)
+        if not isinstance(adapter, MakesJobs):
+            return self._judge(job, child, owner, now)
+        cached = self._find(adapter.kind, f"{meta.namespace}/{owner.name}")
+        if self._why_not(adapter, _Read(cached, "", now), owner, job, child) is not None:
+            raise NotReadError(f"{owner.kind} {owner.name}")
+        return None
 
     def _judge(
         self, job: JobFacts, child: ChildName, owner: OwnerReference, now: float
@@ -384,3 +422,20 @@ class OwnersOf:
     def above(self, owner: OwnerReference) -> Above:
         """Return what is known of an owner of any kind; raises ApiFailure."""
         return self._reader(self._namespace, owner)
+
+
+class RecalledOwners:
+    """The same from what this process has read for its reconcilers; asks nobody.
+
+    Its answers raise `NotReadError` where nothing was read.
+    """
+
+    def __init__(self, namespace: str, reader: OwnerReader, judge: OwnerJudge) -> None:
+        self._namespace = namespace
+        self._reader = reader
+        self.is_job = judge.knows
+        self.why_not_made = judge.recall
+
+    def above(self, owner: OwnerReference) -> Above:
+        """Return what was known of an owner of any kind."""
+        return self._reader.recall(self._namespace, owner)

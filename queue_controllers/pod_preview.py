@@ -192,18 +192,10 @@ class PodPreviews:
     ) -> JobFacts:
         """Return the facts of a job with its pod sets as its pods will be."""
         objects = around.admission
-        askable = [each for each in job.pod_sets if can_be_asked(each)]
-        if not isinstance(adapter, GivesFullTemplates) or not askable:
-            return admit_job(job, objects)
-        if job.unknown_demand or not has_pods_to_come(job):
-            return admit_job(job, objects)
-        name, _ = choose_unit_name(job, is_taken=False)
         quota = quota_of_job(job, around)
-        stamps = build_stamps_of(job, f"{job.metadata.namespace}/{name}", quota)
-        parts = {
-            each.name: _Part(mark_of(each, stamps[each.name]), stamps[each.name], each.added)
-            for each in askable
-        }
+        parts = _parts_of(adapter, job, quota)
+        if not parts or not isinstance(adapter, GivesFullTemplates):
+            return admit_job(job, objects)
         now = self._clock.monotonic()
         with self._lock:
             answers = self._answers_to(job.uid, parts, now)
@@ -218,6 +210,36 @@ class PodPreviews:
                     admit_job(job, objects), unknown_demand=AWAITS_PREVIEW
                 )
             answers |= dict.fromkeys(missing, _UNANSWERED)
+        facts = admit_by_answers(job, objects, answers)
+        return msgspec.structs.replace(facts, stamped_quota=quota)
+
+    def recall(
+        self,
+        adapter: GenericJob[Any],
+        job: JobFacts,
+        around: Surroundings,
+        *,
+        has_unit: bool,
+        wake: Callable[[str], None],
+    ) -> JobFacts:
+        """Return the same by the answers that there are; asks nobody.
+
+        Of a job about which nobody has asked, what is followed counts.
+        """
+        objects, now = around.admission, self._clock.monotonic()
+        quota = quota_of_job(job, around)
+        parts = _parts_of(adapter, job, quota)
+        with self._lock:
+            answers = self._answers_to(job.uid, parts, now)
+            wish = self._wishes.get(job.uid)
+            since = None if wish is None else wish.since
+        is_complete = len(answers) == len(parts)
+        if not parts or (since is None and not is_complete):
+            return admit_job(job, objects)
+        patience = KNOWN_JOB_SECONDS if has_unit else NEW_JOB_SECONDS
+        if since is not None and not is_complete and now - since < patience:
+            return msgspec.structs.replace(admit_job(job, objects), unknown_demand=AWAITS_PREVIEW)
+        answers = {name: answers.get(name, _UNANSWERED) for name in parts}
         facts = admit_by_answers(job, objects, answers)
         return msgspec.structs.replace(facts, stamped_quota=quota)
 
@@ -401,3 +423,18 @@ class PodPreviews:
         if now >= self._told_until:
             self._told_until = now + REMIND_SECONDS
             log.warning("no answer to a preview", namespace=namespace, error=str(failure))
+
+
+def _parts_of(adapter: GenericJob[Any], job: JobFacts, quota: str) -> dict[str, _Part]:
+    """Return what is asked about a job, by pod set; empty where nothing is."""
+    askable = [each for each in job.pod_sets if can_be_asked(each)]
+    if not isinstance(adapter, GivesFullTemplates) or not askable:
+        return {}
+    if job.unknown_demand or not has_pods_to_come(job):
+        return {}
+    name, _ = choose_unit_name(job, is_taken=False)
+    stamps = build_stamps_of(job, f"{job.metadata.namespace}/{name}", quota)
+    return {
+        each.name: _Part(mark_of(each, stamps[each.name]), stamps[each.name], each.added)
+        for each in askable
+    }

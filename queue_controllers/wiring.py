@@ -5,6 +5,7 @@ informers ──► extension_server (one per kind) ──► work queue ──�
    surroundings ──────┘                              event recorder ┴─► write dispatcher
 
 In strict mode, beside them: informers ──► reservation_controller ──► client
+People ask: debug_api ──► reconciler, which looks and does nothing
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
+from starlette.applications import Starlette
 
 from queue_controllers.admission_caches import (
     BY_NAMESPACE,
@@ -29,6 +31,7 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
+from queue_controllers.debug_api.app import JobDebugApi, build_app
 from queue_controllers.event_lookup import EventReader
 from queue_controllers.extension_server import ExtensionServer, ServerParts
 from queue_controllers.informer_making import InformerMaker
@@ -36,16 +39,17 @@ from queue_controllers.job_events import tell_of_unreadable
 from queue_controllers.job_news import STEP_SECONDS
 from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.gate_executor import HELD_PODS, GateExecutor
-from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind
-from queue_controllers.jobframework.job_lookup import OwnerLookup, unit_indexes
+from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
+from queue_controllers.jobframework.job_lookup import unit_indexes
 from queue_controllers.jobframework.job_settings import JobSettings
+from queue_controllers.jobframework.owners import NotReadError
 from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
-from queue_controllers.jobframework.reconciler import JobReconciler
+from queue_controllers.jobframework.reconciler import JobReconciler, Lookups
 from queue_controllers.kind_turns import take_turns
 from queue_controllers.kueue_presence import KueuePresence
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.other_objects import OtherReader
-from queue_controllers.owner_lookup import OwnerJudge, OwnerReader, OwnersOf
+from queue_controllers.owner_lookup import OwnerJudge, OwnerReader, OwnersOf, RecalledOwners
 from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
 from queue_controllers.pod_preview import PodPreviews
 from queue_controllers.pod_usage import (
@@ -78,6 +82,9 @@ from shared_api.client.resource_types import (
     OnlyMetadata,
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
+from shared_api.debug_api.debug_flags import DebugFlags
+from shared_api.debug_api.router_group import Guard
+from shared_api.debug_api.server import DebugServer, open_debug_server
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
@@ -89,7 +96,7 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
-from shared_api.program import Host
+from shared_api.program import VERSION, Host, Program
 from shared_api.program_flags import FlagError
 from shared_api.takeover import Takeover
 from shared_api.well_known_labels import UNIT_UID
@@ -141,6 +148,20 @@ def build_controllers(
     return Controllers(host, flags, configuration, enabled, informers, makers=extensions.values())
 
 
+def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controllers) -> None:
+    """Open the port on which people ask the controllers about jobs.
+
+    Raises:
+        AddressError: The debug address, or what it is served with.
+    """
+    api = controllers.debug_api()
+
+    def build(access: Guard) -> Starlette:
+        return build_app(api, access, VERSION)
+
+    controllers.attach(open_debug_server(program, flags, build, api.right_of))
+
+
 class Controllers:
     """The `Work` of koord-queue-controllers."""
 
@@ -155,6 +176,8 @@ class Controllers:
         makers: Iterable[GenericJob[Any]],
     ) -> None:
         self._host = host
+        self._makers = tuple(makers)
+        self._debug: tuple[DebugServer, list[LoopThread]] | None = None
         self._threads: list[LoopThread] = []
         self._steps: list[Step] = []
         self._informers = informers
@@ -188,8 +211,7 @@ class Controllers:
             admission=self._admission,
             checks_namespaces=checks_namespaces(flags, configuration),
         )
-        self._owners = self._build_owners(makers)
-        self._others = OtherReader(host.client, host.clock)
+        self._lookups, self._recall = self._build_lookups(self._makers)
         self._read_events = EventReader(host.client)
         self._takeover = Takeover(
             host.leadership,
@@ -221,13 +243,31 @@ class Controllers:
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
-    def _build_owners(self, adapters: Iterable[GenericJob[Any]]) -> OwnerLookup:
-        client, clock = self._host.client, self._host.clock
-        reader = OwnerReader(client, clock)
+    def _build_lookups(self, adapters: Iterable[GenericJob[Any]]) -> tuple[Lookups, Lookups]:
+        """Return what is asked about other objects, and the same without asking the API server."""
+        client, clock, previews = self._host.client, self._host.clock, self._previews
+        reader, others = OwnerReader(client, clock), OtherReader(client, clock)
         judge = OwnerJudge(
             client, clock, adapters=adapters, find=self._find_job, units=self._units.store
         )
-        return lambda namespace: OwnersOf(namespace, reader, judge)
+        asking = Lookups(
+            owners=lambda namespace: OwnersOf(namespace, reader, judge),
+            others=others,
+            previews=previews,
+        )
+
+        def recall_other(job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+            found = others.recall(job, other)
+            if found is None and not self._host.leadership.is_leader():
+                raise NotReadError(f"{other.kind} {other.name}")
+            return found
+
+        recalling = Lookups(
+            owners=lambda namespace: RecalledOwners(namespace, reader, judge),
+            others=recall_other,
+            previews=None if previews is None else previews.recall,
+        )
+        return asking, recalling
 
     def _build_kueue(self, flags: Flags, configuration: Configuration) -> KueuePresence:
         setting = flags.leave_to_kueue or configuration.general.leave_to_kueue
@@ -363,8 +403,7 @@ class Controllers:
             jobs=parts.jobs,
             units=self._units.store,
             pods=self._pods_of,
-            owners=self._owners,
-            others=self._others,
+            lookups=self._lookups,
             events=self._read_events,
             around=self._around,
             settings=settings,
@@ -373,7 +412,6 @@ class Controllers:
             rng=host.rng,
             is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
             observer=self._metrics,
-            previews=self._previews,
         )
         server = ExtensionServer(
             adapter,
@@ -513,6 +551,28 @@ class Controllers:
         for thread in self._threads:
             thread.wake()
 
+    # --- what people ask ------------------------------------------------------------------------
+
+    def debug_api(self) -> JobDebugApi:
+        """Return what answers questions about jobs."""
+        return JobDebugApi(
+            self.servers,
+            (each.kind for each in self._makers),
+            units=self._units.store,
+            lookups=self._recall,
+            is_leader=self._host.leadership.is_leader,
+        )
+
+    def attach(self, server: DebugServer) -> None:
+        """Serve the debug API with everything else; before `start`."""
+        threads = server.threads(
+            lambda name, step: self._host.spawn(name, step, unblock=server.end)
+        )
+        self._debug = (server, threads)
+
+    def _debug_threads(self) -> Sequence[LoopThread]:
+        return () if self._debug is None else self._debug[1]
+
     # --- the Work -------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -520,7 +580,7 @@ class Controllers:
         self._informers.runs_threads = True
         for informer in self._shared_informers():
             self._informers.start(informer)
-        for thread in self._threads:
+        for thread in (*self._threads, *self._debug_threads()):
             thread.start()
 
     def stop(self) -> None:
@@ -529,8 +589,10 @@ class Controllers:
             server.queue.shut_down()
         if self.reservations is not None:
             self.reservations.queue.shut_down()
-        stop_all(self.threads(), self._host.clock)
+        stop_all([*self.threads(), *self._debug_threads()], self._host.clock)
         self._dispatcher.stop()
+        if self._debug is not None:
+            self._debug[0].close()
         for informer in self._running_informers():
             informer.stop(0.0)
 

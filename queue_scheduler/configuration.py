@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from queue_scheduler.queueing.strict_mode import SMALL_UNIT, StrictMode
+from shared_api.debug_api.debug_flags import DebugFlags, add_debug_flags, read_debug_flags
 from shared_api.durations import DURATION_PATTERN, DurationError, parse_duration, parse_seconds
 from shared_api.program_flags import (
     ConfigurationError,
@@ -237,11 +238,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     program: ProgramFlags
     config: str | None
     queue_namespace: str
-    debug_address: str
-    debug_hosts: tuple[str, ...]
-    """Names besides this machine's own under which the plain debug API may be asked."""
-    debug_tls_certificate: str
-    debug_tls_key: str
+    debug: DebugFlags
     oversell_rate: Fraction
     strict: StrictMode
     verdict_seconds: float
@@ -278,10 +275,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         program=read_program_flags(got, namespace=got.queue_namespace),
         config=got.config,
         queue_namespace=got.queue_namespace,
-        debug_address=got.debug_address,
-        debug_hosts=tuple(filter(None, (each.strip() for each in got.debug_hosts.split(",")))),
-        debug_tls_certificate=got.debug_tls_certificate,
-        debug_tls_key=got.debug_tls_key,
+        debug=read_debug_flags(got),
         oversell_rate=parse_rate(got.oversellrate),
         strict=_read_strict_mode(got, environment),
         verdict_seconds=_read_seconds("--verdict-timeout", got.verdict_timeout),
@@ -377,20 +371,7 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_QUEUE_NAMESPACE,
         help="where Queues live (default: %(default)s)",
     )
-    add(
-        "--debug-address",
-        default="127.0.0.1:19876",
-        help="debug API; port 0 picks a free one (default: %(default)s)",
-    )
-    add(
-        "--debug-hosts",
-        default="",
-        metavar="NAMES",
-        help="names besides localhost that requests may have in their header Host, on a loopback"
-        " address without TLS",
-    )
-    add("--debug-tls-certificate", default="", help="PEM file; needed off the loopback address")
-    add("--debug-tls-key", default="", help="PEM file of the certificate's key")
+    add_debug_flags(parser, address="127.0.0.1:19876")
     add(
         "--oversellrate",
         "--oversell-rate",

@@ -8,13 +8,13 @@ from typing import Any
 
 from starlette.routing import Route
 
-from queue_scheduler.debug_api.router_group import Guard, RouterGroup
 from queue_scheduler.dequeue_cycle import WriteSink
 from queue_scheduler.engine import Engine
 from queue_scheduler.notice_events import EventSink
 from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.resource_types import QUEUES
 from shared_api.client.writes import Outcome, status_report
+from shared_api.debug_api.router_group import Guard, RouterGroup
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.elastic_quota import ElasticQuota

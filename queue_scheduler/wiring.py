@@ -15,14 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
+from starlette.applications import Starlette
 
 from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
 from queue_scheduler.admission_check_watch import follow_kind, watch_admission_checks
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
-from queue_scheduler.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.router_group import Guard
-from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
 from queue_scheduler.decision import Dequeue, Notice, Preempt
 from queue_scheduler.dequeue_cycle import DequeueCycle
 from queue_scheduler.engine import Engine
@@ -55,6 +53,8 @@ from shared_api.client.resource_types import (
     QUEUES,
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
+from shared_api.debug_api.router_group import Guard
+from shared_api.debug_api.server import DebugServer, open_debug_server
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
@@ -62,7 +62,6 @@ from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
-from shared_api.process.probes import Address, load_tls, open_listener, parse_address
 from shared_api.program import VERSION, Check, Program
 from shared_api.quota_names import QuotaNamespaces
 from shared_api.takeover import Takeover
@@ -408,40 +407,13 @@ class Scheduler:
         return run, queue
 
     def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
-        address = parse_address(flags.debug_address, "--debug-address")
-        check_address(address, flags.debug_tls_certificate, flags.debug_tls_key)
-        access = self._build_access(flags, address)
         is_leader = self._program.leadership.is_leader
         api = DebugApi(self._shared, QUOTA_READERS, is_leader, self._clock.now)
-        app = build_app(api, access, handle.debug_routes(access), VERSION)
-        listener = open_listener(address, "--debug-address")
-        port = listener.getsockname()[1]
-        limit = self._program.port_shares["debug"]
-        log.info(
-            "listening",
-            flag="--debug-address",
-            address=f"{address.host}:{port}",
-            port=port,
-            connections=limit,
-        )
-        return DebugServer(
-            app,
-            listener,
-            load_tls(flags.debug_tls_certificate, flags.debug_tls_key, "--debug-tls"),
-            limit=limit,
-            clock=self._clock,
-            observe=self._program.metrics.ports.of_port("debug"),
-        )
 
-    def _build_access(self, flags: Flags, address: Address) -> Guard:
-        if not is_loopback(address):
-            return ReviewedAccess(self._program.reviewer)
-        # A certificate names who may be asked for: a name that leads elsewhere has none.
-        return (
-            open_access
-            if flags.debug_tls_certificate
-            else LocalAccess((*flags.debug_hosts, address.host))
-        )
+        def build(access: Guard) -> Starlette:
+            return build_app(api, access, handle.debug_routes(access), VERSION)
+
+        return open_debug_server(self._program, flags.debug, build)
 
     def _thread_of(self, name: str, step: Step) -> LoopThread:
         thread = self._program.spawn(name, step)

@@ -16,7 +16,7 @@ Read in this order:
 7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
 8. ``program``: what both programs are around their work; ``program_flags``: the flags both have;
    ``upstream_flags``: those that are taken and mean nothing;
-   ``access_review``: who may read their metrics and answers.
+   ``access_review``: who may read their metrics and answers; ``debug_api``: how these are served.
 9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
 10. ``admission_check_kit``: a controller of admission checks, but for its rule.
 11. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.

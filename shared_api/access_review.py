@@ -49,6 +49,45 @@ SUBJECT_ACCESS_REVIEWS: Final = ResourceType(
 )
 
 
+class ResourceRight(msgspec.Struct, frozen=True, kw_only=True):
+    """A verb on objects of a namespaced kind."""
+
+    verb: str
+    group: str
+    resource: str
+    """The plural."""
+    namespace: str
+    name: str = ""
+    """"": whatever its name."""
+
+    def __str__(self) -> str:
+        named = f" {self.name}" if self.name else ""
+        return f"{self.verb} {self.resource}{named} in namespace {self.namespace}"
+
+
+def list_units_in(namespace: str) -> ResourceRight:
+    """Return the right to list the units of a namespace."""
+    group = "scheduling.x-k8s.io"
+    return ResourceRight(verb="list", group=group, resource="queueunits", namespace=namespace)
+
+
+class PathRight(msgspec.Struct, frozen=True):
+    """`get` on a path that is no resource."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"get {self.path}"
+
+
+class TokenOnly(msgspec.Struct, frozen=True):
+    """No more than to be known to the cluster."""
+
+
+Right = ResourceRight | PathRight | TokenOnly
+"""What a reader needs, besides a token that is valid."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """OK, or why not; `until` is the monotonic time up to which it is believed."""
 
@@ -64,15 +103,14 @@ class AccessReviewer:
         self._client = client
         self._clock = clock
         self._lock = threading.Lock()  # guards _verdicts
-        self._verdicts: dict[tuple[str, str, str], Verdict] = {}
+        self._verdicts: dict[tuple[str, Right], Verdict] = {}
 
-    def judge(self, authorization: str, *, path: str, namespace: str = "") -> Verdict:
+    def judge(self, authorization: str, right: Right) -> Verdict:
         """Judge one GET.
 
         Args:
             authorization: Value of the Authorization header.
-            path: The nonResourceURL that is asked for.
-            namespace: Where given, `list queueunits` in it is needed instead of `get` on the path.
+            right: What it needs.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
@@ -80,12 +118,12 @@ class AccessReviewer:
             return self._refuse(HTTPStatus.UNAUTHORIZED, "a bearer token of the cluster is needed")
         # The token itself is not kept.
         digest = hashlib.sha256(token.encode()).hexdigest()
-        key = (digest, namespace, "" if namespace else path)
+        key = (digest, right)
         with self._lock:
             known = self._verdicts.get(key)
         if known is not None and known.until > self._clock.monotonic():
             return known
-        verdict = self._ask(token, path, namespace)
+        verdict = self._ask(token, right)
         with self._lock:
             if len(self._verdicts) >= MAX_REMEMBERED:
                 self._verdicts.clear()
@@ -94,23 +132,26 @@ class AccessReviewer:
 
     def may_list_units(self, authorization: str, namespace: str) -> bool:
         """Return whether the bearer of a token may read the units of a namespace."""
-        return self.judge(authorization, path="", namespace=namespace).status is HTTPStatus.OK
+        return self.judge(authorization, list_units_in(namespace)).status is HTTPStatus.OK
 
-    def _ask(self, token: str, path: str, namespace: str) -> Verdict:
+    def _ask(self, token: str, right: Right) -> Verdict:
         try:
             who = self._review(TOKEN_REVIEWS, {"token": token})
             if not who.get("authenticated"):
                 return self._refuse(HTTPStatus.UNAUTHORIZED, "the token is not valid")
             user = who.get("user", {})
-            answer = self._review(SUBJECT_ACCESS_REVIEWS, _access_spec(user, path, namespace))
+            allowed = isinstance(right, TokenOnly) or self._may(user, right)
         except ApiFailure as failure:
             detail = f"the API server could not be asked: {failure}"
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, detail)
-        if answer.get("allowed"):
+        if allowed:
             return Verdict(HTTPStatus.OK, "", self._clock.monotonic() + ALLOWED_SECONDS)
-        wanted = f"list queueunits in namespace {namespace}" if namespace else f"get {path}"
         name = user.get("username") or "this user"
-        return self._refuse(HTTPStatus.FORBIDDEN, f"{name} may not {wanted}")
+        return self._refuse(HTTPStatus.FORBIDDEN, f"{name} may not {right}")
+
+    def _may(self, user: dict[str, Any], right: ResourceRight | PathRight) -> bool:
+        answer = self._review(SUBJECT_ACCESS_REVIEWS, _access_spec(user, right))
+        return bool(answer.get("allowed"))
 
     def _review(self, kind: ResourceType[Review], spec: dict[str, Any]) -> dict[str, Any]:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
@@ -120,20 +161,21 @@ class AccessReviewer:
         return Verdict(status, detail, self._clock.monotonic() + REFUSED_SECONDS)
 
 
-def _access_spec(user: dict[str, Any], path: str, namespace: str) -> dict[str, Any]:
+def _access_spec(user: dict[str, Any], right: ResourceRight | PathRight) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "user": user.get("username", ""),
         "groups": user.get("groups", []),
         "uid": user.get("uid", ""),
         "extra": user.get("extra", {}),
     }
-    if namespace:
-        spec["resourceAttributes"] = {
-            "namespace": namespace,
-            "verb": "list",
-            "group": "scheduling.x-k8s.io",
-            "resource": "queueunits",
-        }
+    if isinstance(right, PathRight):
+        spec["nonResourceAttributes"] = {"path": right.path, "verb": "get"}
     else:
-        spec["nonResourceAttributes"] = {"path": path, "verb": "get"}
+        attributes = {
+            "namespace": right.namespace,
+            "verb": right.verb,
+            "group": right.group,
+            "resource": right.resource,
+        }
+        spec["resourceAttributes"] = attributes | ({"name": right.name} if right.name else {})
     return spec

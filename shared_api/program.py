@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from shared_api.access_review import AccessReviewer
+from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
@@ -291,7 +291,7 @@ class Program:
             self._servers.append((server, server.gate.threads(name, self.spawn)))
 
     def _authorize_metrics(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
-        return self.reviewer.judge(headers.get("authorization", ""), path=path).status
+        return self.reviewer.judge(headers.get("authorization", ""), PathRight(path)).status
 
     def _live_checks(self, work: Work) -> Mapping[str, Check]:
         return {"threads": lambda: check_threads(work.threads(), STUCK_SECONDS)}

@@ -8,7 +8,8 @@ away from a job in line must not let it past the line.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -47,6 +48,34 @@ NAMES_NOTHING: Final = "it names no queue or quota"
 """Why a job that is nobody else's is not managed either."""
 
 
+class Rule(StrEnum):
+    """The rule that says whose a job is: a word for programs, as the debug API has it."""
+
+    UNSAID = ""
+    # It is the queue's.
+    IN_QUEUE = "InQueue"
+    EVERY_JOB = "EveryJob"
+    NAMES_QUEUE_OR_QUOTA = "NamesQueueOrQuota"
+    SUSPEND_ANNOTATION = "SuspendAnnotation"
+    NAMESPACE_LABEL = "NamespaceLabel"
+    NAMESPACE_QUOTA = "NamespaceQuota"
+    GATED_PODS = "GatedPods"
+    # It is not.
+    NAMES_NOTHING = "NamesNothing"
+    NAMESPACE_EXCLUDED = "NamespaceExcluded"
+    LEFT_TO_KUEUE = "LeftToKueue"
+    MANAGED_BY_OTHER = "ManagedByOther"
+    OWNED = "Owned"
+    OWNER_IS_HELD = "OwnerIsHeld"
+
+
+class _Ground(NamedTuple):
+    """Why a job is somebody's."""
+
+    rule: Rule
+    why: str
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What is known outside of the job: quotas, namespaces, priority classes."""
 
@@ -82,6 +111,8 @@ class Ownership(msgspec.Struct, frozen=True):
     """It is not managed because of its owner."""
     held_by_owner: bool = False
     """And must not run, as its owner is held."""
+    rule: Rule = Rule.UNSAID
+    """What `reason` says in words."""
 
 
 def judge_managed(
@@ -97,45 +128,53 @@ def judge_managed(
     `owners` is asked last, and only about a job that would be the queue's and has not ended; what
     it raises passes.
     """
-    if refusal := _whose_else(job, around, settings):
-        return Ownership(managed=False, reason=refusal)
+    if whose := _whose_else(job, around, settings):
+        return Ownership(managed=False, reason=whose.why, rule=whose.rule)
     if has_unit or read_annotation(job.metadata.annotations, RELEASED_AT):
-        reason = "it is in the queue already"
+        ground: _Ground | None = _Ground(Rule.IN_QUEUE, "it is in the queue already")
     else:
-        reason = _why_managed(job, around, settings)
-    if not reason:
-        return Ownership(managed=False, reason=NAMES_NOTHING)
+        ground = _why_managed(job, around, settings)
+    if ground is None:
+        return Ownership(managed=False, reason=NAMES_NOTHING, rule=Rule.NAMES_NOTHING)
+    rule, reason = ground
     # Of a job that has ended only the end counts, and must not wait for anybody's answer.
     if job.status.outcome is not None:
-        return Ownership(managed=True, reason=reason)
+        return Ownership(managed=True, reason=reason, rule=rule)
     nested, ignored = _why_nested(job, owners)
     if nested:
-        return Ownership(managed=False, reason=nested, nested=True)
+        return Ownership(managed=False, reason=nested, nested=True, rule=Rule.OWNED)
     if ignored is not None and ignored.holds:
-        return Ownership(managed=False, reason=ignored.why, nested=True, held_by_owner=True)
+        return Ownership(
+            managed=False,
+            reason=ignored.why,
+            nested=True,
+            held_by_owner=True,
+            rule=Rule.OWNER_IS_HELD,
+        )
     if ignored is None:
-        return Ownership(managed=True, reason=reason)
+        return Ownership(managed=True, reason=reason, rule=rule)
     return Ownership(
         managed=True,
         reason=reason,
         ignored_owner=ignored.why,
         # What is in line does not get out of it by what may turn out to be true.
         may_be_nested=ignored.may_pass and not has_unit,
+        rule=rule,
     )
 
 
-def _whose_else(job: JobFacts, around: Surroundings, settings: JobSettings) -> str:
-    """Return who else the job says that it belongs to, or ""."""
+def _whose_else(job: JobFacts, around: Surroundings, settings: JobSettings) -> _Ground | None:
+    """Return who else the job says that it belongs to; None for nobody."""
     meta = job.metadata
     if meta.namespace in settings.excluded_namespaces:
-        return f"namespace {meta.namespace} is never managed"
+        return _Ground(Rule.NAMESPACE_EXCLUDED, f"namespace {meta.namespace} is never managed")
     # Pods may get the label, empty, from Kueue's webhook.
     named = job.kind.held_by_gates and KUEUE_QUEUE_NAME in meta.labels
     if around.leaves_to_kueue and (named or meta.labels.get(KUEUE_QUEUE_NAME)):
-        return "it belongs to Kueue"
+        return _Ground(Rule.LEFT_TO_KUEUE, "it belongs to Kueue")
     if job.foreign_manager:
-        return f"spec.managedBy is {job.foreign_manager}"
-    return ""
+        return _Ground(Rule.MANAGED_BY_OTHER, f"spec.managedBy is {job.foreign_manager}")
+    return None
 
 
 def _why_nested(job: JobFacts, owners: Owners) -> tuple[str, Refusal | None]:
@@ -267,20 +306,21 @@ def _names_queue_or_quota(job: JobFacts) -> bool:
     return bool(read_queue_name(meta.labels, meta.annotations) or read_quota_name(meta.labels))
 
 
-def _why_managed(job: JobFacts, around: Surroundings, settings: JobSettings) -> str:
-    """Return the rule that makes a job the queue's, or ""."""
+def _why_managed(job: JobFacts, around: Surroundings, settings: JobSettings) -> _Ground | None:
+    """Return the rule that makes a job the queue's; None where none does."""
     if job.kind.held_by_gates:
         # The quota's label, and a namespace's quota, are koord-scheduler's business on any pod.
-        return "its pods wait at the queue's gate, or name its queue"
+        return _Ground(Rule.GATED_PODS, "its pods wait at the queue's gate, or name its queue")
     if settings.manage is Manage.ALL:
-        return "every job is managed"
+        return _Ground(Rule.EVERY_JOB, "every job is managed")
     if _names_queue_or_quota(job):
-        return "it names a queue or quota"
+        return _Ground(Rule.NAMES_QUEUE_OR_QUOTA, "it names a queue or quota")
     if job.metadata.annotations.get(SUSPEND) == "true":
-        return f"it is annotated {SUSPEND}"
+        return _Ground(Rule.SUSPEND_ANNOTATION, f"it is annotated {SUSPEND}")
     namespace = job.metadata.namespace
     if read_annotation(around.namespace_labels, MANAGED_NAMESPACE) == "true":
-        return f"namespace {namespace} is labelled {MANAGED_NAMESPACE}"
+        why = f"namespace {namespace} is labelled {MANAGED_NAMESPACE}"
+        return _Ground(Rule.NAMESPACE_LABEL, why)
     if settings.manage is Manage.NAMESPACE_QUOTA and around.quotas.quota_of_namespace(namespace):
-        return f"namespace {namespace} has a quota"
-    return ""
+        return _Ground(Rule.NAMESPACE_QUOTA, f"namespace {namespace} has a quota")
+    return None

@@ -26,6 +26,10 @@ BUILT_IN_GROUPS: Final = frozenset(
 """Of Kubernetes itself. One of their kinds makes jobs, CronJob, and that is transparent."""
 
 
+class NotReadError(Exception):
+    """What an answer depends on was not read yet, and is not to be read now; names the object."""
+
+
 class Above(msgspec.Struct, frozen=True):
     """What is known of an owner of any kind."""
 

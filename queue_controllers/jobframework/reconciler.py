@@ -136,6 +136,17 @@ class JobPreviews(Protocol):
         ...
 
 
+class Lookups(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look asks about other objects than the job, its unit and its pods."""
+
+    owners: OwnerLookup
+    """What is known about the owners of jobs."""
+    others: OtherLookup
+    """What other objects say about a job."""
+    previews: JobPreviews | None = None
+    """What the API server itself says that it makes of pods, where it may be asked."""
+
+
 class _Versions:
     """The versions of a job and its unit that are looked at, our own writes to them included."""
 
@@ -181,8 +192,7 @@ class JobReconciler(Generic[JobT]):
         jobs: the jobs of the kind.
         units: all units, with `job_lookup.unit_indexes`.
         pods: the pods of a job.
-        owners: what is known about the owners of jobs.
-        others: what other objects say about a job.
+        lookups: what is known about other objects.
         around: what is known outside.
         settings: of this extension.
         queue: keys of jobs (`namespace/name`).
@@ -190,7 +200,6 @@ class JobReconciler(Generic[JobT]):
         rng: spreads the ends of backoffs.
         is_open: whether this process decides at all (it leads, and its caches are complete).
         observer: counts.
-        previews: what the API server itself says that it makes of pods, where it may be asked.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
@@ -201,8 +210,7 @@ class JobReconciler(Generic[JobT]):
         jobs: JobCache[JobT],
         units: IndexedStore[QueueUnit],
         pods: PodLookup,
-        owners: OwnerLookup,
-        others: OtherLookup,
+        lookups: Lookups,
         events: EventLookup,
         around: SurroundingsLookup,
         settings: JobSettings,
@@ -211,15 +219,13 @@ class JobReconciler(Generic[JobT]):
         rng: random.Random,
         is_open: Callable[[], bool],
         observer: ReconcilerObserver | None = None,
-        previews: JobPreviews | None = None,
     ) -> None:
         self._adapter = adapter
         self._executor = executor
         self._jobs = jobs
         self._units = units
         self._pods = pods
-        self._owners = owners
-        self._others = others
+        self._lookups = lookups
         self._events = events
         self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
         self._around = around
@@ -229,7 +235,6 @@ class JobReconciler(Generic[JobT]):
         self._rng = rng
         self._is_open = is_open
         self._observer = observer
-        self._previews = previews
         # Written by the worker that has the key, and by the job handler before and after a job's
         # life; dicts take that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
@@ -275,6 +280,20 @@ class JobReconciler(Generic[JobT]):
     def wanted_pods(self, key: str) -> int:
         """Return how many pods the job with this key wanted at the last look, 0 if not known."""
         return self._looked_at.get(key, _NO_LOOK).wanted_pods
+
+    # --- what people ask ---------------------------------------------------------------------
+
+    def view_of(self, key: str, lookups: Lookups) -> JobView | None:
+        """Return what a look at the job with this key would decide by; None: it is not there.
+
+        From any thread. Nothing is written, and only `lookups` may ask others; what they raise
+        passes.
+        """
+        job, units = self._find(key)
+        if job is None:
+            return None
+        job, judged = self._judge_whole(job, units.own, lookups)
+        return self._view_of(job, units.own, judged)
 
     # --- the step ----------------------------------------------------------------------------
 
@@ -355,9 +374,7 @@ class JobReconciler(Generic[JobT]):
 
     def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
-        judged = self._judge(job, own)
-        if (whole := self._with_other(job, judged)) is not None:
-            job, judged = whole, self._judge(whole, own)
+        job, judged = self._judge_whole(job, own, self._lookups)
         view = self._view_of(job, own, judged)
         decision = decide(view)
         if own is None and (again := self._look_if_there(key, job.metadata)) is not None:
@@ -409,7 +426,15 @@ class JobReconciler(Generic[JobT]):
         why, told = self._events(job, released_at), view.memory.told
         return msgspec.structs.replace(memory, asked_why_at=view.moment.wall, why=why, told=told)
 
-    def _judge(self, job: JobT, unit: QueueUnit | None) -> _Judged:
+    def _judge_whole(
+        self, job: JobT, own: QueueUnit | None, lookups: Lookups
+    ) -> tuple[JobT, _Judged]:
+        """Return the job with what another object says about it, and what follows from that."""
+        judged = self._judge(job, own, lookups)
+        whole = self._with_other(job, judged, lookups)
+        return (job, judged) if whole is None else (whole, self._judge(whole, own, lookups))
+
+    def _judge(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> _Judged:
         adapter, namespace = self._adapter, job.metadata.namespace
         written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._around(namespace)
@@ -419,14 +444,14 @@ class JobReconciler(Generic[JobT]):
             around,
             self._settings,
             has_unit=unit is not None,
-            owners=self._owners(namespace),
+            owners=lookups.owners(namespace),
         )
-        if self._previews is not None and ownership.managed:
+        if lookups.previews is not None and ownership.managed:
             has_unit, wake = unit is not None, self._queue.add
-            facts = self._previews(adapter, written, around, has_unit=has_unit, wake=wake)
+            facts = lookups.previews(adapter, written, around, has_unit=has_unit, wake=wake)
         return _Judged(facts, around, ownership)
 
-    def _with_other(self, job: JobT, judged: _Judged) -> JobT | None:
+    def _with_other(self, job: JobT, judged: _Judged, lookups: Lookups) -> JobT | None:
         """Return the job with what another object says about it; None where nothing is added."""
         adapter, facts = self._needs_other, judged.facts
         if adapter is None or facts.status.outcome is not None:
@@ -434,7 +459,7 @@ class JobReconciler(Generic[JobT]):
         if facts.unknown_demand in {"", AWAITS_PREVIEW} or not judged.ownership.managed:
             return None
         wanted = adapter.other_of(job)
-        other = None if wanted is None else self._others(job.metadata, wanted)
+        other = None if wanted is None else lookups.others(job.metadata, wanted)
         return None if other is None else cast("JobT", adapter.with_other(job, other))
 
     def _has_queued_neighbors(self, namespace: str, ownership: Ownership) -> bool:

@@ -10,8 +10,6 @@
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
-
-Every refusal and failure is JSON with a `detail`; what plugins' routes raise, too.
 """
 
 from __future__ import annotations
@@ -20,21 +18,18 @@ import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import wraps
-from http import HTTPStatus
 from itertools import islice
-from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
 
-import structlog
-from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
-from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.responses import JSONResponse
+from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.access import may_read_for
-from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.debug_api.access import may_read_for
+from shared_api.debug_api.debug_app import build_debug_app, problems
+from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.process.clock import SystemClock
 
@@ -50,8 +45,6 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")
-
-log = structlog.get_logger("debug_api")
 
 
 def _in_turn(
@@ -172,33 +165,10 @@ def build_app(
     api: DebugApi, access: Guard, plugin_routes: Iterable[Route], version: str
 ) -> FastAPI:
     """Return the application; every route asks `access` first, `/openapi.json` too."""
-
-    def authorize(request: Request) -> None:
-        access(request)
-
-    # No documentation pages: FastAPI's load their scripts from a public network.
-    app = FastAPI(
-        title="Koord-Queue debug API",
-        version=version,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        dependencies=[Depends(authorize)],
-        redirect_slashes=False,
-        responses=_problems(401, 403, 421, 500, 503),
-    )
-    # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
-    app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
+    app = build_debug_app("Koord-Queue debug API", version, access)
     get = app.get
-
-    @get("/")
-    def paths() -> views.PathList:
-        """All paths, those of plugins too."""
-        found = {route.path for route in app.router.routes if isinstance(route, Route)}
-        return views.PathList(paths=sorted(found))
-
     get("/debug/queues")(api.queues)
-    get("/debug/queues/{name}", responses=_problems(404))(api.queue)
+    get("/debug/queues/{name}", responses=problems(404))(api.queue)
 
     def queue_unit(request: Request, namespace: Name, name: Name) -> views.UnitView:
         """One unit, with its position, why it waits, and whom it would have evicted.
@@ -208,24 +178,12 @@ def build_app(
         # The API server is asked without the turn: nobody waits for its answers.
         return views.without_others(api.queue_unit(namespace, name), may_read_for(access, request))
 
-    get("/debug/queueunits/{namespace}/{name}", responses=_problems(404))(queue_unit)
+    get("/debug/queueunits/{namespace}/{name}", responses=problems(404))(queue_unit)
     get("/debug/quotas")(api.quotas)
     get(UPSTREAM_QUEUES, response_model=views.UpstreamQueues)(api.upstream_queues)
     get("/apis/v1/userquota")(api.upstream_quotas)
-    get("/openapi.json", include_in_schema=False)(app.openapi)
     app.router.routes.extend(plugin_routes)
     return app
-
-
-def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": views.ProblemView} for code in codes}
-
-
-def _answer_failure(request: Request, error: Exception) -> JSONResponse:
-    """What nobody expected is our fault: the log has the story, the caller a short answer."""
-    log.error("request failed", path=request.url.path, exc_info=error)
-    detail = f"{type(error).__name__} while answering; see the scheduler's log"
-    return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _found(answer: AnswerT | None, message: str) -> AnswerT:

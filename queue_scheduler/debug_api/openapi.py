@@ -1,4 +1,4 @@
-"""The contract of the debug API as a file, for readers and for generators of clients.
+"""The contract of the scheduler's debug API as a file, for readers and for generators of clients.
 
 python -m queue_scheduler.debug_api.openapi writes it anew; a test says when it is stale.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.shared_engine import SharedEngine
+from shared_api.debug_api.access import open_access
+from shared_api.debug_api.contract import encode_contract
 from shared_api.program import VERSION
 
 CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
@@ -26,8 +25,7 @@ def build_contract() -> bytes:
     shared = SharedEngine(Engine(PluginRunner([]), ()), lambda _: None)
     quotas = QuotaReaders(lambda _: (), lambda _: ())
     api = DebugApi(shared, quotas, lambda: False)
-    document = build_app(api, open_access, (), VERSION).openapi()
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    return encode_contract(build_app(api, open_access, (), VERSION))
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
 from queue_scheduler.debug_api.snapshots import (
@@ -26,6 +25,7 @@ from queue_scheduler.insight.wording import full_message, pods_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
 from queue_scheduler.unit_demand import InvalidDemandError, build_demand
+from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_alike, format_amount
 from shared_api.resource_list import Amounts
@@ -38,29 +38,6 @@ BEHIND: Final = frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME
 
 OF_OTHERS: Final = "a unit of another namespace"
 """In place of a name."""
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-class View(BaseModel):
-    """Frozen, camelCase as everything in Kubernetes."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=_camel, populate_by_name=True)
-
-
-class ProblemView(View):
-    """Why there is no answer."""
-
-    detail: str
-
-
-class PathList(View):
-    """What there is to ask, as the root of an API server answers."""
-
-    paths: list[str]
 
 
 class RefusalView(View):

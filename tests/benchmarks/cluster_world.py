@@ -152,7 +152,7 @@ class Programs:
         command += ["--kube-api-qps=0", "--leader-elect=false"]
         command += [f"--health-address={LOOPBACK_ANY_PORT}"]
         command += [f"--metrics-address={LOOPBACK_ANY_PORT}"]
-        if program == SCHEDULER:
+        if program in {SCHEDULER, CONTROLLERS}:
             command += [f"--debug-address={LOOPBACK_ANY_PORT}"]
         if configuration is not None:
             path = self._folder / f"{name}.yaml"

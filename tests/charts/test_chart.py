@@ -253,7 +253,8 @@ def test_a_program_with_the_defaults_listens_where_upstreams_did() -> None:
     )
     assert scheduler.program.metrics_address == ":10259"
     assert controllers.program.metrics_address == ":8080"
-    assert scheduler.debug_address == "127.0.0.1:19876"
+    assert scheduler.debug.address == "127.0.0.1:19876"
+    assert controllers.debug.address == "127.0.0.1:19877"
     assert controllers.enabled_extensions == ("job",)
 
 
@@ -417,19 +418,40 @@ def test_without_election_the_old_pod_ends_before_the_new_one_starts() -> None:
 def test_an_exposed_debug_api_has_tls_and_a_service() -> None:
     values = VALUES["everything that can be looked at"]
     flags = _parse("scheduler", containers(values)["scheduler"]["args"])
-    assert flags.debug_address == ":19876"
-    assert flags.debug_tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
-    assert flags.debug_tls_key == "/etc/koord-queue-debug-tls/tls.key"
+    assert flags.debug.address == ":19876"
+    assert flags.debug.tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
+    assert flags.debug.tls_key == "/etc/koord-queue-debug-tls/tls.key"
     assert "koord-queue-debug" in of_kind(render(values), "Service")
     assert "koord-queue-debug" not in of_kind(render(), "Service")
 
 
-def test_names_of_the_plain_debug_api_are_passed_on_where_it_is_not_exposed() -> None:
+def test_the_controllers_debug_api_is_exposed_by_itself() -> None:
+    only = {"controllers": {"debugApi": EXPOSED}}
+    flags = _parse("controllers", containers(only)["controllers"]["args"])
+    assert flags.debug.address == ":19877"
+    assert flags.debug.tls_certificate == "/etc/koord-queue-debug-tls/tls.crt"
+    services = of_kind(render(only), "Service")
+    assert services["koord-queue-controllers-debug"]["spec"]["ports"][0]["port"] == 19877
+    assert "koord-queue-debug" not in services
+    assert "koord-queue-controllers-debug" not in of_kind(render({"debugApi": EXPOSED}), "Service")
+    apart = _parse("scheduler", containers(only)["scheduler"]["args"])
+    assert apart.debug.address == "127.0.0.1:19876"
+
+
+@pytest.mark.parametrize(
+    ("program", "at"), [("scheduler", "debugApi"), ("controllers", "controllers.debugApi")]
+)
+def test_names_of_the_plain_debug_api_are_passed_on_where_it_is_not_exposed(
+    program: str, at: str
+) -> None:
+    def flags(settings: Json) -> Any:
+        values = {"debugApi": settings}
+        values = values if at == "debugApi" else {"controllers": values}
+        return _parse(program, containers(values)[program]["args"])
+
     hosts = ["queue.example.com", "other"]
-    flags = _parse("scheduler", containers({"debugApi": {"hosts": hosts}})["scheduler"]["args"])
-    assert flags.debug_hosts == tuple(hosts)
-    exposed = {"debugApi": {"hosts": hosts, "expose": True, "tls": {"secretName": "s"}}}
-    assert not _parse("scheduler", containers(exposed)["scheduler"]["args"]).debug_hosts
+    assert flags({"hosts": hosts}).debug.hosts == tuple(hosts)
+    assert not flags({"hosts": hosts, **EXPOSED}).debug.hosts
 
 
 EXPOSED = {"expose": True, "tls": {"secretName": "s"}}
@@ -484,6 +506,16 @@ def test_a_network_policy_limits_metrics_and_debug_and_never_probes(
         served = {port["name"] for each in template["spec"]["containers"] for port in each["ports"]}
         assert _sources(policy).keys() <= served
     assert not of_kind(render(), "NetworkPolicy")
+
+
+def test_a_network_policy_limits_the_controllers_debug_api_by_the_same_value() -> None:
+    limited = {"networkPolicy": {"enabled": True, "debugFrom": OPS}}
+    given = {**limited, "controllers": {"debugApi": EXPOSED}}
+    policies = of_kind(render(given), "NetworkPolicy")
+    assert _sources(policies["koord-queue-controllers"])["debug"] == OPS
+    assert "debug" not in _sources(policies["koord-queue"])
+    policies = of_kind(render(limited), "NetworkPolicy")
+    assert "debug" not in _sources(policies["koord-queue-controllers"])
 
 
 def _sources(policy: Json) -> Json:

@@ -187,6 +187,15 @@ def test_peoples_rules() -> None:
             False,
             id="the debug API asks",
         ),
+        pytest.param(
+            {
+                "metrics": {"secure": False},
+                "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "s"}}},
+            },
+            False,
+            True,
+            id="the controllers' debug API asks",
+        ),
     ],
 )
 def test_only_who_asks_for_tokens_may_have_them_reviewed(

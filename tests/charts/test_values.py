@@ -153,6 +153,10 @@ def test_a_chart_that_depends_on_this_one_may_say_what_it_does_to_all() -> None:
             "at least retryPeriodSeconds and the 4 seconds of a write",
         ),
         ({"debugApi": {"expose": True}}, "debugApi.expose needs debugApi.tls.secretName"),
+        (
+            {"controllers": {"debugApi": {"expose": True}}},
+            "controllers.debugApi.expose needs controllers.debugApi.tls.secretName",
+        ),
         ({"oversellrate": 1.5}, "oversellrate: a rate other than 1 needs the quota mode max"),
         (
             {"pluginConfigs": {"pluginConfigs": {"ElasticQuota": {"checkQuotaOversold": True}}}},
@@ -255,6 +259,11 @@ def test_upstreams_own_values_say_only_what_matters() -> None:
         (
             {"debugApi": {"expose": True, "tls": {"secretName": "s"}}},
             "Service koord-queue-debug.koord-queue, port 19876, https",
+        ),
+        ({}, "port-forward deployment/koord-queue-controllers 19877:19877"),
+        (
+            {"controllers": {"debugApi": {"expose": True, "tls": {"secretName": "s"}}}},
+            "Service koord-queue-controllers-debug.koord-queue, port 19877, https",
         ),
         ({"crds": {"keep": False}}, "deletes all queues and units"),
         ({"crds": {"enabled": False}}, "The CRDs are not part of this release"),

@@ -131,6 +131,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
     },
     "everything that can be looked at": {
         "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
+        "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "jobs-tls"}}},
         "networkPolicy": {"enabled": True},
         "metrics": {
             "serviceMonitor": {

@@ -46,7 +46,7 @@ class ProgramProcess:
             f"--kubeconfig={kubeconfig}",
             "--health-address=127.0.0.1:0",
             "--metrics-address=127.0.0.1:0",
-            *(["--debug-address=127.0.0.1:0"] if module == SCHEDULER else []),
+            *(["--debug-address=127.0.0.1:0"] if module in {SCHEDULER, CONTROLLERS} else []),
             *arguments,
         )
         self._code = [module] if module.endswith(".py") else ["-m", module]

@@ -168,6 +168,7 @@ class DemoRun:
         yield f"  {cluster.kubectl} get queues,elasticquotas,jobs -A"
         for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
             yield f"  curl -s {programs.debug_url}/debug/{path} | python3 -m json.tool"
+        yield f"  curl -s {programs.jobs_url}/debug/jobs/NAMESPACE/Job/NAME | python3 -m json.tool"
         yield "Ctrl-C ends it and removes everything."
         yield ""
 

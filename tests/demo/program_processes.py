@@ -19,8 +19,6 @@ from shared_api.process.clock import Clock
 from tests.controlplane.child_process import ChildProcess, stop_all
 from tests.demo.clusters import ROOT, Cluster, DemoFailed
 
-DEBUG_PORT: Final = 19876
-"""The scheduler's default; any other where that is taken."""
 ANY_PORT: Final = 0
 READY_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.05
@@ -29,6 +27,9 @@ LOOPBACK: Final = "127.0.0.1"
 WRITING_METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 SCHEDULER: Final = "koord-queue-scheduler"
 CONTROLLERS: Final = "koord-queue-controllers"
+DEBUG_PORTS: Final = {SCHEDULER: 19876, CONTROLLERS: 19877}
+"""The programs' defaults; any other where that is taken."""
+FLAGS: Final = {SCHEDULER: (), CONTROLLERS: ("--enabled-extensions", "job")}
 _LISTENING: Final = re.compile(
     r" listening .* flag=(?P<flag>--\S+) port=(?P<port>\d+)$", re.MULTILINE
 )
@@ -53,19 +54,14 @@ class ProgramProcesses:
         self._where += ["--context", cluster.context] if cluster.context else []
         common = cluster.environment()
         self._environment = {**(os.environ if common is None else common), "PYTHONPATH": str(ROOT)}
-        self._debug_port = DEBUG_PORT
-        self._children = {
-            SCHEDULER: self._scheduler(),
-            CONTROLLERS: self._child(CONTROLLERS, "--enabled-extensions", "job"),
-        }
+        self._debug_ports = dict(DEBUG_PORTS)
+        self._children = {name: self._child(name, *FLAGS[name]) for name in DEBUG_PORTS}
         self._urls: dict[tuple[str, str], str] = {}
-
-    def _scheduler(self) -> ChildProcess:
-        return self._child(SCHEDULER, "--debug-address", f"{LOOPBACK}:{self._debug_port}")
 
     def _child(self, name: str, *flags: str) -> ChildProcess:
         anywhere = f"{LOOPBACK}:{ANY_PORT}"
         addresses = ["--health-address", anywhere, "--metrics-address", anywhere]
+        addresses += ["--debug-address", f"{LOOPBACK}:{self._debug_ports[name]}"]
         # One of each: nobody to elect, and a few seconds less until the first decision.
         rest = ["--leader-elect=false", "--log-format", "console"]
         module = name.removeprefix("koord-").replace("-", "_")
@@ -96,21 +92,22 @@ class ProgramProcesses:
         deadline = self._clock.monotonic() + READY_SECONDS
         for name in self._children:
             while not _is_ok(f"{self._url(name, '--health-address')}/readyz"):
-                self._give_way_to_another()
+                self._give_way_to_others()
                 self.check_alive()
                 if self._clock.monotonic() > deadline:
                     raise DemoFailed(self._children[name].describe_end())
                 self._clock.sleep(POLL_SECONDS)
 
-    def _give_way_to_another(self) -> None:
-        # Another demo, or a scheduler, has the usual port.
-        scheduler = self._children[SCHEDULER]
-        if scheduler.running or self._debug_port == ANY_PORT:
-            return
-        if f"--debug-address: {LOOPBACK}:{self._debug_port} is already in use" in scheduler.log():
-            self._debug_port = ANY_PORT
-            self._children[SCHEDULER] = self._scheduler()
-            self._children[SCHEDULER].start()
+    def _give_way_to_others(self) -> None:
+        # Another demo, or a program of this name, has the usual port.
+        for name, port in self._debug_ports.items():
+            child = self._children[name]
+            if child.running or port == ANY_PORT:
+                continue
+            if f"--debug-address: {LOOPBACK}:{port} is already in use" in child.log():
+                self._debug_ports[name] = ANY_PORT
+                self._children[name] = self._child(name, *FLAGS[name])
+                self._children[name].start()
 
     def _url(self, name: str, flag: str) -> str:
         if (name, flag) not in self._urls:
@@ -125,6 +122,11 @@ class ProgramProcesses:
     def debug_url(self) -> str:
         """Where the scheduler's debug API is, once it listens."""
         return self._url(SCHEDULER, "--debug-address")
+
+    @property
+    def jobs_url(self) -> str:
+        """Where the controllers' is."""
+        return self._url(CONTROLLERS, "--debug-address")
 
     def check_alive(self) -> None:
         """Return while both run.

@@ -92,3 +92,14 @@ def test_a_server_that_is_down_is_told_only_where_nothing_is_known() -> None:
     assert read(job(generation=2), OTHER) == thing("1")
     with pytest.raises(ServerError):
         read(job(uid="other"), OTHER)
+
+
+def test_what_was_read_is_recalled_without_asking() -> None:
+    clock, server = VirtualClock(), Server(thing("1"))
+    read = OtherReader(server, clock)
+    assert read.recall(job(), OTHER) is None
+    read(job(), OTHER)
+    clock.advance(10 * BELIEVED_SECONDS)
+    assert read.recall(job(generation=2), OTHER) == thing("1")
+    assert read.recall(job(uid="another"), OTHER) is None
+    assert len(server.asked) == 1

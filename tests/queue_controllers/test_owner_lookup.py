@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from queue_controllers.jobframework.owners import Above
+from queue_controllers.jobframework.owners import Above, NotReadError
 from queue_controllers.owner_lookup import (
     BELIEVED_SECONDS,
     NO_SUCH_KIND,
@@ -244,3 +244,22 @@ def test_a_job_ends_though_nobody_answers_for_its_owner(world: World) -> None:
     world.settle(5.0)
     assert world.phase() == "Succeed"
     assert gets(world) == 1, "asked before its end"
+
+
+def test_what_was_read_is_recalled_without_asking(world: World) -> None:
+    owner = make_cron_job(world, RAY_JOB)
+    world.start()
+    reader = OwnerReader(world.host.client, world.clock)
+    asked = OwnerReference(
+        api_version="batch/v1", kind="CronJob", name="nightly", uid=Uid(owner["uid"])
+    )
+    with pytest.raises(NotReadError, match="CronJob nightly"):
+        reader.recall("team", asked)
+    read = reader("team", asked)
+    world.direct.delete("cronjobs", "nightly", "team")
+    world.clock.advance(10 * BELIEVED_SECONDS)
+    before = len(world.server.journal)
+    assert reader.recall("team", asked) == read
+    with pytest.raises(NotReadError):
+        reader.recall("other", asked)
+    assert len(world.server.journal) == before

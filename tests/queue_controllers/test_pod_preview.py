@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from queue_controllers.extensions.batch_job import BatchJobAdapter
-from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts
+from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
 from queue_controllers.jobframework.managed import Surroundings
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.previewed_pod import NO_ANSWER
@@ -24,7 +24,7 @@ from shared_api.client.errors import Forbidden, Invalid, NotFound, ServerError
 from shared_api.objects.meta import Uid
 from shared_api.pod_requests import pod_requests
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.job_situations import facts
+from tests.job_situations import SUCCEEDED, facts
 
 Json = dict[str, Any]
 
@@ -288,3 +288,28 @@ def test_what_cannot_be_asked_is_not(world: World, changes: Json) -> None:
     job = msgspec.structs.replace(world.job(), **changes)
     assert world.look(job) == job
     assert world.run() is None
+
+
+def test_an_answer_is_recalled_without_asking(world: World) -> None:
+    def recall(job: JobFacts) -> JobFacts:
+        return world.previews.recall(
+            BatchJobAdapter(), job, Surroundings(), has_unit=True, wake=world.woken.append
+        )
+
+    job = world.job()
+    assert recall(job) == job, "nobody has asked"
+    assert world.run() is None
+    world.server.trouble = BUSY
+    world.look(job)
+    assert recall(job).unknown_demand == AWAITS_PREVIEW, "it is about to be asked"
+    world.pass_time(KNOWN_JOB_SECONDS)
+    assert NO_ANSWER in recall(job).template_differences
+    assert recall(job) == world.look(job, has_unit=True)
+    world.server.trouble = None
+    world.pass_time(120.0)
+    asked = len(world.server.asked)
+    assert recall(job) == world.look(job)
+    assert cpu_of(recall(job)) == 3000
+    assert len(world.server.asked) == asked
+    ended = msgspec.structs.replace(job, status=StatusFacts(outcome=SUCCEEDED))
+    assert recall(ended) == ended

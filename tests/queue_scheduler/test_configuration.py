@@ -30,7 +30,7 @@ def load(tmp_path: Path, text: str) -> KoordQueueConfiguration:
 def test_the_defaults() -> None:
     flags = parse_flags([])
     assert flags.queue_namespace == "koord-queue"
-    assert flags.debug_address == "127.0.0.1:19876"
+    assert flags.debug.address == "127.0.0.1:19876"
     assert flags.oversell_rate == 1
     assert flags.program.metrics_address == ":10259"
     assert flags.program.lease_name == "koord-queue-scheduler"

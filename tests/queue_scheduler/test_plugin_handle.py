@@ -18,8 +18,8 @@ from shared_api.client.resource_types import ELASTIC_QUOTAS, NODES, PODS, QUEUE_
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.meta import Uid
 from shared_api.testing.object_builders import queue, queue_unit
-from tests.queue_scheduler.served_app import served
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
+from tests.served_app import served
 
 
 def build_caches(kit: ShellKit) -> StoreCaches:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.request import urlopen
 
+import httpx
 import pytest
 
 from tests.demo.demo_process import DemoProcess, demo_starter, wait_until
-from tests.demo.program_processes import DEBUG_PORT, LOOPBACK
+from tests.demo.program_processes import CONTROLLERS, DEBUG_PORTS, LOOPBACK, SCHEDULER
 
 # Longer than all of the deadlines below together.
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(600)]
@@ -46,23 +46,31 @@ def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> N
     assert demo.leaves_nothing()
 
 
+@pytest.mark.parametrize(
+    ("program", "path", "asked", "status"),
+    [
+        pytest.param(SCHEDULER, "queues", "queues", 200, id="scheduler"),
+        pytest.param(CONTROLLERS, "jobs/NAMESPACE/Job/NAME", "jobs/a/Job/a", 404, id="controllers"),
+    ],
+)
 def test_another_port_is_used_where_the_usual_one_is_taken(
-    start: Callable[..., DemoProcess],
+    start: Callable[..., DemoProcess], program: str, path: str, asked: str, status: int
 ) -> None:
+    usual = DEBUG_PORTS[program]
     with ExitStack() as stack:
         until = time.monotonic() + READY_SECONDS
         while time.monotonic() < until:  # a demo of another test may let go of it
             with suppress(OSError):
-                stack.enter_context(socket.create_server((LOOPBACK, DEBUG_PORT)))
+                stack.enter_context(socket.create_server((LOOPBACK, usual)))
                 break
             time.sleep(0.2)
         demo = start()
         demo.wait_for_output("Ctrl-C", READY_SECONDS)
-    found = re.search(rf"curl -s http://{LOOPBACK}:(\d+)/debug/queues", demo.output)
+    found = re.search(rf"curl -s http://{LOOPBACK}:(\d+)/debug/{path}", demo.output)
     assert found, demo.output
-    assert found[1] != str(DEBUG_PORT)
-    with urlopen(f"http://{LOOPBACK}:{found[1]}/debug/queues") as answer:
-        assert answer.status == 200
+    assert found[1] != str(usual)
+    url = f"http://{LOOPBACK}:{found[1]}/debug/{asked}"
+    assert httpx.get(url, timeout=READY_SECONDS, trust_env=False).status_code == status
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -18,6 +18,7 @@ TLS = ROOT / "tests" / "data" / "tls"
 CERTIFICATE, KEY = TLS / "test_only_server.pem", TLS / "test_only_server_key.pem"
 PATIENCE_SECONDS = 90.0
 PROGRAMS = ("queue_scheduler", "queue_controllers")
+ADDRESSES = ("--health-address", "--metrics-address", "--debug-address")
 
 
 @pytest.fixture
@@ -44,9 +45,7 @@ def taken_port() -> Iterator[int]:
 
 def refused_start(module: str, kubeconfig: Path, *flags: str) -> list[str]:
     """Start a program that must refuse; return the lines of its log and of what it says."""
-    free = ["--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]
-    if module == "queue_scheduler":
-        free.append("--debug-address=127.0.0.1:0")
+    free = [f"{flag}=127.0.0.1:0" for flag in ADDRESSES]
     done = subprocess.run(
         [sys.executable, "-m", module, f"--kubeconfig={kubeconfig}", *free, *flags],
         cwd=ROOT,
@@ -114,14 +113,7 @@ def test_a_typo_in_the_configuration_is_named_with_its_path(
 
 @pytest.mark.parametrize(
     ("module", "flag"),
-    [
-        *(
-            (module, flag)
-            for module in PROGRAMS
-            for flag in ("--health-address", "--metrics-address")
-        ),
-        ("queue_scheduler", "--debug-address"),
-    ],
+    [(module, flag) for module in PROGRAMS for flag in ADDRESSES],
 )
 def test_a_port_in_use_is_named_with_its_flag(
     kubeconfig: Path, taken_port: int, module: str, flag: str

@@ -14,6 +14,11 @@ from shared_api.access_review import (
     MAX_REMEMBERED,
     REFUSED_SECONDS,
     AccessReviewer,
+    PathRight,
+    ResourceRight,
+    Right,
+    TokenOnly,
+    list_units_in,
 )
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
@@ -22,6 +27,11 @@ from shared_api.testing.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
 
 ANN = "Bearer ann-token"
+METRICS = PathRight("/metrics")
+
+
+def get_job(name: str) -> ResourceRight:
+    return ResourceRight(verb="get", group="batch", resource="jobs", namespace="team", name=name)
 
 
 class Desk:
@@ -48,9 +58,8 @@ class Desk:
 
         self.server.reviews.allows = allows
 
-    def judge(self, authorization: str = ANN, **more: str) -> HTTPStatus:
-        path = more.pop("path", "/metrics")
-        return self.reviewer.judge(authorization, path=path, **more).status
+    def judge(self, authorization: str = ANN, right: Right = METRICS) -> HTTPStatus:
+        return self.reviewer.judge(authorization, right).status
 
     def asked(self) -> Counter[str]:
         return Counter(entry.info.plural for entry in self.server.journal)
@@ -74,7 +83,7 @@ def test_an_unknown_token(desk: Desk) -> None:
 
 def test_a_user_with_and_without_rights(desk: Desk) -> None:
     desk.allow(answer=False)
-    verdict = desk.reviewer.judge(ANN, path="/metrics")
+    verdict = desk.reviewer.judge(ANN, METRICS)
     assert verdict.status is HTTPStatus.FORBIDDEN
     assert verdict.detail == "ann may not get /metrics"
     desk.clock.advance(REFUSED_SECONDS)
@@ -98,7 +107,7 @@ def test_the_whole_user_is_passed_on(desk: Desk) -> None:
 
 def test_for_a_namespace_the_right_is_to_list_its_units(desk: Desk) -> None:
     desk.allow(answer=False)
-    verdict = desk.reviewer.judge(ANN, path="/debug/queueunits/team/a", namespace="team")
+    verdict = desk.reviewer.judge(ANN, list_units_in("team"))
     assert verdict.detail == "ann may not list queueunits in namespace team"
     assert "nonResourceAttributes" not in desk.specs[0]
     assert desk.specs[0]["resourceAttributes"]["namespace"] == "team"
@@ -121,12 +130,33 @@ def test_yes_is_believed_for_a_minute_and_no_for_seconds(desk: Desk) -> None:
 
 def test_an_answer_counts_for_what_was_asked_only(desk: Desk) -> None:
     desk.allow(answer=True)
-    desk.judge(path="/metrics")
-    desk.judge(path="/debug/queues")
-    desk.judge(path="/debug/queueunits/a/x", namespace="a")
-    desk.judge(path="/debug/queueunits/a/y", namespace="a")
-    desk.judge(path="/debug/queueunits/b/x", namespace="b")
-    assert desk.asked()["subjectaccessreviews"] == 4
+    for right in (METRICS, PathRight("/debug/queues"), list_units_in("a"), list_units_in("b")):
+        for _ in range(2):
+            desk.judge(right=right)
+    desk.judge(right=get_job("a"))
+    desk.judge(right=get_job("b"))
+    assert desk.asked()["subjectaccessreviews"] == 6
+
+
+def test_the_right_to_one_object_names_it(desk: Desk) -> None:
+    desk.allow(answer=False)
+    verdict = desk.reviewer.judge(ANN, get_job("a"))
+    assert verdict.detail == "ann may not get jobs a in namespace team"
+    assert desk.specs[0]["resourceAttributes"] == {
+        "namespace": "team",
+        "verb": "get",
+        "group": "batch",
+        "resource": "jobs",
+        "name": "a",
+    }
+
+
+def test_where_a_token_is_enough_no_right_is_asked_for(desk: Desk) -> None:
+    desk.allow(answer=False)
+    assert desk.judge(right=TokenOnly()) is HTTPStatus.OK
+    assert desk.judge("Bearer nobody", TokenOnly()) is HTTPStatus.UNAUTHORIZED
+    assert desk.asked() == {"tokenreviews": 2}
+    assert desk.judge() is HTTPStatus.FORBIDDEN
 
 
 def test_a_server_that_does_not_answer_is_neither_yes_nor_no(desk: Desk) -> None:

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 import structlog
 
+from shared_api.access_review import PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import Lane
 from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
@@ -268,7 +269,8 @@ def test_strangers_use_up_nothing_of_what_the_work_may_ask(
     def script(work: StubWork) -> None:
         program = work.program
         seen.extend(
-            program.reviewer.judge(f"Bearer {token}", path="/metrics").status for token in "ab"
+            program.reviewer.judge(f"Bearer {token}", PathRight("/metrics")).status
+            for token in "ab"
         )
         seen.append(program.flow.seconds_until(Lane.NORMAL))
 

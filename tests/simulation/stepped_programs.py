@@ -18,7 +18,6 @@ from queue_controllers.extension_list import find_extensions
 from queue_controllers.informer_making import InformerMaker
 from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
-from queue_scheduler.debug_api.server import DebugServer
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine import Engine
 from queue_scheduler.plugin_handle import PluginHandle
@@ -29,6 +28,7 @@ from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.transport import Transport
 from shared_api.client.write_dispatcher import OnOutcome, WriteDispatcher
 from shared_api.client.writes import Write
+from shared_api.debug_api.server import DebugServer
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader

@@ -25,6 +25,8 @@ from queue_controllers.configuration import (
     read_configuration,
 )
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
+from queue_controllers.debug_api.explanation import JobStanding
+from queue_controllers.jobframework.managed import Rule
 from queue_controllers.jobframework.obstacle import WAYS_OUT
 from queue_scheduler import queue_status
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
@@ -255,9 +257,26 @@ def test_the_tables_have_all_settings(header: str, want: set[str]) -> None:
     assert first_cells(PAGES, header) == want
 
 
-def test_the_table_has_all_routes_of_the_debug_api() -> None:
-    contract: Any = json.loads((ROOT / "queue_scheduler/debug_api/openapi.json").read_bytes())
-    assert first_cells(PAGES, "path on :19876") - {"/openapi.json"} == set(contract["paths"])
+@pytest.mark.parametrize(
+    ("program", "port"), [("queue_scheduler", 19876), ("queue_controllers", 19877)]
+)
+def test_the_tables_have_all_routes_of_the_debug_apis(program: str, port: int) -> None:
+    contract: Any = json.loads((ROOT / program / "debug_api/openapi.json").read_bytes())
+    assert first_cells(PAGES, f"path on :{port}") - {"/openapi.json"} == set(contract["paths"])
+
+
+def test_the_table_has_all_fields_of_a_job() -> None:
+    contract: Any = json.loads((ROOT / "queue_controllers/debug_api/openapi.json").read_bytes())
+    asked_for = {"namespace", "apiVersion", "kind", "name", "extension"}
+    fields = set(contract["components"]["schemas"]["JobAnswer"]["properties"])
+    assert first_cells(PAGES, "field of a job") == fields - asked_for
+
+
+def test_the_tables_have_all_reasons_of_a_job() -> None:
+    managed = first_cells(PAGES, "reason it is managed")
+    left = first_cells(PAGES, "reason it is not")
+    assert managed | left == {each.value for each in (*Rule, *JobStanding)} - {""}
+    assert managed & left == set()
 
 
 def test_the_tables_have_all_reasons() -> None:

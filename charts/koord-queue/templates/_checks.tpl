@@ -24,6 +24,9 @@
 {{- if and .Values.debugApi.expose (not .Values.debugApi.tls.secretName) }}
 {{- fail "debugApi.expose needs debugApi.tls.secretName: bearer tokens are sent to it" }}
 {{- end }}
+{{- if and (include "koord-queue.hasControllers" .) .Values.controllers.debugApi.expose (not .Values.controllers.debugApi.tls.secretName) }}
+{{- fail "controllers.debugApi.expose needs controllers.debugApi.tls.secretName: bearer tokens are sent to it" }}
+{{- end }}
 {{- if and (eq (toString .Values.admissionPolicy.enabled) "true") (not (include "koord-queue.kindsHeldAtBirth" . | fromJson)) }}
 {{- fail "admissionPolicy.enabled needs a kind of job that is queued and can be suspended (extension): nobody would release what the policy suspends" }}
 {{- end }}

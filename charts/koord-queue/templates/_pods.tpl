@@ -186,6 +186,20 @@ burst}.
 {{- end }}
 
 {{/* Volume or mount of a TLS secret. Takes {name, secret}. */}}
+{{/* Where a program's debug API listens. Takes {debugApi, port}. */}}
+{{- define "koord-queue.debugArguments" -}}
+{{- if .debugApi.expose }}
+- --debug-address=:{{ .port }}
+- --debug-tls-certificate=/etc/koord-queue-debug-tls/tls.crt
+- --debug-tls-key=/etc/koord-queue-debug-tls/tls.key
+{{- else }}
+- --debug-address=127.0.0.1:{{ .port }}
+{{- with .debugApi.hosts }}
+- --debug-hosts={{ join "," . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "koord-queue.tlsVolume" -}}
 - name: {{ .name }}
   secret:

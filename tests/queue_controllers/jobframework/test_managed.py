@@ -17,6 +17,7 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.job_settings import JobSettings, Manage
 from queue_controllers.jobframework.managed import (
     Ownership,
+    Rule,
     Surroundings,
     find_owner,
     judge_managed,
@@ -131,6 +132,42 @@ def test_managed(of: JobFacts, around: Surroundings, want: str) -> None:
         everything[mode] for mode in sorted(everything) if judge(of, around, Manage(mode)).managed
     )
     assert got == "".join(sorted(want.replace("A", "")))
+
+
+@pytest.mark.parametrize(
+    ("of", "around", "want"),
+    [
+        pytest.param(job(), NOTHING, Rule.NAMES_NOTHING, id="nothing"),
+        pytest.param(job(labels=GOLD), NOTHING, Rule.NAMES_QUEUE_OR_QUOTA, id="a quota"),
+        pytest.param(
+            job(annotations={SUSPEND: "true"}), NOTHING, Rule.SUSPEND_ANNOTATION, id="annotation"
+        ),
+        pytest.param(job(), LABELLED_NAMESPACE, Rule.NAMESPACE_LABEL, id="its namespace's label"),
+        pytest.param(job(), NAMESPACE_QUOTA, Rule.NAMESPACE_QUOTA, id="its namespace's quota"),
+        pytest.param(job(annotations={RELEASED_AT: "x"}), NOTHING, Rule.IN_QUEUE, id="released"),
+        pytest.param(
+            job(namespace="kube-system", labels=GOLD), NOTHING, Rule.NAMESPACE_EXCLUDED, id="system"
+        ),
+        pytest.param(
+            job(labels={"kueue.x-k8s.io/queue-name": "q"}), NOTHING, Rule.LEFT_TO_KUEUE, id="Kueue"
+        ),
+        pytest.param(job(labels=GOLD, foreign="x/y"), NOTHING, Rule.MANAGED_BY_OTHER, id="others"),
+        pytest.param(job(owner("JobSet"), labels=GOLD), NOTHING, Rule.OWNED, id="another job's"),
+        pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, Rule.OWNED, id="an unknown owner's"),
+    ],
+)
+def test_the_rule_is_named_with_its_words(of: JobFacts, around: Surroundings, want: Rule) -> None:
+    got = judge(of, around)
+    assert got.rule is want
+    assert got.reason
+
+
+def test_the_rules_where_every_job_is_managed_or_its_owner_is_held() -> None:
+    assert judge(job(), NOTHING, Manage.ALL).rule is Rule.EVERY_JOB
+    held = KnownOwners(refusals={"JobSet": Refusal("it is held", holds=True)})
+    assert judge(job(owner("JobSet"), labels=GOLD), NOTHING, owners=held).rule is (
+        Rule.OWNER_IS_HELD
+    )
 
 
 def test_manage_all_takes_every_job_that_nobody_else_owns() -> None:

@@ -15,16 +15,16 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import MAX_OFFSET, MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
-from queue_scheduler.debug_api.router_group import Guard
 from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.engine import Engine
 from queue_scheduler.quota_sources import QUOTA_READERS
 from queue_scheduler.shared_engine import SharedEngine
-from tests.queue_scheduler.served_app import served
+from shared_api.debug_api.access import open_access
+from shared_api.debug_api.router_group import Guard
 from tests.queue_scheduler.shell_kit import ShellKit
+from tests.served_app import served
 
 PATHS = (
     "/",
@@ -194,7 +194,7 @@ def test_what_nobody_expects_is_json_and_one_line_in_the_log(
     ):
         answer = client.get(path)
         assert answer.status_code == 500
-        assert answer.json() == {"detail": f"{error} while answering; see the scheduler's log"}
+        assert answer.json() == {"detail": f"{error} while answering; see the program's log"}
     assert [(line["log_level"], line["path"]) for line in logs] == [("error", path)]
     assert type(logs[0]["exc_info"]).__name__ == error
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_scheduler.debug_api.access import open_access
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE
 from queue_scheduler.quota_sources import QUOTA_READERS
-from tests.queue_scheduler.served_app import served
+from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.shell_kit import ShellKit
+from tests.served_app import served
 
 CONTRACT: dict[str, Any] = msgspec.json.decode(CONTRACT_FILE.read_bytes())
 PATHS: dict[str, Any] = CONTRACT["paths"]

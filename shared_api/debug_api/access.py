@@ -1,13 +1,14 @@
-"""Guards of the debug API.
+"""Guards of the debug APIs.
 
 On a plain loopback address everybody may read who asks for this machine by its name: whoever
 reaches it may port-forward to the pod, or is on the machine. A page in somebody's browser is on it,
 too. What it cannot do is to ask under another name than its own, even where that name has been made
 to lead here (DNS rebinding). So the name is looked at.
 
-On any other address every request needs a bearer token of the cluster; routes about one namespace
-need `list queueunits` there, all others `get` on their path. What these say of units in other
-namespaces is told only to those who may list them there.
+On any other address every request needs a bearer token of the cluster, and a right that the program
+names: about one namespace the scheduler asks for `list queueunits` there, about one job the
+controllers for `get` on it, and both about all else for `get` on the path. What the scheduler says
+of units in other namespaces is told only to those who may list them there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from shared_api.access_review import AccessReviewer
+from shared_api.access_review import AccessReviewer, PathRight, Right, list_units_in
 
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names of this machine for itself, as they stand in the header Host."""
@@ -29,6 +30,15 @@ MAX_NAMESPACES: Final = 16
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read the units of a namespace."""
+
+RightOf = Callable[[Request], Right]
+"""What a reader needs for a request."""
+
+
+def list_units_there(request: Request) -> Right:
+    """Return `list queueunits` for what is about one namespace, `get` on the path for all else."""
+    namespace = str(request.path_params.get("namespace", ""))
+    return list_units_in(namespace) if namespace else PathRight(request.url.path)
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:
@@ -78,10 +88,16 @@ def name_of_host(host: str) -> str:
 
 
 class ReviewedAccess:
-    """Lets those read whom the API server lets; a `Guard`."""
+    """Lets those read whom the API server lets; a `Guard`.
 
-    def __init__(self, reviewer: AccessReviewer) -> None:
+    Args:
+        reviewer: Asks the API server.
+        right_of: What a reader needs.
+    """
+
+    def __init__(self, reviewer: AccessReviewer, right_of: RightOf = list_units_there) -> None:
         self._reviewer = reviewer
+        self._right_of = right_of
 
     def may_list(self, request: Request, namespace: str) -> bool:
         """Return whether the caller may list the units of a namespace."""
@@ -89,10 +105,7 @@ class ReviewedAccess:
 
     def __call__(self, request: Request) -> None:
         """Let the request pass, or raise HTTPException."""
-        verdict = self._reviewer.judge(
-            request.headers.get("authorization", ""),
-            path=request.url.path,
-            namespace=str(request.path_params.get("namespace", "")),
-        )
+        authorization = request.headers.get("authorization", "")
+        verdict = self._reviewer.judge(authorization, self._right_of(request))
         if verdict.status is not HTTPStatus.OK:
             raise HTTPException(verdict.status.value, verdict.detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from http import HTTPStatus
 from typing import Any
 
@@ -9,15 +10,18 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from queue_scheduler.debug_api.access import (
+from shared_api.access_review import AccessReviewer, Right, TokenOnly
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.debug_api.access import (
     MAX_NAMESPACES,
     LocalAccess,
     ReviewedAccess,
     may_read_for,
     open_access,
 )
-from shared_api.access_review import AccessReviewer
-from tests.queue_scheduler.shell_kit import ShellKit
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
 
 
 def says_of_host(access: LocalAccess, host: str | None) -> str:
@@ -101,8 +105,13 @@ def asked() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def access(asked: list[dict[str, Any]]) -> ReviewedAccess:
-    kit = ShellKit()
-    kit.server.reviews.users["ann-token"] = {"username": "ann", "groups": ["staff"]}
+    return ReviewedAccess(make_reviewer(asked))
+
+
+def make_reviewer(asked: list[dict[str, Any]]) -> AccessReviewer:
+    clock = VirtualClock()
+    server = FakeApiServer(clock=clock, rng=random.Random(7))
+    server.reviews.users["ann-token"] = {"username": "ann", "groups": ["staff"]}
 
     def allows(spec: dict[str, Any]) -> bool:
         asked.append(spec)
@@ -110,8 +119,10 @@ def access(asked: list[dict[str, Any]]) -> ReviewedAccess:
         path = spec.get("nonResourceAttributes", {}).get("path", "")
         return where == "team" or str(path).startswith("/debug/queues")
 
-    kit.server.reviews.allows = allows
-    return ReviewedAccess(AccessReviewer(kit.client, kit.clock))
+    server.reviews.allows = allows
+    flow = FlowControl(0, 1, clock)
+    client = ResourceClient(server, flow=flow, clock=clock, rng=random.Random(1))
+    return AccessReviewer(client, clock)
 
 
 def status_of(access: ReviewedAccess, asked: Request) -> int:
@@ -159,6 +170,16 @@ def test_the_right_for_a_namespace_is_to_list_queue_units(
         "resource": "queueunits",
     }
     assert (asked[0]["user"], asked[0]["groups"]) == ("ann", ["staff"])
+
+
+def test_a_program_says_which_right_its_requests_need(asked: list[dict[str, Any]]) -> None:
+    def right_of(_request: Request) -> Right:
+        return TokenOnly()
+
+    access = ReviewedAccess(make_reviewer(asked), right_of)
+    assert status_of(access, request("/debug/quotas", ANN)) == 200
+    assert status_of(access, request("/debug/quotas")) == 401
+    assert asked == []
 
 
 def test_on_a_loopback_address_everybody_passes() -> None:

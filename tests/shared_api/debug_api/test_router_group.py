@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from queue_scheduler.debug_api.router_group import RouterGroup, guarded
-from tests.queue_scheduler.served_app import served
+from shared_api.debug_api.router_group import RouterGroup, guarded
+from tests.served_app import served
 
 
 def echo(request: Request) -> Response:

@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from queue_scheduler.debug_api import app_server
-from queue_scheduler.debug_api.app_server import AppServer, encode_request
+from shared_api.debug_api import app_server
+from shared_api.debug_api.app_server import AppServer, encode_request
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import SystemClock
 from shared_api.process.http_exchange import Request, read_request

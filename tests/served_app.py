@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx
 from starlette.applications import Starlette
 
-from queue_scheduler.debug_api.server import DebugServer
+from shared_api.debug_api.server import DebugServer
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.process.probes import Address, open_listener

@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from queue_scheduler.debug_api import app_server
-from queue_scheduler.debug_api.server import DebugServer, check_address, is_loopback
+from shared_api.debug_api import app_server
+from shared_api.debug_api.server import DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
-from tests.queue_scheduler.served_app import PATIENCE_SECONDS, served
+from tests.served_app import PATIENCE_SECONDS, served
 
 TLS = Path(__file__).parents[2] / "data" / "tls"
 CERTIFICATE, KEY = str(TLS / "test_only_server.pem"), str(TLS / "test_only_server_key.pem")

@@ -10,19 +10,39 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Final
 
+import structlog
 from starlette.applications import Starlette
 
-from queue_scheduler.debug_api.app_server import AppServer
+from shared_api.debug_api.access import (
+    LocalAccess,
+    ReviewedAccess,
+    RightOf,
+    list_units_there,
+    open_access,
+)
+from shared_api.debug_api.app_server import AppServer
+from shared_api.debug_api.debug_flags import DebugFlags
+from shared_api.debug_api.router_group import Guard
 from shared_api.process.clock import Clock
 from shared_api.process.connection_gate import ConnectionGate, Observer, Spawn
 from shared_api.process.loop_thread import LoopThread
-from shared_api.process.probes import Address, AddressError, load_tls
+from shared_api.process.probes import (
+    Address,
+    AddressError,
+    load_tls,
+    open_listener,
+    parse_address,
+)
+from shared_api.program import Program
 
 WORKERS: Final = 8
 """Requests that are answered at once. One of them builds its answer; the others wait for it, or for
 the API server to say who asks."""
+
+log = structlog.get_logger("debug_api")
 
 
 def is_loopback(address: Address) -> bool:
@@ -101,3 +121,51 @@ class DebugServer:
     def close(self) -> None:
         """Close the port; after its threads have ended."""
         self._gate.close()
+
+
+def open_debug_server(
+    program: Program,
+    flags: DebugFlags,
+    build: Callable[[Guard], Starlette],
+    right_of: RightOf = list_units_there,
+) -> DebugServer:
+    """Open the port of a program's debug API; return what serves it, not started.
+
+    Args:
+        program: The process.
+        flags: Where to listen, and with what.
+        build: Returns the application, whose routes ask the guard first.
+        right_of: What a reader needs, where the API server is asked.
+
+    Raises:
+        AddressError: The address, or what it is served with, cannot be used.
+    """
+    address = parse_address(flags.address, "--debug-address")
+    check_address(address, flags.tls_certificate, flags.tls_key)
+    app = build(_build_access(program, flags, address, right_of))
+    listener = open_listener(address, "--debug-address")
+    port, limit = listener.getsockname()[1], program.port_shares["debug"]
+    log.info(
+        "listening",
+        flag="--debug-address",
+        address=f"{address.host}:{port}",
+        port=port,
+        connections=limit,
+    )
+    return DebugServer(
+        app,
+        listener,
+        load_tls(flags.tls_certificate, flags.tls_key, "--debug-tls"),
+        limit=limit,
+        clock=program.clock,
+        observe=program.metrics.ports.of_port("debug"),
+    )
+
+
+def _build_access(
+    program: Program, flags: DebugFlags, address: Address, right_of: RightOf
+) -> Guard:
+    if not is_loopback(address):
+        return ReviewedAccess(program.reviewer, right_of)
+    # A certificate names who may be asked for: a name that leads elsewhere has none.
+    return open_access if flags.tls_certificate else LocalAccess((*flags.hosts, address.host))

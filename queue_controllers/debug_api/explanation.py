@@ -1,0 +1,177 @@
+"""Whether a job is managed, why or why not, and what is wrong with it. Pure.
+
+Nothing is judged anew here. Whose a job is, `judge_managed` has said. What is wrong with it, says
+`decide`, which is asked what it would tell the job if nothing had been told yet. This module words
+it, and adds the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from queue_controllers.jobframework.actions import EventType, TellJob
+from queue_controllers.jobframework.decide import decide
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.job_view import JobView
+from queue_controllers.jobframework.managed import Rule, queue_of_job, quota_of_job
+from queue_controllers.jobframework.waiting import PROOF_SECONDS
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import (
+    KUEUE_QUEUE_NAME,
+    QUEUE_NAME,
+    QUOTA_NAME,
+    read_quota_name,
+)
+
+
+class JobStanding(StrEnum):
+    """What says more of a job than the rule by which it is managed; a word for programs."""
+
+    KIND_NOT_ENABLED = "KindNotEnabled"
+    KIND_NOT_SERVED = "KindNotServed"
+    UNREADABLE = "Unreadable"
+    FINISHED = "Finished"
+    BEING_DELETED = "BeingDeleted"
+    AWAITS_OWNER = "AwaitsOwner"
+    CANNOT_BE_HELD = "CanNotBeHeld"
+    NOT_ADOPTED = "NotAdopted"
+
+
+PODS_REFUSED: Final = "PodsRefused"
+
+_LEFT_ALONE: Final = (JobStanding.CANNOT_BE_HELD, JobStanding.NOT_ADOPTED)
+"""Reasons of events on jobs that name a queue, and get no unit all the same."""
+
+_WAYS_OUT: Final[Mapping[Rule, str]] = {
+    Rule.NAMES_NOTHING: f"To have it queued, set its label {QUOTA_NAME} or {QUEUE_NAME}",
+    Rule.NAMESPACE_EXCLUDED: "To have it queued, make it in another namespace",
+    Rule.LEFT_TO_KUEUE: (
+        f"To have it queued here, take its label {KUEUE_QUEUE_NAME} off, or set leaveToKueue: false"
+    ),
+    Rule.MANAGED_BY_OTHER: "To have it queued, make it again without that field",
+    Rule.OWNED: "Ask about its owner: what that asks for is queued with it, or is nobody's",
+    Rule.OWNER_IS_HELD: "It is suspended until its owner is released: ask about that",
+}
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong with a job, in the words of an event on it."""
+
+    reason: str
+    message: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a job is managed, and what follows."""
+
+    managed: bool
+    reason: Rule | JobStanding
+    message: str
+    """The same in words, and what to do."""
+    queue: str = ""
+    """Where its unit waits, or would; "" where none does."""
+    quota: str = ""
+    problems: tuple[Problem, ...] = ()
+
+
+def explain_job(view: JobView, job: JobFacts) -> Explanation:
+    """Return whether a job that is there is managed, and what is wrong with it.
+
+    Args:
+        view: What a look at the job would decide by.
+        job: The job of the view.
+    """
+    problems = _find_problems(view, job)
+    if not view.ownership.managed:
+        return _explain_unmanaged(view, job, problems)
+    no_unit = "" if view.unit is not None else ". It has no unit yet"
+    said = (True, view.ownership.rule, f"It is managed: {view.ownership.reason}{no_unit}")
+    managed, reason, message = _standing_of(view, job, problems) or said
+    others = tuple(each for each in problems if each.reason != reason)
+    queue, quota = _line_of(view, job) if managed or view.unit is not None else ("", "")
+    return Explanation(
+        managed=managed,
+        reason=reason,
+        message=message,
+        queue=queue,
+        quota=quota,
+        problems=others,
+    )
+
+
+def _explain_unmanaged(view: JobView, job: JobFacts, problems: tuple[Problem, ...]) -> Explanation:
+    rule, unit = view.ownership.rule, view.unit
+    sentences = [f"It is not managed: {view.ownership.reason}"]
+    if rule is Rule.NAMES_NOTHING and job.status.outcome is None:
+        sentences.append(
+            "It is suspended, and no queue will resume it" if job.suspended else "It runs at once"
+        )
+    if unit is not None:
+        sentences.append("Its unit goes when nothing of it runs any more")
+    sentences.append(_WAYS_OUT.get(rule, ""))
+    queue, quota = ("", "") if unit is None else _line_of(view, job)
+    return Explanation(
+        managed=False,
+        reason=rule,
+        message=". ".join(filter(None, sentences)),
+        queue=queue,
+        quota=quota,
+        problems=problems,
+    )
+
+
+def _standing_of(
+    view: JobView, job: JobFacts, problems: tuple[Problem, ...]
+) -> tuple[bool, JobStanding, str] | None:
+    """Return what says more than the rule; None where that says it all."""
+    has_unit = view.unit is not None
+    if job.status.outcome is not None:
+        never = "" if has_unit else ", and has no unit"
+        return has_unit, JobStanding.FINISHED, f"It has ended{never}: there is nothing to queue"
+    if job.metadata.deletion_timestamp is not None:
+        message = "It is being deleted: there is nothing to queue"
+        return has_unit, JobStanding.BEING_DELETED, message
+    if has_unit:
+        return None
+    if view.ownership.may_be_nested:
+        message = (
+            f"{view.ownership.ignored_owner}. If that has not changed after {PROOF_SECONDS:g} s,"
+            " it is queued as if it had no owner"
+        )
+        return False, JobStanding.AWAITS_OWNER, message
+    for each in problems:
+        for standing in _LEFT_ALONE:
+            if each.reason == standing:
+                return False, standing, each.message
+    return None
+
+
+def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
+    """Return what the controllers would tell the job, had they told it nothing yet."""
+    untold = msgspec.structs.replace(view.memory, told=frozenset(), obstacle="")
+    decision = decide(msgspec.structs.replace(view, memory=untold))
+    found = {
+        each.reason: Problem(each.reason, each.message)
+        for each in decision.actions
+        if isinstance(each, TellJob) and each.type is EventType.WARNING
+    }
+    if job.pods_refused and view.ownership.managed:
+        message = f"The API server would refuse its pods: {job.pods_refused}"
+        found.setdefault(PODS_REFUSED, Problem(PODS_REFUSED, message))
+    return tuple(found.values())
+
+
+def _line_of(view: JobView, job: JobFacts) -> tuple[str, str]:
+    """Return the queue and the quota that the job's unit names, or would name."""
+    if view.unit is not None:
+        return view.unit.spec.queue, _quota_of_unit(view.unit) or quota_of_job(job, view.around)
+    quota = quota_of_job(job, view.around)
+    return queue_of_job(job, quota), quota
+
+
+def _quota_of_unit(unit: QueueUnit) -> str:
+    return read_quota_name(unit.metadata.labels)

@@ -1,0 +1,34 @@
+"""Which kind of job a word means: `Job`, `jobs`, `jobs.batch`, `jobs.v1.batch`, or a key. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from queue_controllers.jobframework.generic_job import JobKind
+
+
+def find_kinds(word: str, kinds: Iterable[JobKind]) -> list[JobKind]:
+    """Return the kinds that a word names, in their order; small and large letters are alike.
+
+    Several are of one resource in different versions, or of several groups. A key is one
+    extension's, so that it comes before what it would mean otherwise.
+    """
+    word, known = word.lower(), list(kinds)
+    keyed = [each for each in known if each.key.lower() == word]
+    return keyed or [each for each in known if word in _names_of(each)]
+
+
+def resource_name(kind: JobKind) -> str:
+    """Return how `kubectl` names the kind without doubt: `jobs.batch`, `pods`."""
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def _names_of(kind: JobKind) -> set[str]:
+    names = {kind.kind.lower(), kind.plural}
+    if not kind.group:
+        return names
+    return {
+        *names,
+        *(f"{each}.{kind.group}" for each in names),
+        *(f"{each}.{kind.version}.{kind.group}" for each in names),
+    }

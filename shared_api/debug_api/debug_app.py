@@ -1,0 +1,65 @@
+"""The application that both programs add their routes to: GET only, each behind one guard.
+
+Every refusal and failure is JSON with a `detail`; what plugins' routes raise, too.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import Depends, FastAPI, Request
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from shared_api.debug_api.router_group import Guard
+from shared_api.debug_api.views import PathList, ProblemView
+
+log = structlog.get_logger("debug_api")
+
+
+def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
+    """Return an application that serves `/` and `/openapi.json`, and asks `access` first.
+
+    The contract and the list of paths have the routes that are added to it as well.
+    """
+
+    def authorize(request: Request) -> None:
+        access(request)
+
+    # No documentation pages: FastAPI's load their scripts from a public network.
+    app = FastAPI(
+        title=title,
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(authorize)],
+        redirect_slashes=False,
+        responses=problems(401, 403, 421, 500, 503),
+    )
+    # As the app's own handler of `Exception` it would answer and raise on: uvicorn logs that again.
+    app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
+
+    @app.get("/")
+    def paths() -> PathList:
+        """All paths, those of plugins too."""
+        found = {route.path for route in app.router.routes if isinstance(route, Route)}
+        return PathList(paths=sorted(found))
+
+    app.get("/openapi.json", include_in_schema=False)(app.openapi)
+    return app
+
+
+def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Return the declaration of refusals with these status codes, for a route's `responses`."""
+    return {code: {"model": ProblemView} for code in codes}
+
+
+def _answer_failure(request: Request, error: Exception) -> JSONResponse:
+    """What nobody expected is our fault: the log has the story, the caller a short answer."""
+    log.error("request failed", path=request.url.path, exc_info=error)
+    detail = f"{type(error).__name__} while answering; see the program's log"
+    return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR)

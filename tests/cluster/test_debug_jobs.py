@@ -1,0 +1,213 @@
+"""Whether a job is managed, and why: asked of the controllers, with the chart's rights."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from tests.charts.render import as_manifest, of_kind, render, rights
+from tests.cluster.program_process import CONTROLLERS, ROOT, ProgramProcess
+from tests.cluster.queue_world import PATIENCE_SECONDS, QUOTA_LABEL, QueueWorld, until
+from tests.cluster.served_kinds import install_crds
+from tests.sample_jobs import crd
+
+pytestmark = pytest.mark.cluster
+
+TLS: Final = ROOT / "tests" / "data" / "tls"
+VALUES: Final = {
+    "metrics": {"secure": False},
+    "extension": {"jobset": {"enable": True}},
+    "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}},
+}
+ACCOUNT, READER, OWNER, NOBODY = "controllers-account", "reader", "owner", "nobody"
+RBAC: Final = "rbac.authorization.k8s.io"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """One API server: OWNER may get jobs of namespace default, READER has the chart's role."""
+    users: dict[str, Sequence[str]] = dict.fromkeys((ACCOUNT, READER, OWNER, NOBODY), ())
+    with QueueWorld(controlplane_binaries, users=users) as world:
+        world.plane.kubectl("create", "namespace", "labs")
+        install_crds(world.plane, crd("jobsets"))
+        reader = of_kind(render(VALUES), "ClusterRole")["koord-queue-debug-reader"]
+        jobs = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]}
+        role = {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "Role",
+            "metadata": {"name": "owner", "namespace": "default"},
+            "rules": [jobs],
+        }
+        objects = [
+            *rights("controllers", user=ACCOUNT, values=VALUES),
+            reader,
+            binding("ClusterRole", reader["metadata"]["name"], READER),
+            role,
+            binding("Role", "owner", OWNER),
+        ]
+        world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
+        world.create_quota("team", cpu_max=4)
+        yield world
+
+
+def binding(kind: str, role: str, user: str) -> Json:
+    where = {"namespace": "default"} if kind == "Role" else {}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": f"{role}-{user}", **where},
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+
+
+@pytest.fixture(scope="module")
+def exposed(world: QueueWorld) -> ProgramProcess:
+    """Controllers whose debug API listens everywhere, with TLS, and the chart's rights."""
+    return world.start(
+        CONTROLLERS,
+        "--enabled-extensions=job,jobset",
+        "--debug-address=:0",
+        f"--debug-tls-certificate={TLS / 'test_only_server.pem'}",
+        f"--debug-tls-key={TLS / 'test_only_server_key.pem'}",
+        user=ACCOUNT,
+    )
+
+
+def ask(process: ProgramProcess, path: str, token: str = "") -> httpx.Response:
+    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"https://127.0.0.1:{process.port_of('--debug-address')}{path}"
+    return httpx.get(
+        url, headers=headers, verify=trusted, timeout=PATIENCE_SECONDS, trust_env=False
+    )
+
+
+def explained(world: QueueWorld, exposed: ProgramProcess, name: str) -> Json:
+    """What OWNER is told of a job, or {} as long as there is no answer."""
+    token = world.plane.token_for(OWNER)
+    answer = ask(exposed, f"/debug/jobs/default/Job/{name}", token)
+    if answer.status_code in {404, 503}:
+        return {}
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+def test_a_managed_job_and_its_unit(world: QueueWorld, exposed: ProgramProcess) -> None:
+    world.create_job("queued", "team", cpu="1", suspend=True)
+    until(lambda: explained(world, exposed, "queued").get("unit"))
+    got = explained(world, exposed, "queued")
+    assert (got["managed"], got["reason"]) == (True, "InQueue")
+    assert (got["queue"], got["quota"], got["suspended"]) == ("team", "team", True)
+    assert got["unit"]["name"] == "queued"
+    assert got["problems"] == []
+
+
+def test_a_misspelled_quota_label(world: QueueWorld, exposed: ProgramProcess) -> None:
+    misspelled = QUOTA_LABEL.replace("name", "nmae")
+    world.create_job("misspelled", "", suspend=True, labels={misspelled: "team"})
+    got = until(lambda: explained(world, exposed, "misspelled"))
+    assert (got["managed"], got["reason"], got["unit"]) == (False, "NamesNothing", None)
+    assert "no queue will resume it" in got["message"]
+    (problem,) = got["problems"]
+    assert problem["reason"] == "KeyWithoutEffect"
+    assert f"Did you mean {QUOTA_LABEL}?" in problem["message"]
+
+
+def test_a_job_that_names_no_queue(world: QueueWorld, exposed: ProgramProcess) -> None:
+    world.create_job("unqueued", "", suspend=False)
+    got = until(lambda: explained(world, exposed, "unqueued"))
+    assert (got["managed"], got["reason"]) == (False, "NamesNothing")
+    assert "It runs at once" in got["message"]
+    assert QUOTA_LABEL in got["message"]
+
+
+def test_a_job_that_another_owns(world: QueueWorld, exposed: ProgramProcess) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    pods = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    jobs = {"name": "a", "replicas": 1, "template": {"spec": {"template": pods}}}
+    api = "jobset.x-k8s.io/v1alpha2"
+    made = world.api.request(
+        "POST",
+        f"/apis/{api}/namespaces/default/jobsets",
+        {
+            "apiVersion": api,
+            "kind": "JobSet",
+            "metadata": {"name": "top", "labels": {QUOTA_LABEL: "team"}},
+            "spec": {"suspend": True, "replicatedJobs": [jobs]},
+        },
+    )
+    uid = made["metadata"]["uid"]
+    owner = {"apiVersion": api, "kind": "JobSet", "name": "top", "uid": uid, "controller": True}
+    world.api.request(
+        "POST",
+        "/apis/batch/v1/namespaces/default/jobs",
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": "top-a-0",
+                "labels": {QUOTA_LABEL: "team"},
+                "ownerReferences": [owner],
+            },
+            "spec": {"suspend": True, "template": pods},
+        },
+    )
+    got = until(lambda: explained(world, exposed, "top-a-0"))
+    assert (got["managed"], got["reason"], got["unit"]) == (False, "Owned", None)
+    assert "JobSet top owns it" in got["message"]
+
+
+JOB: Final = "/debug/jobs/default/Job/gone"
+ELSEWHERE: Final = "/debug/jobs/labs/Job/"
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "want"),
+    [
+        pytest.param("", JOB, 401, id="without a token"),
+        pytest.param("", "/debug/jobs/default/widgets/a", 401, id="an unknown kind, without one"),
+        pytest.param(NOBODY, JOB, 403, id="a user without rights"),
+        pytest.param(NOBODY, "/debug/jobs/default/widgets/a", 404, id="an unknown kind"),
+        pytest.param(OWNER, JOB, 404, id="who may get jobs there"),
+        pytest.param(OWNER, "/debug/jobs/default/jobs.batch/gone", 404, id="by another name"),
+        pytest.param(OWNER, "/debug/jobs/default/jobsets/gone", 403, id="but not JobSets"),
+        pytest.param(OWNER, f"{ELSEWHERE}there", 403, id="nor a job elsewhere"),
+        pytest.param(OWNER, f"{ELSEWHERE}gone", 403, id="nor whether it is there"),
+        pytest.param(OWNER, "/", 403, id="nor the list of paths"),
+        pytest.param(READER, "/", 200, id="which takes the chart's role"),
+        pytest.param(READER, "/openapi.json", 200, id="as the contract does"),
+        pytest.param(READER, JOB, 403, id="which lets nobody see a job"),
+    ],
+)
+def test_who_may_get_a_job_may_ask_about_it(
+    world: QueueWorld, exposed: ProgramProcess, user: str, path: str, want: int
+) -> None:
+    if path.endswith("there"):
+        world.create_job("there", "team", suspend=True, namespace="labs")
+    token = world.plane.token_for(user) if user else ""
+    answer = ask(exposed, path, token)
+    assert answer.status_code == want, answer.text
+    if want != 200:
+        assert answer.json()["detail"]
+
+
+def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: QueueWorld) -> None:
+    controllers = world.start_controllers(user=ACCOUNT)
+    url = f"http://127.0.0.1:{controllers.port_of('--debug-address')}{JOB}"
+
+    def status(**headers: str) -> int:
+        answer = httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
+        return answer.status_code
+
+    assert status() == 404, "whoever asks this machine by its name"
+    assert status(Host="evil.example.com") == 421
+    assert controllers.stop() == 0

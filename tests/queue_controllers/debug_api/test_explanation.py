@@ -1,0 +1,282 @@
+"""Whether a job is managed, why or why not, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from queue_controllers.debug_api.explanation import (
+    Explanation,
+    JobStanding,
+    explain_job,
+)
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
+from queue_controllers.jobframework.job_settings import JobSettings, Manage
+from queue_controllers.jobframework.job_view import JobMemory, JobView
+from queue_controllers.jobframework.managed import Rule, Surroundings, judge_managed
+from queue_controllers.jobframework.owners import Refusal
+from shared_api.objects.meta import Condition, OwnerReference, Timestamp, Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import QUOTA_RESERVED
+from shared_api.quota_names import QuotaNames
+from shared_api.well_known_labels import MANAGED_NAMESPACE, SUSPEND
+from tests.job_situations import ADMITTED, NOW, RUNS, SUCCEEDED, TWO_RUNNING, facts, unit
+from tests.queue_controllers.owner_kit import KnownOwners
+
+OWNER = OwnerReference(
+    api_version="x.io/v1", kind="JobSet", name="top", uid=Uid("1"), controller=True
+)
+MADE = KnownOwners(refusals={"JobSet": None})
+NOT_SAID = KnownOwners(refusals={"JobSet": Refusal("it says nothing yet", may_pass=True)})
+NOT_MADE = KnownOwners(refusals={"JobSet": Refusal("it makes none")})
+HELD_OWNER = KnownOwners(refusals={"JobSet": Refusal("it is held", holds=True)})
+NAMESPACE_QUOTA = Surroundings(quotas=QuotaNames(of_namespaces={"team": "silver"}))
+LISTED = Surroundings(quotas=QuotaNames(known=frozenset({"gold"})), available_quotas=frozenset())
+LABEL = "quota.scheduling.koordinator.sh/name"
+MISSPELLED = {"quota.scheduling.koordinator.sh/nmae": "gold"}
+ENDED = StatusFacts(outcome=SUCCEEDED)
+DELETED = Timestamp("2026-11-01T09:55:00Z")
+
+
+def labelled(labels: dict[str, str], **changes: Any) -> JobFacts:
+    job = facts(**changes)
+    return replace(job, metadata=replace(job.metadata, labels=labels))
+
+
+def owned(job: JobFacts) -> JobFacts:
+    return replace(job, metadata=replace(job.metadata, owner_references=(OWNER,)))
+
+
+def moved(job: JobFacts, namespace: str) -> JobFacts:
+    return replace(job, metadata=replace(job.metadata, namespace=namespace))
+
+
+def explain(
+    job: JobFacts,
+    of: QueueUnit | None = None,
+    *,
+    around: Surroundings | None = None,
+    owners: KnownOwners = MADE,
+    manage: Manage = Manage.NAMESPACE_QUOTA,
+    **more: Any,
+) -> Explanation:
+    """Explain a job as the reconciler judges it."""
+    around, settings = around or Surroundings(), JobSettings(manage=manage)
+    ownership = judge_managed(job, around, settings, has_unit=of is not None, owners=owners)
+    view = JobView(
+        job=job,
+        unit=of,
+        ownership=ownership,
+        around=around,
+        settings=settings,
+        moment=NOW,
+        **more,
+    )
+    return explain_job(view, job)
+
+
+NOBODYS = labelled({})
+
+
+@pytest.mark.parametrize(
+    ("job", "asked", "want"),
+    [
+        pytest.param(facts(), {}, Rule.NAMES_QUEUE_OR_QUOTA, id="it names a quota"),
+        pytest.param(NOBODYS, {"manage": Manage.ALL}, Rule.EVERY_JOB, id="every job is"),
+        pytest.param(NOBODYS, {"around": NAMESPACE_QUOTA}, Rule.NAMESPACE_QUOTA, id="namespace"),
+        pytest.param(
+            NOBODYS,
+            {"around": Surroundings(namespace_labels={MANAGED_NAMESPACE: "true"})},
+            Rule.NAMESPACE_LABEL,
+            id="its namespace's label",
+        ),
+        pytest.param(
+            labelled({}, annotations={SUSPEND: "true"}),
+            {},
+            Rule.SUSPEND_ANNOTATION,
+            id="its annotation",
+        ),
+        pytest.param(NOBODYS, {"of": unit()}, Rule.IN_QUEUE, id="it has a unit"),
+        pytest.param(owned(facts()), {"owners": NOT_MADE}, Rule.NAMES_QUEUE_OR_QUOTA, id="owner"),
+    ],
+)
+def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> None:
+    said = explain(job, **asked)
+    assert (said.managed, said.reason) == (True, want)
+    assert said.message.startswith("It is managed: ")
+    assert said.message.endswith("It has no unit yet") is ("of" not in asked)
+
+
+@pytest.mark.parametrize(
+    ("job", "asked", "want", "words"),
+    [
+        pytest.param(
+            NOBODYS, {}, Rule.NAMES_NOTHING, f"no queue will resume it.*{LABEL}", id="suspended"
+        ),
+        pytest.param(
+            labelled({}, suspended=False), {}, Rule.NAMES_NOTHING, "It runs at once", id="it runs"
+        ),
+        pytest.param(
+            NOBODYS,
+            {"around": NAMESPACE_QUOTA, "manage": Manage.LABELLED},
+            Rule.NAMES_NOTHING,
+            "set its label",
+            id="its namespace has a quota that does not count",
+        ),
+        pytest.param(
+            moved(facts(), "kube-system"),
+            {},
+            Rule.NAMESPACE_EXCLUDED,
+            "namespace kube-system is never managed",
+            id="a namespace that is left alone",
+        ),
+        pytest.param(
+            labelled({"kueue.x-k8s.io/queue-name": "q"}),
+            {},
+            Rule.LEFT_TO_KUEUE,
+            "leaveToKueue",
+            id="Kueue's",
+        ),
+        pytest.param(
+            facts(foreign_manager="x.io/y"),
+            {},
+            Rule.MANAGED_BY_OTHER,
+            "spec.managedBy is x.io/y",
+            id="another controller's",
+        ),
+        pytest.param(owned(facts()), {}, Rule.OWNED, "JobSet top owns it", id="another job's"),
+        pytest.param(
+            owned(facts(suspended=False)),
+            {"owners": HELD_OWNER},
+            Rule.OWNER_IS_HELD,
+            "JobSet top owns it, and it is held",
+            id="its owner is held",
+        ),
+        pytest.param(
+            owned(facts()),
+            {"owners": NOT_SAID},
+            JobStanding.AWAITS_OWNER,
+            "after 10 s",
+            id="its owner may say so yet",
+        ),
+        pytest.param(
+            facts(why_not_hold="spec.x is set"),
+            {},
+            JobStanding.CANNOT_BE_HELD,
+            "left alone: spec.x is set",
+            id="it cannot be held",
+        ),
+        pytest.param(
+            facts(status=ENDED), {}, JobStanding.FINISHED, "has no unit", id="it has ended"
+        ),
+        pytest.param(
+            facts(deleted=DELETED), {}, JobStanding.BEING_DELETED, "being deleted", id="it goes"
+        ),
+    ],
+)
+def test_why_it_is_not(
+    job: JobFacts, asked: dict[str, Any], want: Rule | JobStanding, words: str
+) -> None:
+    said = explain(job, **asked)
+    assert (said.managed, said.reason) == (False, want)
+    assert (said.queue, said.quota) == ("", "")
+    assert re.search(words, said.message), said.message
+    assert "  " not in said.message
+    assert ".." not in said.message
+
+
+def test_a_job_that_has_ended_keeps_its_unit() -> None:
+    said = explain(facts(status=ENDED), unit("Succeed"))
+    assert (said.managed, said.reason) == (True, JobStanding.FINISHED)
+    assert said.problems == ()
+
+
+def test_a_running_job_whose_namespace_may_not_use_its_quota() -> None:
+    said = explain(facts(suspended=False, status=RUNS), around=LISTED, pods=TWO_RUNNING)
+    assert (said.managed, said.reason) == (False, JobStanding.NOT_ADOPTED)
+    assert "may not use quota gold" in said.message
+    assert said.problems == (), "what is the reason is no problem besides"
+
+
+def test_a_unit_of_a_job_that_has_become_anothers() -> None:
+    job = labelled({"kueue.x-k8s.io/queue-name": "q"})
+    said = explain(job, unit("Running", admissions=ADMITTED), pods=TWO_RUNNING)
+    assert (said.managed, said.reason) == (False, Rule.LEFT_TO_KUEUE)
+    assert "Its unit goes" in said.message
+    assert (said.queue, said.quota) == ("gold", "gold")
+
+
+@pytest.mark.parametrize(
+    ("job", "asked", "want"),
+    [
+        pytest.param(facts(), {}, ("gold", "gold"), id="those that its label names"),
+        pytest.param(NOBODYS, {"around": NAMESPACE_QUOTA}, ("silver", "silver"), id="namespace"),
+        pytest.param(
+            facts(), {"of": unit()}, ("gold", "gold"), id="those of its unit, if it has one"
+        ),
+        pytest.param(
+            labelled({LABEL: "silver", "koord-queue/queue-name": "fast"}),
+            {},
+            ("fast", "silver"),
+            id="a queue of its own",
+        ),
+    ],
+)
+def test_the_queue_and_the_quota(
+    job: JobFacts, asked: dict[str, Any], want: tuple[str, str]
+) -> None:
+    said = explain(job, **asked)
+    assert (said.queue, said.quota) == want
+
+
+def waiting(reason: str, message: str) -> QueueUnit:
+    condition = Condition(type=QUOTA_RESERVED, status="False", reason=reason, message=message)
+    return unit(conditions=(condition,))
+
+
+@pytest.mark.parametrize(
+    ("job", "asked", "want"),
+    [
+        pytest.param(labelled(MISSPELLED), {}, ["KeyWithoutEffect"], id="a misspelled label"),
+        pytest.param(
+            facts(annotations={"koord-queue/runing-timeout": "5m"}),
+            {"of": unit()},
+            ["KeyWithoutEffect"],
+            id="a misspelled setting",
+        ),
+        pytest.param(
+            NOBODYS, {"has_queued_neighbors": True}, ["NotQueued"], id="its neighbors are queued"
+        ),
+        pytest.param(owned(facts()), {"owners": NOT_MADE}, ["OwnerIgnored"], id="a false owner"),
+        pytest.param(
+            facts(annotations={"koord-queue/running-timeout": "soon"}),
+            {},
+            ["IgnoredAnnotation"],
+            id="a value that cannot be read",
+        ),
+        pytest.param(
+            facts(unknown_demand="no min-resources"), {}, ["DemandUnknown"], id="unknown demand"
+        ),
+        pytest.param(
+            facts(pods_refused="no ServiceAccount x"), {}, ["PodsRefused"], id="refused pods"
+        ),
+        pytest.param(
+            facts(), {"of": waiting("NoQuota", "there is none")}, ["NoQuota"], id="an obstacle"
+        ),
+        pytest.param(
+            facts(), {"of": waiting("OverQuotaMax", "it is full")}, [], id="what passes by itself"
+        ),
+        pytest.param(facts(), {}, [], id="nothing"),
+    ],
+)
+def test_what_is_wrong_with_it(job: JobFacts, asked: dict[str, Any], want: list[str]) -> None:
+    assert [each.reason for each in explain(job, **asked).problems] == want
+
+
+def test_what_was_told_already_is_said_again() -> None:
+    memory = JobMemory(told=frozenset({"KeyWithoutEffect"}), obstacle="x")
+    (problem,) = explain(labelled(MISSPELLED), memory=memory).problems
+    assert f"Did you mean {LABEL}?" in problem.message
