@@ -17,7 +17,12 @@ from queue_controllers.jobframework.actions import EventType, TellJob
 from queue_controllers.jobframework.decide import decide
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_view import JobView
-from queue_controllers.jobframework.managed import Rule, queue_of_job, quota_of_job
+from queue_controllers.jobframework.managed import (
+    Rule,
+    queue_of_job,
+    quota_of_job,
+    quota_of_template,
+)
 from queue_controllers.jobframework.waiting import PROOF_SECONDS
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
@@ -88,8 +93,8 @@ def explain_job(view: JobView, job: JobFacts) -> Explanation:
     problems = _find_problems(view, job)
     if not view.ownership.managed:
         return _explain_unmanaged(view, job, problems)
-    no_unit = "" if view.unit is not None else ". It has no unit yet"
-    said = (True, view.ownership.rule, f"It is managed: {view.ownership.reason}{no_unit}")
+    ownership = view.ownership
+    said = (True, ownership.rule, f"It is managed: {ownership.reason}. {_unit_in_words(view)}")
     managed, reason, message = _standing_of(view, job, problems) or said
     others = tuple(each for each in problems if each.reason != reason)
     queue, quota = _line_of(view, job) if managed or view.unit is not None else ("", "")
@@ -110,6 +115,8 @@ def _explain_unmanaged(view: JobView, job: JobFacts, problems: tuple[Problem, ..
         sentences.append(
             "It is suspended, and no queue will resume it" if job.suspended else "It runs at once"
         )
+        if named := _named_by_templates(job):
+            sentences.append(f"Only its pod template names quota {named}: that charges its pods")
     if unit is not None:
         sentences.append("Its unit goes when nothing of it runs any more")
     sentences.append(_WAYS_OUT.get(rule, ""))
@@ -122,6 +129,20 @@ def _explain_unmanaged(view: JobView, job: JobFacts, problems: tuple[Problem, ..
         quota=quota,
         problems=problems,
     )
+
+
+def _unit_in_words(view: JobView) -> str:
+    if view.unit is None:
+        return "It has no unit yet"
+    return (
+        f"Its unit is {view.unit.metadata.name}; why that waits, the scheduler says"
+        f" (/debug/queueunits/{view.unit.metadata.key})"
+    )
+
+
+def _named_by_templates(job: JobFacts) -> str:
+    named = (quota_of_template(each.template.metadata) for each in job.pod_sets)
+    return next(filter(None, named), "")
 
 
 def _standing_of(

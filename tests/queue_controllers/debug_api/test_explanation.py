@@ -19,6 +19,7 @@ from queue_controllers.jobframework.job_view import JobMemory, JobView
 from queue_controllers.jobframework.managed import Rule, Surroundings, judge_managed
 from queue_controllers.jobframework.owners import Refusal
 from shared_api.objects.meta import Condition, OwnerReference, Timestamp, Uid
+from shared_api.objects.pod import TemplateMeta
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import QUOTA_RESERVED
 from shared_api.quota_names import QuotaNames
@@ -48,6 +49,12 @@ def labelled(labels: dict[str, str], **changes: Any) -> JobFacts:
 
 def owned(job: JobFacts) -> JobFacts:
     return replace(job, metadata=replace(job.metadata, owner_references=(OWNER,)))
+
+
+def with_template_label(job: JobFacts) -> JobFacts:
+    (one,) = job.pod_sets
+    template = replace(one.template, metadata=TemplateMeta(labels={LABEL: "silver"}))
+    return replace(job, pod_sets=(replace(one, template=template),))
 
 
 def moved(job: JobFacts, namespace: str) -> JobFacts:
@@ -108,6 +115,7 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
     assert (said.managed, said.reason) == (True, want)
     assert said.message.startswith("It is managed: ")
     assert said.message.endswith("It has no unit yet") is ("of" not in asked)
+    assert ("/debug/queueunits/team/main" in said.message) is ("of" in asked)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +126,13 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
         ),
         pytest.param(
             labelled({}, suspended=False), {}, Rule.NAMES_NOTHING, "It runs at once", id="it runs"
+        ),
+        pytest.param(
+            with_template_label(NOBODYS),
+            {},
+            Rule.NAMES_NOTHING,
+            f"Only its pod template names quota silver.*set its label {LABEL}",
+            id="its template names a quota",
         ),
         pytest.param(
             NOBODYS,
