@@ -270,6 +270,8 @@ class UnitRegistry:
             order_key = line.place(bounded, self._plugins.order_key(bounded, line.queue))
         keys = self._plugins.class_keys(unit)
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        if self.bookings.pods.has_living(meta.uid):
+            class_key = (*class_key, meta.uid)  # it has a part of its room already
         if line is not None:
             if line.options.is_strict:
                 class_key = (*class_key, priority)  # they are held back by it
@@ -500,6 +502,9 @@ class UnitRegistry:
             self.bookings.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
             self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
+        elif record.standing is Standing.WAITING:
+            # What its pods have is asked for no more: it is asked again, and waits for less.
+            self.place_again((record.key,))
         else:
             self.charge_living(record)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from queue_controllers.jobframework.actions import PatchUnitStatus, TellJob
+from queue_controllers.jobframework.gates import runs_whole
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_settings import Adopt
@@ -63,7 +64,8 @@ def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
     would not stop what its operator has begun.
     """
     if job.kind.held_by_gates:
-        return view.pods.living > 0  # to hold them would be to delete them
+        # To hold what runs would be to delete it. What is held goes on waiting.
+        return view.pods.living > 0 and runs_whole(job, view.pods)
     if not _may_go_on(view, state):
         return False
     if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
