@@ -43,6 +43,7 @@ from queue_scheduler.unit_record import (
     Standing,
     UnitRecord,
     find_known_demand,
+    is_disowned,
     is_same_claim,
     judge,
     judge_place,
@@ -80,7 +81,7 @@ class UnitRegistry:
         admitted: Those that occupy quota, by what their eviction costs.
         changed_lines: Names of queues whose line changed since somebody looked.
         held_lately: Keys of units that left the line without being booked, or came back into one,
-            since somebody looked.
+            or that are booked and say that they must not be, since somebody looked.
         lowered_lately: Keys of units on their way in of which nobody was told yet that their queue
             lets them have less priority than they say.
     """
@@ -200,6 +201,8 @@ class UnitRegistry:
             )
         )
         self.bookings.charge_admitted(info, admitted_occupancy(unit, demand))
+        if is_disowned(unit):
+            self.held_lately[info.key] = None
 
     def _map_by_name(
         self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
