@@ -162,8 +162,10 @@ def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
     assert record is not None
     assert record.info is not None
     has = engine.units.bookings.pods.living(record.uid).amounts
-    wants = record.info.demand.total.items()
-    asked = {resource for resource, amount in wants if amount > has.get(resource, 0)}
+    gets: Amounts = {}
+    for grant in decision.grants:
+        gets = add(gets, grant.amounts)
+    asked = {resource for resource, amount in gets.items() if amount > has.get(resource, 0)}
     for level in quotas.chain(decision.quota):
         limit, used = quotas.limit(level), booked_under(engine, quotas, level)
         over = {r: n for r, n in used.items() if r in asked and r in limit and n > limit[r]}
