@@ -33,6 +33,7 @@ from queue_controllers.jobframework.actions import (
 )
 from queue_controllers.jobframework.adoption import (
     adopt_unit,
+    comes_late,
     keep_place,
     lacks_proof,
     prove_again,
@@ -41,7 +42,7 @@ from queue_controllers.jobframework.adoption import (
     tell_adoption,
 )
 from queue_controllers.jobframework.backoff_limit import reach_limit
-from queue_controllers.jobframework.contest import suspend_again, suspend_job
+from queue_controllers.jobframework.contest import restore_contest, suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import follow_deactivation
 from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
@@ -209,13 +210,15 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     body = build_unit(job, view.around, name=name, runs=adopting)
     actions.append(CreateUnit(body=body))
-    settled = len(actions) == 1 and state.state is State.HELD
+    # The next look writes the place of a unit that comes late.
+    is_done = view.lost is None and not comes_late(job, view.moment.wall)
+    settled = len(actions) == 1 and state.state is State.HELD and is_done
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(TellJob(reason="NameCut", message=message))
     # The next look proves an adoption, in the status of the unit that is there then.
     held = any(isinstance(each, SuspendJob) for each in actions)
-    memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held)
+    memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
     return Decision(actions=tuple(actions), memory=memory, settled=settled)
 
 
@@ -420,6 +423,9 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             return suspend_again(view, job, unit)
         if (decision := _note_opened(view, job, unit)) is not None:
             return decision
+    if (restored := restore_contest(view, unit)) is not None:
+        # Before its place: until then it stands where it was made, which is further back.
+        return Decision(actions=(restored,), memory=view.memory)
     if (kept := _keep_place(view, job, unit)) is not None:
         return kept
     if has_own_backoff(job):
