@@ -161,8 +161,8 @@ class ExtensionServer(Generic[JobT]):
         unit = new if new is not None else old
         if unit is None or not (key := self._key_of_unit(unit)):
             return
-        if new is None:
-            self.reconciler.on_unit_gone(key, unit)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self.reconciler.on_unit_gone(self._key_of_unit(old), old)
         pause = pause_of_unit(old, new)
         was_seen = new is not None and self.reconciler.has_looked_at_unit(key, new.metadata)
         if pause is None or (old is not new and was_seen):

@@ -22,7 +22,15 @@ _REGISTRATION: Final = "admissionregistration.k8s.io"
 
 
 def _of(group: str, version: str, plural: str, kind: str) -> ResourceType[OnlyMetadata]:
-    return ResourceType(group, version, plural, kind, namespaced=False, object_type=OnlyMetadata)
+    return ResourceType(
+        group,
+        version,
+        plural,
+        kind,
+        namespaced=False,
+        object_type=OnlyMetadata,
+        only_metadata=True,
+    )
 
 
 FOLLOWED: Final = (

@@ -20,12 +20,16 @@ from shared_api.well_known_labels import (
     MANAGED_NAMESPACE,
     MAX_PRIORITY,
     QUOTA_NAMESPACES,
+    UNREAD_CEILING,
     read_annotation,
     read_quotas_of_namespace,
 )
 
 MAX_INT32: Final = 2**31 - 1
 """Of a priority."""
+
+MAX_SHOWN: Final = 32
+"""Characters of an annotation that are told: twice the longest number."""
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,20}")
 
@@ -113,6 +117,7 @@ class SurroundingsReader:
             namespace_labels={} if known is None else known.metadata.labels,
             priority_classes=classes,
             max_priority=_max_priority(known),
+            unread_ceiling=_unread_ceiling(known),
             only_classes=self._only_classes,
             leaves_to_kueue=self._leaves_to_kueue(),
             default_priority=default,
@@ -175,18 +180,32 @@ def _class_identity(each: PriorityClass | None) -> tuple[str, int, bool] | None:
     return None if each is None else (each.metadata.name, each.value, each.global_default)
 
 
-def _what_counts(namespace: Namespace | None) -> tuple[bool, int | None]:
-    return _is_managed(namespace), _max_priority(namespace)
+def _what_counts(namespace: Namespace | None) -> tuple[bool, int | None, str | None]:
+    return _is_managed(namespace), _max_priority(namespace), _unread_ceiling(namespace)
 
 
 def _max_priority(namespace: Namespace | None) -> int | None:
-    """Return what the namespace's annotation says, None where it says nothing that can be read."""
+    """Return what the namespace's annotation says, None where there is none.
+
+    What is not known bounds like the lowest ceiling that there is any need of: of a namespace that
+    has come just now, and of an annotation that cannot be read.
+    """
     if namespace is None:
+        return UNREAD_CEILING
+    text = read_annotation(namespace.metadata.annotations, MAX_PRIORITY)
+    if text is None:
         return None
-    text = read_annotation(namespace.metadata.annotations, MAX_PRIORITY) or ""
     if _INT.fullmatch(text) is None:
-        return None
+        return UNREAD_CEILING
     return max(min(int(text), MAX_INT32), -MAX_INT32 - 1)
+
+
+def _unread_ceiling(namespace: Namespace | None) -> str | None:
+    """Return what the annotation says where that is no number; "": the namespace is not known."""
+    if namespace is None:
+        return ""
+    text = read_annotation(namespace.metadata.annotations, MAX_PRIORITY)
+    return None if text is None or _INT.fullmatch(text) is not None else repr(text[:MAX_SHOWN])
 
 
 def _available_quotas(namespace: Namespace | None) -> frozenset[str]:

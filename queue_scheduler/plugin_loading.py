@@ -27,6 +27,7 @@ from queue_scheduler.plugins.elastic_quota_tree_arguments import read_tree_argum
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
+from queue_scheduler.plugins.resource_quota_arguments import read_resource_quota_arguments
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from shared_api.program_flags import ConfigurationError
 
@@ -118,11 +119,11 @@ def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches)
             required_requests=settings.required_requests,
             checks_available=switches.checks_available_quota or switches.checks_namespaces,
         )
+    if name == RESOURCE_QUOTA:
+        return ResourceQuotaPlugin(read_resource_quota_arguments(arguments))
     if arguments:
         msg = f"pluginConfigs.{name}: takes no arguments"
         raise ConfigurationError(msg)
-    if name == RESOURCE_QUOTA:
-        return ResourceQuotaPlugin()
     return DefaultGroupPlugin() if name == DEFAULT_GROUP else Priority()
 
 

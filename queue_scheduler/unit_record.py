@@ -30,6 +30,7 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     FINAL_PHASES,
     MAKING_ROOM,
+    QUOTA_RESERVED,
     Phase,
     contested_since,
     is_adopted,
@@ -217,6 +218,15 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
         and contested_since(before) == contested_since(after)
         and is_adopted(before) == is_adopted(after)  # which may not be in every quota
     )
+
+
+def is_disowned(unit: QueueUnit) -> bool:
+    """Say whether an adopted unit says that its namespace may not name its quota."""
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
+    if reserved is None:
+        return False
+    said = (reserved.status, reserved.reason)
+    return said == ("False", Reason.QUOTA_NOT_IN_NAMESPACE)
 
 
 def find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand | None:

@@ -43,6 +43,7 @@ from queue_scheduler.unit_record import (
     Standing,
     UnitRecord,
     find_known_demand,
+    is_disowned,
     is_same_claim,
     judge,
     judge_place,
@@ -80,7 +81,7 @@ class UnitRegistry:
         admitted: Those that occupy quota, by what their eviction costs.
         changed_lines: Names of queues whose line changed since somebody looked.
         held_lately: Keys of units that left the line without being booked, or came back into one,
-            since somebody looked.
+            or that are booked and say that they must not be, since somebody looked.
         lowered_lately: Keys of units on their way in of which nobody was told yet that their queue
             lets them have less priority than they say.
     """
@@ -200,6 +201,8 @@ class UnitRegistry:
             )
         )
         self.bookings.charge_admitted(info, admitted_occupancy(unit, demand))
+        if is_disowned(unit):
+            self.held_lately[info.key] = None
 
     def _map_by_name(
         self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
@@ -270,6 +273,8 @@ class UnitRegistry:
             order_key = self._place_in(line, bounded)
         keys = self._plugins.class_keys(unit)
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        if self.bookings.pods.has_living(meta.uid):
+            class_key = (*class_key, meta.uid)  # it has a part of its room already
         if line is not None:
             if line.options.is_strict:
                 class_key = (*class_key, priority)  # they are held back by it
@@ -507,6 +512,9 @@ class UnitRegistry:
             self.bookings.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
             self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
+        elif record.standing is Standing.WAITING:
+            # What its pods have is asked for no more: it is asked again, and waits for less.
+            self.place_again((record.key,))
         else:
             self.charge_living(record)
 

@@ -13,6 +13,9 @@ What waits to be written is a key. Its reason is asked for anew when its turn co
 has started meanwhile has none. So twenty thousand that come at once cost a few writes, and those
 few are of the units that somebody looks at; the debug API answers for the others.
 
+A unit whose job ran before it was queued, and whose namespace may not name its quota, says so like
+one that waits. Once it may, it is booked, and the condition is True again.
+
 A reason that somebody has to mend is told by an event as well, when its condition is written: so
 once per change of the reason, in step with the low lane's rate, and never for what a unit lacks
 for a moment while quotas and queues arrive.
@@ -35,7 +38,7 @@ from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.unit_record import Standing
+from queue_scheduler.unit_record import Standing, is_disowned
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.writes import Outcome, Rejected, Written, status_report
@@ -90,6 +93,9 @@ MAX_UNDER_WAY: Final = 500
 """Reports that are handed over and not written. Those that wait for their turn in the low lane, a
 hundred a second as shipped, are keys here; as writes they would be some kilobytes each, and old
 when their turn comes."""
+
+BOOKED: Final = "Quota is reserved: its namespace may name the quota"
+"""What an adopted unit says of which the contrary was said."""
 
 log = structlog.get_logger("waiting_reporter")
 
@@ -276,6 +282,8 @@ class WaitingReporter:
         Else its key waits for that turn.
         """
         record = self._shared.ask(Engine.record, key)
+        if record is not None and record.standing is Standing.BOOKED:
+            return self._report_booked(key, record.unit)
         if record is None or record.standing not in {Standing.WAITING, Standing.HELD}:
             return False
         refusal = self._shared.ask(Engine.refusal_of, key)
@@ -292,27 +300,40 @@ class WaitingReporter:
         self._submit(key, record.unit, refusal)
         return True
 
+    def _report_booked(self, key: str, unit: QueueUnit) -> bool:
+        """Hand over that an adopted unit is booked after all; return whether it said otherwise."""
+        if not is_disowned(unit) or not self._cache.is_readable(key):
+            return False
+        body = build_booked_patch(unit, rfc3339(self._clock.now()))
+        self._hand_over(key, unit, body, refusal=None)
+        return True
+
     def _rank_of(self, key: str, refusal: Refusal) -> _Rank:
         if refusal.reason in TO_MEND:
             return _Rank.AT_ONCE
         return _Rank.FIRST if key in self._first else _Rank.LATER
 
     def _submit(self, key: str, unit: QueueUnit, refusal: Refusal) -> None:
+        body = build_waiting_patch(unit, refusal, rfc3339(self._clock.now()))
+        self._hand_over(key, unit, body, refusal)
+
+    def _hand_over(
+        self, key: str, unit: QueueUnit, body: dict[str, Any], refusal: Refusal | None
+    ) -> None:
         for keys in self._ranked.values():
             keys.pop(key, None)
         meta = unit.metadata
-        body = build_waiting_patch(unit, refusal, rfc3339(self._clock.now()))
         write = status_report(QUEUE_UNITS, meta.namespace, meta.name, body)
         self._under_way.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(key, refusal, outcome))
 
-    def _on_outcome(self, key: str, refusal: Refusal, outcome: Outcome[Any]) -> None:
+    def _on_outcome(self, key: str, refusal: Refusal | None, outcome: Outcome[Any]) -> None:
         self._under_way.discard(key)
         match outcome:
             case Written(object=unit):
                 self._cache.note_written(unit)
                 self._shared.tell(Engine.on_queue_unit, unit)
-                if refusal.reason in TOLD_REASONS:
+                if refusal is not None and refusal.reason in TOLD_REASONS:
                     self._tell(build_notice(unit, refusal))
             case Rejected(error=Conflict() | NotFound()):
                 pass  # the newer object brings it back here
@@ -349,6 +370,20 @@ def build_waiting_patch(unit: QueueUnit, refusal: Refusal, now: Timestamp) -> di
     condition = Condition(
         type=QUOTA_RESERVED, status="False", reason=refusal.reason.value, message=message
     )
+    return _build_patch(unit, condition, message, now)
+
+
+def build_booked_patch(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch that says that an adopted unit is booked; guarded like the other."""
+    condition = Condition(
+        type=QUOTA_RESERVED, status="True", reason="QuotaReserved", message=BOOKED
+    )
+    return _build_patch(unit, condition, BOOKED, now)
+
+
+def _build_patch(
+    unit: QueueUnit, condition: Condition, message: str, now: Timestamp
+) -> dict[str, Any]:
     conditions = with_condition(unit.status.conditions, condition, now=now)
     return {
         "metadata": {"resourceVersion": unit.metadata.resource_version},

@@ -251,6 +251,8 @@ MAX_PRIORITY: Final = PREFIX + "max-priority"
 """Annotation on namespaces: no job in it has a higher priority, whatever it or its PriorityClass
 says; and on queues: no unit in it counts as if it had. W: administrators, R: the controllers of
 namespaces, the scheduler of queues."""
+UNREAD_CEILING: Final = 0
+"""Counts for one that is there and cannot be read: the priority of who asks for none."""
 AVAILABLE_QUOTA_IN_NAMESPACE: Final = (
     PREFIX + "available-quota-in-namespace",
     PREFIX + "available-quota",

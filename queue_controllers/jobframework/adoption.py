@@ -14,11 +14,13 @@ its quota: nobody has decided about it, so a label would be enough to fill anoth
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from queue_controllers.jobframework.actions import PatchUnitStatus, TellJob
+from queue_controllers.jobframework.gates import runs_whole
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.job_machine import JobState, State
 from queue_controllers.jobframework.job_settings import Adopt
@@ -63,8 +65,9 @@ def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
     would not stop what its operator has begun.
     """
     if job.kind.held_by_gates:
-        return view.pods.living > 0  # to hold them would be to delete them
-    if not _may_go_on(view, state):
+        # To hold what runs would be to delete it. What is held goes on waiting.
+        return view.pods.living > 0 and runs_whole(job, view.pods)
+    if not _may_go_on(view, state) or _was_let_go_out_of_turn(view):
         return False
     if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
         return False  # it came as a part of something that does not count any more
@@ -97,6 +100,17 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         return True
     since = view.pods.living_since
     return bool(since) and since < unit.metadata.creation_timestamp
+
+
+def _was_let_go_out_of_turn(view: JobView) -> bool:
+    """Return whether the job had a unit that waited, which somebody has deleted.
+
+    It was resumed, and its unit deleted before it could be suspended again. One that was just being
+    adopted, or that may not be, was neither held nor resumed.
+    """
+    memory = view.memory
+    was_left = memory.adopting or "NotAdopted" in memory.told
+    return view.lost is not None and view.lost.waited and not was_left
 
 
 def _may_go_on(view: JobView, state: JobState) -> bool:
@@ -200,11 +214,14 @@ def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
 
     The unit was deleted and made again, or nobody was there to make it.
     """
-    meta = job.metadata
-    created = read_time(meta.creation_timestamp)
     made = read_time(unit.metadata.creation_timestamp)
-    if unit.status.job_creation_timestamp is not None or created is None or made is None:
+    if unit.status.job_creation_timestamp is not None or made is None or not comes_late(job, made):
         return None
-    if (made - created).total_seconds() < LATE_UNIT_SECONDS:
-        return None
-    return PatchUnitStatus(unit=unit, status={"jobCreationTimestamp": meta.creation_timestamp})
+    created = job.metadata.creation_timestamp
+    return PatchUnitStatus(unit=unit, status={"jobCreationTimestamp": created})
+
+
+def comes_late(job: JobFacts, made: datetime) -> bool:
+    """Return whether a unit that is made then is told apart from its job in line."""
+    created = read_time(job.metadata.creation_timestamp)
+    return created is not None and (made - created).total_seconds() >= LATE_UNIT_SECONDS

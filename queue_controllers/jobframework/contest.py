@@ -19,12 +19,25 @@ from queue_controllers.jobframework.actions import (
     TellJob,
 )
 from queue_controllers.jobframework.generic_job import JobFacts
-from queue_controllers.jobframework.job_view import Decision, JobMemory, JobView, Moment
+from queue_controllers.jobframework.job_view import (
+    Decision,
+    JobMemory,
+    JobView,
+    LostUnit,
+    Moment,
+)
 from queue_controllers.jobframework.queue_unit_builder import plan_restoration
 from queue_controllers.jobframework.unit_status import how_to_activate, set_condition
-from shared_api.objects.meta import Condition
+from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import SUSPEND_CONTESTED, is_being_evicted
+from shared_api.queue_unit_phases import (
+    SUSPEND_CONTESTED,
+    condition_body,
+    contested_since,
+    is_being_evicted,
+    is_booked,
+    is_final,
+)
 
 LEAST_PAUSE_SECONDS: Final = 1.0
 """Between two suspensions of one job: a tool that resumes it at once costs a write a second."""
@@ -108,3 +121,29 @@ def to_the_end(unit: QueueUnit, contested: Condition, moment: Moment) -> PatchUn
     status = msgspec.structs.replace(unit.status, conditions=others)
     without = msgspec.structs.replace(unit, status=status)
     return set_condition(without, contested, moment)
+
+
+def read_lost(unit: QueueUnit) -> LostUnit | None:
+    """Return what of a unit that was deleted counts against its job's next one, None: nothing."""
+    if is_final(unit):
+        return None
+    said = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
+    contested = said if contested_since(unit) else None
+    lost = LostUnit(waited=not is_booked(unit), contested=contested)
+    return None if lost == LostUnit() else lost
+
+
+def restore_contest(view: JobView, unit: QueueUnit) -> PatchUnitStatus | None:
+    """Return the write that puts a unit where the one before it stood, None: it may stay.
+
+    That one was at the end of its line, and was deleted.
+    """
+    contested = None if view.lost is None else view.lost.contested
+    conditions = unit.status.conditions
+    if contested is None or find_condition(conditions, SUSPEND_CONTESTED) is not None:
+        return None
+    status = {
+        "conditions": [condition_body(each) for each in (*conditions, contested)],
+        "lastUpdateTime": view.moment.stamp,
+    }
+    return PatchUnitStatus(unit=unit, status=status)

@@ -28,10 +28,12 @@ from queue_controllers.jobframework.actions import (
     EventType,
     PatchUnit,
     PatchUnitStatus,
+    SuspendJob,
     TellJob,
 )
 from queue_controllers.jobframework.adoption import (
     adopt_unit,
+    comes_late,
     keep_place,
     lacks_proof,
     prove_again,
@@ -40,7 +42,7 @@ from queue_controllers.jobframework.adoption import (
     tell_adoption,
 )
 from queue_controllers.jobframework.backoff_limit import reach_limit
-from queue_controllers.jobframework.contest import suspend_again, suspend_job
+from queue_controllers.jobframework.contest import restore_contest, suspend_again, suspend_job
 from queue_controllers.jobframework.deactivation import follow_deactivation
 from queue_controllers.jobframework.eviction import (
     carry_out_eviction,
@@ -48,7 +50,7 @@ from queue_controllers.jobframework.eviction import (
     why_evict,
     with_move_told,
 )
-from queue_controllers.jobframework.gates import room_of
+from queue_controllers.jobframework.gates import room_of, runs_whole
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
 from queue_controllers.jobframework.job_annotations import (
     IGNORED_ANNOTATION,
@@ -208,13 +210,15 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
     name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
     body = build_unit(job, view.around, name=name, runs=adopting)
     actions.append(CreateUnit(body=body))
-    settled = len(actions) == 1 and state.state is State.HELD
+    # The next look writes the place of a unit that comes late.
+    is_done = view.lost is None and not comes_late(job, view.moment.wall)
+    settled = len(actions) == 1 and state.state is State.HELD and is_done
     if cut:
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(TellJob(reason="NameCut", message=message))
     # The next look proves an adoption, in the status of the unit that is there then.
-    held = not adopting and not job.suspended
-    memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held)
+    held = any(isinstance(each, SuspendJob) for each in actions)
+    memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
     return Decision(actions=tuple(actions), memory=memory, settled=settled)
 
 
@@ -242,8 +246,8 @@ def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
-    """Turn the switch on unless it is."""
-    return () if job.suspended else (suspend_job(view, job),)
+    """Turn the switch on unless it is. A gate is none: what has passed it would be deleted."""
+    return () if job.suspended or job.kind.held_by_gates else (suspend_job(view, job),)
 
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
@@ -308,8 +312,11 @@ def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     # What somebody edited by hand is put right before the unit waits again: freed with another
     # demand than its job's, or in another quota, it would be admitted for that, and so on for ever.
-    waits = phase_of(unit) in _WAITING_PHASES or is_being_evicted(unit)
-    is_judged = state.stopped and not job.unknown_demand
+    phase = phase_of(unit)
+    waits = phase in _WAITING_PHASES or is_being_evicted(unit)
+    # Pods say themselves what they ask for, whichever of them run.
+    is_clear = state.stopped or (job.kind.held_by_gates and phase in _WAITING_PHASES)
+    is_judged = is_clear and not job.unknown_demand
     may_move = waits and is_judged
     if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
         is_urgent = was_evicted(unit) or is_being_evicted(unit) or not is_only_demand(body)
@@ -412,9 +419,13 @@ def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
 
 def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     if not job.suspended:
-        if job.kind.held_by_gates:
-            return _note_opened(view, job, unit)
-        return suspend_again(view, job, unit)
+        if not job.kind.held_by_gates:
+            return suspend_again(view, job, unit)
+        if (decision := _note_opened(view, job, unit)) is not None:
+            return decision
+    if (restored := restore_contest(view, unit)) is not None:
+        # Before its place: until then it stands where it was made, which is further back.
+        return Decision(actions=(restored,), memory=view.memory)
     if (kept := _keep_place(view, job, unit)) is not None:
         return kept
     if has_own_backoff(job):
@@ -433,15 +444,29 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     return waits if obstacle is not None else announce_queued(unit, waits)
 
 
-def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
-    """Book what somebody else let go: only deleting its pods would stop it, perhaps for ever."""
+def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Charge what somebody else let go: only deleting its pods would stop it, perhaps for ever.
+
+    Where nothing is left to start it is booked. Otherwise its pods count as they live, and the
+    unit stays in line: to let one pod go admits no others. None: that is so already.
+    """
     if phase_of(unit) not in ADOPTABLE_PHASES:
-        return Decision(memory=view.memory)
+        return None
     if not may_use_quota(job, view.around):
-        return _leave_running(view, job)
+        return None if "NotAdopted" in view.memory.told else _leave_running(view, job)
     message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
+    if runs_whole(job, view.pods):
+        event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
+        return adopt_unit(view, job, unit, event)
+    if not view.pods.opened or MARK_REFUSED in view.memory.told:
+        return None
+    message = (
+        f"Somebody else took the gate {ADMISSION_GATE} off {view.pods.opened} of its pods: they go"
+        " on, charged as they run. The others wait in line until the rest of the job fits"
+    )
     event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
-    return adopt_unit(view, job, unit, event)
+    marked = mark_opened(view, job, unit)
+    return msgspec.structs.replace(marked, actions=(*marked.actions, event))
 
 
 # --- admitted -----------------------------------------------------------------------------------

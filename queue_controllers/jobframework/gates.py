@@ -4,6 +4,10 @@ A gate is a switch of one pod. As long as such a job is not admitted it counts a
 none of its pods is on its way without a gate; admitted, while all of them are held. So it goes
 through the same machine as every other job, and pods that come later, as those of a StatefulSet
 do, start one by one as far as the admission goes.
+
+Of a job that is not admitted some pods may be on their way all the same: somebody else took their
+gate off, or its unit was made anew. They are charged as they live, and the others wait in line.
+Where all are, nothing is left to decide.
 """
 
 from __future__ import annotations
@@ -51,6 +55,11 @@ def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
     runs = pods.running + pods.pending > 0
     suspended = bool(pods.held_of_sets) and not runs if admitted else not runs
     return msgspec.structs.replace(job, suspended=suspended)
+
+
+def runs_whole(job: JobFacts, pods: PodFacts) -> bool:
+    """Return whether all pods live that the job needs, so that nothing of it is left to start."""
+    return all(pods.living_of_sets.get(each.name, 0) >= each.count for each in job.pod_sets)
 
 
 def room_of(unit: QueueUnit, pods: PodFacts) -> dict[str, int]:

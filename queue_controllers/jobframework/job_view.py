@@ -11,7 +11,7 @@ from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import NO_PODS, JobState, PodFacts
 from queue_controllers.jobframework.job_settings import JobSettings
 from queue_controllers.jobframework.managed import Ownership, Surroundings
-from shared_api.objects.meta import Timestamp
+from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.timestamps import rfc3339, rfc3339_micro
 
@@ -107,6 +107,18 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What the job was last told is in the way of its start, until that is gone."""
 
 
+class LostUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a unit said that was deleted while its job was there, as far as it counts against it.
+
+    Whoever may delete units must gain nothing by it: the next unit stands where this one stood.
+    """
+
+    waited: bool = False
+    """Nobody had decided about it: what its job runs, somebody has let go out of turn."""
+    contested: Condition | None = None
+    """Its `SuspendContested`, where it stood at the end of its line for that."""
+
+
 NOTHING_KNOWN = JobMemory()
 LEFT_TO_ITS_OWNER = JobMemory(nested=True)
 """One for all: there may be very many children."""
@@ -122,6 +134,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     around: Surroundings = Surroundings()
     settings: JobSettings = JobSettings()
     memory: JobMemory = NOTHING_KNOWN
+    lost: LostUnit | None = None
+    """The job's unit before this one, where that was deleted and anything of it still counts."""
     has_queued_neighbors: bool = False
     """Other jobs of the namespace are queued; only where the setting asks for it."""
     name_is_taken: bool = False

@@ -85,6 +85,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     priority_classes: Mapping[str, int] = {}
     max_priority: int | None = None
     """What the namespace lets its jobs have at most."""
+    unread_ceiling: str | None = None
+    """What it says of that where it is no number, quoted; "": the namespace is not known yet."""
     only_classes: bool = False
     """Priorities are those of PriorityClasses, whatever else a job says."""
     leaves_to_kueue: bool = True

@@ -214,11 +214,13 @@ def why_other_priority(job: JobFacts, around: Surroundings) -> str:
         instead = "only PriorityClasses count (priorityFrom)"
         return f"{IGNORED_ANNOTATION}{PRIORITY} is ignored: {instead}"
     _, number = _wanted_priority(job, around)
-    if _bounded(number, around) == number:
+    if _bounded(number, around) == number or around.unread_ceiling == "":
         return ""
     key = PRIORITY if said else f"{PRIORITY}, or the PriorityClass of its pods,"
     where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
     above = f"priority {number or 0} is above {around.max_priority}"
+    if around.unread_ceiling is not None:
+        where += f", since {around.unread_ceiling} is no whole number: mend that annotation"
     return f"{IGNORED_ANNOTATION}{key} counts in part: {above}, {where}"
 
 

@@ -27,6 +27,7 @@ from queue_controllers.jobframework.actions import (
     SuspendJob,
     TellJob,
 )
+from queue_controllers.jobframework.contest import read_lost
 from queue_controllers.jobframework.decide import decide
 from queue_controllers.jobframework.execute import Executor, NotLeadingError
 from queue_controllers.jobframework.gates import count_gated
@@ -58,6 +59,7 @@ from queue_controllers.jobframework.job_view import (
     Decision,
     JobMemory,
     JobView,
+    LostUnit,
     Moment,
 )
 from queue_controllers.jobframework.managed import Ownership, Surroundings, judge_managed
@@ -244,6 +246,8 @@ class JobReconciler(Generic[JobT]):
         self._orphan_since: dict[Uid, float] = {}
         # Jobs whose unit has vanished: the job may have gone with it, unheard of as yet.
         self._bereft: dict[Uid, None] = {}
+        # What such units said that counts against the next.
+        self._lost: dict[Uid, LostUnit] = {}
 
     @property
     def remembered_jobs(self) -> int:
@@ -260,6 +264,7 @@ class JobReconciler(Generic[JobT]):
         """Forget a job."""
         self._memories.pop(gone.uid, None)
         self._bereft.pop(gone.uid, None)
+        self._lost.pop(gone.uid, None)
         self._looked_at.pop(gone.key, None)
 
     def on_unit_gone(self, key: str, unit: QueueUnit) -> None:
@@ -268,6 +273,13 @@ class JobReconciler(Generic[JobT]):
         job, consumer = self._jobs.get(key), unit.spec.consumer_ref
         if job is not None and consumer is not None and consumer.uid == job.metadata.uid:
             self._bereft[consumer.uid] = None
+            self._note_lost(consumer.uid, read_lost(unit))
+
+    def _note_lost(self, job: Uid, lost: LostUnit | None) -> None:
+        if lost is None:
+            self._lost.pop(job, None)
+        else:
+            self._lost[job] = lost
 
     def has_looked_at_job(self, job: ObjectMeta) -> bool:
         """Say whether this very version was looked at, and nothing was to do."""
@@ -375,6 +387,8 @@ class JobReconciler(Generic[JobT]):
     def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
         """Do what one look at a job says; return whether that may have made more to do."""
         job, judged = self._judge_whole(job, own, self._lookups)
+        if own is None and not judged.ownership.managed:
+            self._let_out(job.metadata.uid)
         view = self._view_of(job, own, judged)
         decision = decide(view)
         if own is None and (again := self._look_if_there(key, job.metadata)) is not None:
@@ -404,6 +418,16 @@ class JobReconciler(Generic[JobT]):
         if bereft:
             self._bereft.pop(job.uid, None)
         return None if found.metadata.uid == job.uid else True
+
+    def _let_out(self, job: Uid) -> None:
+        """Note that a job has left the queue: what it runs from now on is its own business.
+
+        Its place is not: should it come back, it stands where it stood.
+        """
+        lost = self._lost.get(job)
+        if lost is not None and lost.waited:
+            left = None if lost.contested is None else LostUnit(contested=lost.contested)
+            self._note_lost(job, left)
 
     def _remember(self, job: ObjectMeta, memory: JobMemory) -> None:
         if memory == NOTHING_KNOWN:
@@ -493,6 +517,7 @@ class JobReconciler(Generic[JobT]):
             around=judged.around,
             settings=self._settings,
             memory=memory,
+            lost=self._lost.get(meta.uid),
             has_queued_neighbors=self._has_queued_neighbors(meta.namespace, judged.ownership),
             name_is_taken=taken,
             jitter=self._rng.uniform(-MAX_JITTER, MAX_JITTER),

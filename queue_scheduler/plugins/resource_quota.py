@@ -41,16 +41,24 @@ from shared_api.well_known_labels import DEFAULT_QUEUE
 NAME: Final = "ResourceQuota"
 """The name under which upstream's configuration lists this plugin."""
 
-_SETTINGS: Final = QuotaSettings(mode=QuotaMode.MAX, kind=QuotaKind.RESOURCE_QUOTA)
-
 
 class ResourceQuotaPlugin(BookedQuotas):
-    """Quota and queue of units, and the books of the namespaces."""
+    """Quota and queue of units, and the books of the namespaces.
+
+    Args:
+        required_requests: Resources of which every pod must request something.
+    """
 
     name = NAME
 
-    def __init__(self) -> None:
-        super().__init__(_SETTINGS)
+    def __init__(self, required_requests: frozenset[str] = frozenset()) -> None:
+        super().__init__(
+            QuotaSettings(
+                mode=QuotaMode.MAX,
+                kind=QuotaKind.RESOURCE_QUOTA,
+                required_requests=required_requests,
+            )
+        )
         self._specs: dict[str, dict[str, QuotaSpec]] = {}
         self._foreign: dict[str, ForeignPod] = {}
 
@@ -106,6 +114,12 @@ class ResourceQuotaPlugin(BookedQuotas):
         """Return its amounts and its pods."""
         return Demand({**info.demand.total, PODS: info.demand.pods})
 
+    def find_unrequested(self, info: QueueUnitInfo) -> tuple[str, ...]:
+        """Return what it lacks of what its quota governs; with `pods` it takes something of it."""
+        if not info.demand.pods or info.quota not in self._known:
+            return ()
+        return self.books.find_unrequested(info.quota, dict(self.demand_of(info).amounts))
+
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
         """Return the amounts and the pods."""
         return [(one.quota, Demand({**one.amounts, PODS: one.pods})) for one in added]
@@ -147,6 +161,7 @@ class ResourceQuotaPlugin(BookedQuotas):
 
     def _put(self, namespace: str, specs: dict[str, QuotaSpec]) -> tuple[str, ...]:
         before = self._quota_of(namespace)
+        required = self._required_in(before)
         self._specs[namespace] = specs
         if not specs:
             del self._specs[namespace]
@@ -154,7 +169,8 @@ class ResourceQuotaPlugin(BookedQuotas):
         self._known = frozenset(self.books.names())
         after = self._quota_of(namespace)
         if before == after:
-            return ()
+            is_same = required == self._required_in(after)
+            return () if is_same else (f"quota/{after}", f"namespace/{namespace}")
         for key, pod in self._foreign.items():
             if pod.namespace == namespace:
                 self._tell_foreign(key, pod)
@@ -204,7 +220,7 @@ class ResourceQuotaPlugin(BookedQuotas):
 
     def fork(self) -> ResourceQuotaPlugin:
         """Return an independent plugin with the same books."""
-        twin = ResourceQuotaPlugin()
+        twin = ResourceQuotaPlugin(self._settings.required_requests)
         twin._take_over(self)
         twin._specs = dict(self._specs)  # what is in it is replaced, never changed
         twin._foreign = dict(self._foreign)

@@ -24,6 +24,7 @@ from shared_api.well_known_labels import (
     PREEMPT_RUNNING,
     STATUS_REFRESH_INTERVAL,
     STOP_POLICY,
+    UNREAD_CEILING,
     WAIT_FOR_PODS_RUNNING,
     read_annotation,
     read_int32,
@@ -173,16 +174,24 @@ class _AnnotationReader:
         return policy
 
     def max_priority(self, before: int | None) -> int | None:
-        """Return `koord-queue/max-priority`; absent: None."""
+        """Return `koord-queue/max-priority`; absent: None.
+
+        Whoever wrote what cannot be read wanted a ceiling: where none is known, as after a restart,
+        nobody has more than who asks for nothing.
+        """
         text = read_annotation(self._annotations, MAX_PRIORITY)
         if text is None:
             return None
         ceiling = read_int32(text, None)
-        if ceiling is None:
-            stays = "no ceiling" if before is None else before
-            self._keep(MAX_PRIORITY, text, "a whole number of 32 bits", stays)
-            return before
-        return ceiling
+        if ceiling is not None:
+            return ceiling
+        what = "a whole number of 32 bits"
+        if before is None:
+            then = f"until it can be read no priority above {UNREAD_CEILING} counts"
+            self._note(MAX_PRIORITY, text, what, then)
+            return UNREAD_CEILING
+        self._keep(MAX_PRIORITY, text, what, before)
+        return before
 
     def threshold(self, before: int) -> int:
         """Return `koord-queue/priority-threshold`."""

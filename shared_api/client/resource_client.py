@@ -74,6 +74,11 @@ _FIRST_ERROR_STATUS: Final = 400
 _encoder: Final = msgspec.json.Encoder()
 
 
+_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_METADATA_LIST: Final = _METADATA.replace("Metadata;", "MetadataList;")
+"""A server without that form (an aggregated API may be one) sends whole objects."""
+
+
 class ResourceType(msgspec.Struct, Generic[T], frozen=True):
     """A kind of object, where it is served, and the struct that its objects are read into."""
 
@@ -87,6 +92,8 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
     salvage: Callable[[Any, str], T] | None = None
     """Makes a readable object of the JSON of one that is not, and why not; raises msgspec's error
     where it can not."""
+    only_metadata: bool = False
+    """Reads ask for metadata alone (PartialObjectMetadata): the server sends nothing else."""
 
     @property
     def api_version(self) -> str:
@@ -168,6 +175,8 @@ class ResourceClient:
         self._read_seconds = request_timeout_seconds
         self._write_seconds = min(WRITE_SECONDS, request_timeout_seconds)
         self._headers = (("Accept", "application/json"), ("User-Agent", user_agent))
+        self._metadata_headers = (("Accept", _METADATA), self._headers[1])
+        self._metadata_list_headers = (("Accept", _METADATA_LIST), self._headers[1])
         self._host = host
         self._observer = observer
         # Filled on first use. Two threads at once make two equal readers; either may stay.
@@ -183,7 +192,8 @@ class ResourceClient:
             ConnectionLost: no answer.
             UndecodableObject: it does not fit the struct.
         """
-        request = Request("GET", resource_type.path(namespace, name), (), self._headers)
+        headers = self._metadata_headers if resource_type.only_metadata else self._headers
+        request = Request("GET", resource_type.path(namespace, name), (), headers)
         response = self._run(_Call("get", request, self._read_seconds))
         return self._reader(resource_type).read_object(response.body)
 
@@ -229,7 +239,8 @@ class ResourceClient:
             limit=str(limit) if limit else "",
             **{"continue": continue_token},
         )
-        request = Request("GET", resource_type.path(namespace), query, self._headers)
+        headers = self._metadata_list_headers if resource_type.only_metadata else self._headers
+        request = Request("GET", resource_type.path(namespace), query, headers)
         response = self._run(_Call("list", request, self._read_seconds, lane))
         return self._reader(resource_type).read_page(response.body)
 
@@ -265,7 +276,8 @@ class ResourceClient:
             resourceVersion=resource_version,
             timeoutSeconds=str(timeout_seconds),
         )
-        request = Request("GET", resource_type.path(namespace), query, self._headers)
+        headers = self._metadata_headers if resource_type.only_metadata else self._headers
+        request = Request("GET", resource_type.path(namespace), query, headers)
         call = _Call("watch", request, self._read_seconds)
         self._wait_for_turn(call, call.seconds)
         stream = self._observed(call, lambda: self._transport.stream(request, self._read_seconds))

@@ -90,7 +90,13 @@ RUNTIME_CLASSES: Final = ResourceType(
     object_type=RuntimeClass,
 )
 SERVICE_ACCOUNTS: Final = ResourceType(
-    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, object_type=OnlyMetadata
+    "",
+    "v1",
+    "serviceaccounts",
+    "ServiceAccount",
+    namespaced=True,
+    object_type=OnlyMetadata,
+    only_metadata=True,
 )
 RESERVATIONS: Final = ResourceType(
     "scheduling.koordinator.sh",

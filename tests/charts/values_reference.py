@@ -24,6 +24,7 @@ from queue_controllers.configuration import ExtensionOptions, GeneralOptions
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
+from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
 from shared_api.crd_schema import QUANTITY
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "koord-queue"
@@ -239,6 +240,7 @@ def build_definitions() -> Schema:
             KoordQueueConfiguration,
             ElasticQuotaArguments,
             ElasticQuotaTreeArguments,
+            ResourceQuotaArguments,
             GeneralOptions,
             ExtensionOptions,
         ],
@@ -254,10 +256,8 @@ def build_definitions() -> Schema:
     plugins["properties"] = {
         "ElasticQuota": {"$ref": REFERENCE.format(name=ElasticQuotaTreeArguments.__name__)},
         "ElasticQuotaV2": {"$ref": REFERENCE.format(name=ElasticQuotaArguments.__name__)},
-        **{
-            name: {"type": "object", "maxProperties": 0}
-            for name in ("Priority", "ResourceQuota", "defaultgroup")
-        },
+        "ResourceQuota": {"$ref": REFERENCE.format(name=ResourceQuotaArguments.__name__)},
+        **{name: {"type": "object", "maxProperties": 0} for name in ("Priority", "defaultgroup")},
     }
     # Options for all jobs stand beside the extensions, whose keys an installation may add to.
     definitions["ControllersConfiguration"] = {

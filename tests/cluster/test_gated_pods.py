@@ -247,6 +247,35 @@ def test_a_group_starts_as_one_and_ends_as_one(cluster: QueueWorld) -> None:
     until(lambda: "ring-pg-qu" not in phases(world, "ring"))
 
 
+def test_who_opens_one_pod_of_a_group_has_that_one_alone(cluster: QueueWorld) -> None:
+    """It is charged, and its group waits for the rest in a quota that holds the group alone."""
+    world = cluster
+    world.create_quota("torn", cpu_max=3)
+    create_pod(world, "torn-before", "torn", cpu="2")
+    until(lambda: running(world, "torn") == ["torn-before"])
+    members = [f"torn-{number}" for number in range(3)]
+    for name in members:
+        body = template("torn")
+        body["metadata"]["name"] = name
+        body["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "torn"
+        body["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "3"}
+        world.api.request("POST", PODS, body)
+    until(lambda: phases(world, "torn").get("torn-pg-qu") == "Enqueued")
+    opened = {"spec": {"schedulingGates": None}}
+    world.api.request("PATCH", f"{PODS}/torn-0", opened, content_type=MERGE)
+    until(lambda: running(world, "torn") == ["torn-0", "torn-before"])
+    until(lambda: "GateOpened" in world.event_notes("torn-0"))
+    time.sleep(STILL_SECONDS)
+    assert gated(world, "torn") == members[1:]
+    assert phases(world, "torn")["torn-pg-qu"] == "Enqueued"
+    create_pod(world, "torn-other", "torn")
+    time.sleep(STILL_SECONDS)
+    assert "torn-other" in gated(world, "torn"), "the opened pod has taken the last core"
+    world.api.request("DELETE", f"{PODS}/torn-other")
+    world.end_pod("torn-before")
+    until(lambda: running(world, "torn") == members)
+
+
 def test_the_pods_of_a_pod_group_start_when_as_many_are_there_as_it_says(
     cluster: QueueWorld,
 ) -> None:

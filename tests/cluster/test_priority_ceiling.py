@@ -74,11 +74,15 @@ def test_no_unit_passes_the_ceiling_of_its_queue(cluster: Cluster) -> None:
     assert unit_view(scheduler, "greedy")["specPriority"] is None
 
 
-def test_a_ceiling_that_can_not_be_read_is_told(cluster: Cluster) -> None:
-    world = cluster.world
+def test_a_ceiling_that_can_not_be_read_is_told_and_bounds(cluster: Cluster) -> None:
+    """This scheduler never knew another: so it is after a restart."""
+    world, scheduler = cluster.world, cluster.scheduler
     world.create_queue("odd", "Priority", {CEILING: "high"})
     note = until(lambda: world.event_notes("odd").get("UnreadableAnnotation"))
     assert f"annotation {CEILING}: 'high' is not a whole number" in str(note)
+    world.create_quota("odd", cpu_max=0)
+    world.create_unit("proud", "odd", cpu=1, priority=MOST)
+    until(lambda: unit_view(scheduler, "proud").get("priority") == 0)
 
 
 def test_a_unit_without_priority_shows_0(cluster: Cluster) -> None:

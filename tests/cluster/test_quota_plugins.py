@@ -29,6 +29,7 @@ from tests.cluster.played_operators import Operator
 from tests.cluster.program_process import ROOT, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
+    MERGE,
     QUEUES,
     STILL_SECONDS,
     UNITS,
@@ -64,7 +65,9 @@ class PluginWorld:
         self.world = world
         self._scheduler: ProgramProcess | None = None
 
-    def use(self, *plugins: str, arguments: Sequence[str] = ()) -> ProgramProcess:
+    def use(
+        self, *plugins: str, arguments: Sequence[str] = (), configs: str = "{}"
+    ) -> ProgramProcess:
         """Run a scheduler with these plugins, in place of the one before."""
         if self._scheduler is not None:
             self._scheduler.stop()
@@ -77,6 +80,7 @@ class PluginWorld:
             "apiVersion: scheduling.k8s.io/v1\n"
             "kind: KoordQueueConfiguration\n"
             f"plugins: [{listed}]\n"
+            f"pluginConfigs: {configs}\n"
         )
         common = ("--leader-elect=false", f"--config={config}")
         self._scheduler = self.world.start_scheduler(*common, *arguments, user=ACCOUNT)
@@ -151,12 +155,12 @@ class PluginWorld:
         self.put_tree(tree_node("root", child, max={"cpu": 100}, min={"cpu": 100}))
         self.use("ElasticQuota", arguments=[CHECK_AVAILABLE])
 
-    def create_shared_quota(self, namespace: str) -> str:
+    def create_shared_quota(self, namespace: str, configs: str = "{}") -> str:
         """Let a namespace have four cores by a ResourceQuota; return its path."""
         hard = resource_quota_body("quota", namespace=namespace, hard={"cpu": 4, "memory": "4Gi"})
         path = f"/api/v1/namespaces/{namespace}/resourcequotas"
         self.world.api.request("POST", path, hard)
-        self.use("defaultgroup", "ResourceQuota")
+        self.use("defaultgroup", "ResourceQuota", configs=configs)
         return f"{path}/quota"
 
     def job(self, name: str, namespace: str) -> Json:
@@ -272,6 +276,21 @@ def test_two_jobs_of_a_namespace_run_one_after_the_other(world: PluginWorld) -> 
         assert is_over or not has_begun
         time.sleep(0.1)
     until(lambda: {world.phase(name, namespace) for name in names} == {"Succeed"})
+
+
+def test_a_job_that_lacks_what_every_pod_must_request_waits(world: PluginWorld) -> None:
+    namespace = "required-requests"
+    world.create_namespace(namespace)
+    required = "{ResourceQuota: {requiredRequests: [cpu]}}"
+    quota = world.create_shared_quota(namespace, configs=required)
+    world.create_job("lacks", namespace, pods=1, cpu="0", memory="1Gi")
+    until(lambda: world.reason("lacks", namespace) == "RequestsMissing")
+    world.create_job("has", namespace, pods=1, cpu="1", memory="1Gi")
+    until(lambda: world.phase("has", namespace) == "Succeed")
+    assert world.phase("lacks", namespace) == "Enqueued"
+    governed = {"spec": {"hard": {"cpu": None}}}
+    world.world.api.request("PATCH", quota, governed, content_type=MERGE)
+    until(lambda: world.phase("lacks", namespace) == "Succeed")
 
 
 def test_ctl_68_two_tf_jobs_run_one_after_the_other(world: PluginWorld) -> None:

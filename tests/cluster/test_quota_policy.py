@@ -283,6 +283,7 @@ def test_an_adopted_job_takes_no_other_teams_quota(
     assert quota_view(scheduler, "gold")["used"] == {}
     annotate(world, STRANGE, "gold")
     until(lambda: quota_view(scheduler, "gold")["used"] == {"cpu": "1"})
+    until(lambda: reason_of(world, where) == "QuotaReserved")
     delete_job(world, scheduler, f"{path}/{name}")
 
 

@@ -93,22 +93,46 @@ def test_only_the_managed_label_of_a_namespace_counts() -> None:
     known = Known()
     plain = Namespace(metadata=ObjectMeta(name="team", resource_version="1"))
     known.put_namespace(plain)
+    assert known.reported == ["team"], "only now it is known what it bounds"
     labelled = ObjectMeta(name="team", resource_version="2", labels={"koord-queue/managed": "true"})
     known.put_namespace(Namespace(metadata=labelled))
     more = msgspec.structs.replace(
         labelled, resource_version="3", labels={**labelled.labels, "a": "b"}
     )
     known.put_namespace(Namespace(metadata=more))
-    assert known.reported == ["team"]
+    assert known.reported == ["team", "team"]
     assert known.reader("team").namespace_labels["koord-queue/managed"] == "true"
     assert known.reader("unknown").namespace_labels == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "unread"),
+    [
+        pytest.param(None, None, None, id="no ceiling"),
+        pytest.param("7", 7, None, id="a number"),
+        pytest.param("-99999999999", -(2**31), None, id="below 32 bits"),
+        pytest.param("high", 0, "'high'", id="no number"),
+        pytest.param("", 0, "''", id="empty"),
+    ],
+)
+def test_a_ceiling_that_can_not_be_read_is_no_reason_to_have_none(
+    text: str | None, most: int | None, unread: str | None
+) -> None:
+    known = Known()
+    before = known.reader("team")
+    assert (before.max_priority, before.unread_ceiling) == (0, ""), "nothing is known of it"
+    annotations = {} if text is None else {"koord-queue/max-priority": text}
+    meta = ObjectMeta(name="team", resource_version="1", annotations=annotations)
+    known.put_namespace(Namespace(metadata=meta))
+    now = known.reader("team")
+    assert (now.max_priority, now.unread_ceiling) == (most, unread)
 
 
 @pytest.mark.parametrize(
     ("checks", "reported", "want"),
     [
         pytest.param(True, ["team"], frozenset({"gold", "silver"}), id="listed"),
-        pytest.param(False, [], None, id="open"),
+        pytest.param(False, ["team"], None, id="open"),
     ],
 )
 def test_which_quotas_a_namespace_lists(

@@ -7,9 +7,11 @@ import pytest
 from shared_api.testing.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import World
 from tests.queue_controllers.test_wiring_pods import (
+    GATE,
     KINDS,
     RING,
     evict,
+    gates,
     make_pod,
     make_ring,
     pod,
@@ -81,12 +83,42 @@ def test_a_pod_says_whose_it_is_so_that_it_is_charged_once(world: World) -> None
     assert world.server.resource_version == written, "once"
 
 
-def test_so_do_those_of_a_group(world: World) -> None:
+def test_of_a_group_only_those_are_let_go_that_somebody_opened(world: World) -> None:
     make_ring(world)
     (unit,) = world.units()
     open_gates(world, *RING[:2])
     world.settle(3.0)
-    assert units_of(world, *RING) == [f"team/{unit}"] * 3, "and what was held of it starts with it"
+    assert units_of(world, *RING) == [f"team/{unit}"] * 2 + [""]
+    assert GATE in gates(world, RING[2])
+    assert world.phase(unit) == "Enqueued", "the third waits in line"
+    assert not world.get_unit(unit)["status"].get("admissions")
+    assert reasons(world).count("GateOpened") == 1
+    world.admit_unit(unit)
+    world.settle(3.0)
+    assert units_of(world, *RING) == [f"team/{unit}"] * 3
+    assert GATE not in gates(world, RING[2])
+
+
+def test_a_group_of_which_all_are_opened_is_booked(world: World) -> None:
+    make_ring(world)
+    (unit,) = world.units()
+    for name in RING:
+        open_gates(world, name)
+        world.settle(2.0)
+    assert world.phase(unit) == "Running"
+    assert units_of(world, *RING) == [f"team/{unit}"] * 3
+
+
+def test_a_deleted_unit_of_a_group_of_which_one_is_open_waits_again(world: World) -> None:
+    make_ring(world)
+    (unit,) = world.units()
+    open_gates(world, RING[0])
+    world.settle(2.0)
+    world.direct.delete("queueunits", unit, "team")
+    world.settle(5.0)
+    assert world.phase(unit) == "Enqueued"
+    assert [GATE in gates(world, name) for name in RING] == [False, True, True]
+    assert all("deletionTimestamp" not in pod(world, name)["metadata"] for name in RING)
 
 
 @pytest.mark.parametrize("status", [403, 422])

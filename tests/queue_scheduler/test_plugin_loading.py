@@ -86,14 +86,14 @@ def test_the_order_is_the_files() -> None:
         pytest.param(
             ["ResourceQuota"],
             {"ResourceQuota": {"a": 1}},
-            "pluginConfigs.ResourceQuota: takes no",
-            id="nothing to set",
+            "pluginConfigs.ResourceQuota: .*`a`",
+            id="a typo about namespaces",
         ),
         pytest.param(
             ["defaultgroup"],
             {"defaultgroup": {"a": 1}},
             "pluginConfigs.defaultgroup: takes no",
-            id="nothing to set there",
+            id="nothing to set",
         ),
     ],
 )

@@ -261,6 +261,39 @@ def test_a_namespace_must_list_an_elastic_quota(
     assert world.phase("u") == "Dequeued"
 
 
+def adopted_status(now: str, **reserved: str) -> dict[str, Any]:
+    proof = {"type": "Adopted", "status": "True", "reason": "RanBefore", "message": "it ran"}
+    said = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "x"}
+    conditions = [{**each, "lastTransitionTime": now} for each in (proof, said | reserved)]
+    return {"status": {"phase": "Running", "conditions": conditions}}
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["at once", "after a restart"])
+def test_an_adopted_unit_says_that_its_namespace_may_name_its_quota_by_now(
+    world: SchedulerWorld, *, is_restarted: bool
+) -> None:
+    world.add_quota("team", namespace=QUEUE_NAMESPACE)
+    world.add_unit("u")
+    status = adopted_status("2026-11-01T10:00:00Z")
+    world.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
+    world.start("--quota-namespaces=listed", configuration=MAX_MODE)
+    world.settle(8.0)
+    assert world.reason("u") == "QuotaNotInNamespace"
+    if is_restarted:
+        world.stop()
+    lists = {"metadata": {"annotations": {"koord-queue/available-quota-in-namespace": "team"}}}
+    world.direct.patch("namespaces", "default", lists)
+    if is_restarted:
+        world.start("--quota-namespaces=listed", configuration=MAX_MODE)
+    world.settle(15.0)
+    told = condition_of(world.unit("u"), "QuotaReserved")
+    assert (told["status"], told["reason"]) == ("True", "QuotaReserved")
+    assert world.phase("u") == "Running"
+    written = world.server.resource_version
+    world.settle(10.0)
+    assert world.server.resource_version == written, "once"
+
+
 def test_the_flag_comes_before_the_file(world: SchedulerWorld) -> None:
     listed = msgspec.structs.replace(MAX_MODE, quota_namespaces=QuotaNamespaces.LISTED)
     world.start("--quota-namespaces=open", configuration=listed)

@@ -205,7 +205,7 @@ def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitReg
     record = placed(registry, UNIT)
     registry.bookings.pods.on_pod(build_pod("p", unit="ns/u"))
     refresh(registry)
-    registry.forget(record)
+    registry.forget(registry.records["ns/u"])
     refresh(registry)
     charge = registry.bookings.charge_of(record.uid)
     assert charge is not None

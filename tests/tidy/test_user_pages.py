@@ -37,6 +37,7 @@ from queue_scheduler.decision import Reason
 from queue_scheduler.metrics import VERDICTS
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
+from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
 from queue_scheduler.queue_status import READY
 from queue_scheduler.quota.quota_decision import ProblemKind
 from queue_scheduler.unit_record import Standing
@@ -249,6 +250,7 @@ def test_a_sentence_that_stands_twice_is_found() -> None:
         ("ElasticQuotaV2 setting", keys_of(ElasticQuotaArguments)),
         ("scheduler's setting", keys_of(KoordQueueConfiguration) - {"apiVersion", "kind"}),
         ("ElasticQuota setting", keys_of(ElasticQuotaTreeArguments)),
+        ("ResourceQuota setting", keys_of(ResourceQuotaArguments)),
         ("controllers' setting", keys_of(GeneralOptions, ExtensionOptions)),
         ("reservations setting", keys_of(ReservationOptions)),
     ],

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from queue_controllers.jobframework.actions import PatchUnitStatus, ReleaseJob, SuspendJob, TellJob
+from queue_controllers.jobframework.contest import read_lost
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts
-from queue_controllers.jobframework.job_view import JobMemory
-from shared_api.objects.meta import Condition, find_condition
+from queue_controllers.jobframework.job_view import JobMemory, LostUnit
+from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.queue_unit_phases import EVICTED, contested_since
 from shared_api.well_known_labels import ACTIVE, LIMIT_REACHED
@@ -239,3 +242,49 @@ def test_who_turns_a_job_on_is_told_what_makes_it_run(of: QueueUnit, want: str) 
     _, event = look(facts(suspended=False, status=RUNS, annotations=said), of).actions
     assert isinstance(event, TellJob)
     assert event.message == want
+
+
+CONTESTED = Condition(
+    type="SuspendContested",
+    status="True",
+    reason="UnsuspendedByOthers",
+    last_transition_time=Timestamp("2026-11-01T10:00:07Z"),
+)
+OVER = msgspec.structs.replace(CONTESTED, status="False")
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(unit(), LostUnit(waited=True), id="waited"),
+        pytest.param(
+            unit(conditions=(CONTESTED,)),
+            LostUnit(waited=True, contested=CONTESTED),
+            id="waited at the end of its line",
+        ),
+        pytest.param(unit(conditions=(OVER,)), LostUnit(waited=True), id="has had its turn"),
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED, conditions=(CONTESTED,)),
+            LostUnit(contested=CONTESTED),
+            id="admitted, and does not run yet",
+        ),
+        pytest.param(unit("Running", admissions=ADMITTED), None, id="ran in its turn"),
+        pytest.param(unit("Failed", conditions=(CONTESTED,)), None, id="has ended"),
+    ],
+)
+def test_what_of_a_deleted_unit_counts(of: QueueUnit, want: LostUnit | None) -> None:
+    assert read_lost(of) == want
+
+
+@pytest.mark.parametrize(
+    ("conditions", "want"),
+    [
+        pytest.param((), ["write status"], id="not said yet"),
+        pytest.param((CONTESTED,), [], id="said"),
+        pytest.param((OVER,), [], id="it has had its turn since"),
+    ],
+)
+def test_the_next_unit_is_put_there_once(conditions: Any, want: list[str]) -> None:
+    lost = LostUnit(contested=CONTESTED)
+    actions = look(facts(), unit(conditions=conditions), lost=lost).actions
+    assert [each for each in told(actions) if each == "write status"] == want

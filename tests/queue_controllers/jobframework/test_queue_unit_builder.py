@@ -222,6 +222,22 @@ def test_what_bounds_a_priority(
         assert told == ""
 
 
+@pytest.mark.parametrize(
+    ("unread", "want"),
+    [
+        pytest.param("'high'", "'high' is no whole number", id="not read"),
+        pytest.param("", "", id="not known yet: that is over in a moment"),
+    ],
+)
+def test_a_ceiling_that_is_not_known_is_told_where_somebody_can_mend_it(
+    unread: str, want: str
+) -> None:
+    around = msgspec.structs.replace(AROUND, max_priority=0, unread_ceiling=unread)
+    told = why_other_priority(job(annotations={PRIORITY: "9"}), around)
+    assert want in told
+    assert bool(told) == bool(want)
+
+
 def test_without_class_and_number_the_clusters_default_counts() -> None:
     around = Surroundings(default_priority=3)
     assert priority_of_job(job(), around) == ("", 3)

@@ -159,7 +159,46 @@ def test_what_it_gets_is_counted_before_it_is_written() -> None:
     (plugin,) = room.engine.plugins.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
     (view,) = plugin.views()
-    assert view.used["pods"] == 2, "beside the pod of its earlier run"
+    assert view.used["pods"] == 3, "the pod of its earlier run has its room already"
+
+
+def test_a_unit_that_lacks_a_required_request_is_held_until_it_is_governed_no_more() -> None:
+    room = SourceEngine(ResourceQuotaPlugin(frozenset({"cpu"})))
+    room.tell(hard(requests_cpu=4, pods=9))
+    room.add_queues("default")
+    room.add("free", pods=(("main", 1, 0),))
+    assert room.reason("free") is Reason.REQUESTS_MISSING
+    assert "requests no cpu" in stable_message(room.refusal("free"))
+    twin = room.engine.fork().refusal_of("ns/free")
+    assert twin is not None
+    assert twin.reason is Reason.REQUESTS_MISSING
+    room.tell(hard(pods=9))
+    assert room.start("default") == ["free"]
+    room.add("free-too", pods=(("main", 1, 0),))
+    room.tell(
+        replace(hard(requests_cpu=4), metadata=replace(hard().metadata, resource_version="3"))
+    )
+    assert room.reason("free-too") is Reason.REQUESTS_MISSING
+
+
+@pytest.mark.parametrize(
+    ("limits", "want"),
+    [
+        pytest.param({"requests_cpu": 4}, ("cpu",), id="nothing of it"),
+        pytest.param({"requests_cpu": 4, "pods": 9}, (), id="a pod of it"),
+    ],
+)
+def test_a_unit_that_takes_nothing_of_its_quota_is_found(
+    limits: dict[str, Any], want: tuple[str, ...]
+) -> None:
+    room = world(hard(**limits))
+    room.add("free", pods=(("main", 1, 0),))
+    (plugin,) = room.engine.plugins.plugins
+    assert isinstance(plugin, ResourceQuotaPlugin)
+    record = room.engine.record("ns/free")
+    assert record is not None
+    assert record.info is not None
+    assert plugin.find_unrequested(record.info) == want
 
 
 def used(room: SourceEngine) -> tuple[int, int]:

@@ -133,6 +133,13 @@ def test_a_ceiling_that_can_not_be_read_changes_nothing(text: str | None, want: 
     assert bool(options.problems) == (text in ("high", "2147483648", ""))
 
 
+@pytest.mark.parametrize("text", ["high", "2147483648", ""])
+def test_a_scheduler_that_knows_no_ceiling_before_that_lets_nobody_pass(text: str) -> None:
+    options = read_options(build_queue("a", annotations={MAX_PRIORITY: text}))
+    assert options.max_priority == 0
+    assert "no priority above 0 counts" in options.problems[0]
+
+
 def test_what_can_not_be_read_is_said_with_what_stays() -> None:
     annotations = {
         MAX_DEPTH: "many",

@@ -29,7 +29,7 @@ from shared_api.client.resource_client import (
     ResourceType,
     is_guarded,
 )
-from shared_api.client.resource_types import NODES, PODS, QUEUE_UNITS
+from shared_api.client.resource_types import NODES, PODS, QUEUE_UNITS, SERVICE_ACCOUNTS
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
@@ -483,3 +483,29 @@ def test_every_try_is_observed() -> None:
 )
 def test_what_counts_as_guarded(verb: str, body: Any, *, want: bool) -> None:
     assert is_guarded(verb, body) is want
+
+
+# --- metadata alone -----------------------------------------------------------------------------
+
+
+def test_of_what_is_read_as_metadata_nothing_else_is_asked_for() -> None:
+    account = {"metadata": {"name": "bot", "namespace": "team"}}
+    listed = {"metadata": {}, "items": [account]}
+    setup = Setup(answer(200, account), answer(200, listed))
+    setup.transport.streams.append(ListedStream(200, []))
+    setup.client.get(SERVICE_ACCOUNTS, "team", "bot")
+    setup.client.list_page(SERVICE_ACCOUNTS)
+    setup.client.watch(SERVICE_ACCOUNTS).close()
+    accepted = [dict(each.headers)["Accept"].split(",") for each in setup.transport.seen]
+    forms = [[clause.partition(";as=")[2].partition(";")[0] for clause in one] for one in accepted]
+    assert forms == [
+        ["PartialObjectMetadata", ""],
+        ["PartialObjectMetadataList", ""],
+        ["PartialObjectMetadata", ""],
+    ]
+
+
+def test_of_all_else_the_object_is() -> None:
+    setup = Setup(answer(200, {"metadata": {"name": "n"}}))
+    setup.client.get(NODES, "", "n")
+    assert dict(setup.transport.seen[0].headers)["Accept"] == "application/json"
