@@ -190,7 +190,7 @@ class Controllers:
         )
         self._owners = self._build_owners(makers)
         self._others = OtherReader(host.client, host.clock)
-        self._read_events = EventReader(host.client)
+        self._read_events = EventReader(host.client, self._children_of)
         self._takeover = Takeover(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -496,6 +496,9 @@ class Controllers:
         served = (watch.informer for watch in self._kind_watches())
         synced = (each for each in served if each is not None and each.has_synced())
         return [*self._needed_informers(), *self._admission.readable(), *synced]
+
+    def _children_of(self, job: ObjectMeta) -> list[tuple[str, ObjectMeta]]:
+        return [child for server in self.servers for child in server.children_of(job)]
 
     def _look_at_all(self) -> None:
         for server in self.servers:
