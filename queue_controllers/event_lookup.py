@@ -5,10 +5,15 @@ nobody but whoever creates them, and that one puts an event on the job. Events a
 of no concern, so they are not watched: the newest warning is read by the job's uid when somebody
 has to know. The server looks through all events of the namespace for it; the request is one in the
 low lane, and asks for few.
+
+Operators that make their pods by a job of another kind (a JobSet by Jobs) have the event on that
+one. So where a job has none its children are asked, as far as the caches know them, and those of
+these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -22,6 +27,10 @@ from shared_api.timestamps import MAX_CLOCK_SKEW, read_time
 
 MAX_EVENTS: Final = 100
 """About one job in an hour; client-go's spam filter lets 25 in a row pass for each program."""
+
+MAX_CHILDREN: Final = 3
+"""Whose events are read besides: a TrainJob has a JobSet, and that a Job; of many that are alike
+the first say the same as the others."""
 
 MAX_WHY_CHARS: Final = 300
 """Of an event that is told: what is refused, and by whom, stands at its beginning."""
@@ -83,18 +92,41 @@ class EventClient(Protocol):
 
 
 class EventReader:
-    """Reads events for the reconcilers; called on all of their threads."""
+    """Reads events for the reconcilers; called on all of their threads.
 
-    def __init__(self, client: EventClient) -> None:
+    Args:
+        client: Where they are read.
+        children_of: The jobs that a job controls, each with its kind before it, by name.
+    """
+
+    def __init__(
+        self,
+        client: EventClient,
+        children_of: Callable[[ObjectMeta], Sequence[tuple[str, ObjectMeta]]] = lambda _: (),
+    ) -> None:
         self._client = client
+        self._children_of = children_of
 
     def __call__(self, job: ObjectMeta, since: datetime | None) -> str:
         """Return the newest warning of others about a job, "" where there is none; never raises.
+
+        Of a job without one, that of the first of its children that has one, with its name.
 
         Args:
             job: What it is about.
             since: The job's release; None: of any time. Clocks of other programs may be behind.
         """
+        if why := self._newest(job, since):
+            return why
+        children = [*self._children_of(job)[:MAX_CHILDREN]]
+        for kind, child in children:  # grows by those of theirs
+            if why := self._newest(child, since):
+                return shorten(f"{kind} {child.name}: {why}")
+            room = MAX_CHILDREN - len(children)
+            children += self._children_of(child)[:room] if room > 0 else ()
+        return ""
+
+    def _newest(self, job: ObjectMeta, since: datetime | None) -> str:
         selector = f"involvedObject.uid={job.uid},type=Warning"
         try:
             page = self._client.list_page(

@@ -34,6 +34,7 @@ from queue_controllers.pod_usage import (
     unit_key_of,
 )
 from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
@@ -138,6 +139,23 @@ class ExtensionServer(Generic[JobT]):
     def job_at(self, key: str) -> JobT | None:
         """Return a job by its key, from the cache; None where it is not there."""
         return self._jobs.get(key)
+
+    def children_of(self, owner: ObjectMeta) -> list[tuple[str, ObjectMeta]]:
+        """Return the jobs of this kind that another controls, with the kind, by name.
+
+        It goes through all of them, so it is to be asked seldom.
+        """
+        if self._groups is not None:
+            return []
+        found = [
+            job.metadata
+            for job in self._jobs.list()
+            if job.metadata.namespace == owner.namespace
+            and (controller := job.metadata.controller_owner) is not None
+            and controller.uid == owner.uid
+        ]
+        found.sort(key=lambda child: child.name)
+        return [(self.adapter.kind.kind, child) for child in found]
 
     # --- handlers ----------------------------------------------------------------------------
 

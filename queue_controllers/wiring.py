@@ -212,7 +212,7 @@ class Controllers:
             checks_namespaces=checks_namespaces(flags, configuration),
         )
         self._lookups, self._recall = self._build_lookups(self._makers)
-        self._read_events = EventReader(host.client)
+        self._read_events = EventReader(host.client, self._children_of)
         self._takeover = Takeover(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -534,6 +534,9 @@ class Controllers:
         served = (watch.informer for watch in self._kind_watches())
         synced = (each for each in served if each is not None and each.has_synced())
         return [*self._needed_informers(), *self._admission.readable(), *synced]
+
+    def _children_of(self, job: ObjectMeta) -> list[tuple[str, ObjectMeta]]:
+        return [child for server in self.servers for child in server.children_of(job)]
 
     def _look_at_all(self) -> None:
         for server in self.servers:

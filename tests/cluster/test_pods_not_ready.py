@@ -13,10 +13,13 @@ from typing import Final
 import pytest
 
 from tests.charts.render import as_manifest, rights
+from tests.charts.values_table import values_with
 from tests.cluster.conftest import Cluster
 from tests.cluster.program_process import CONTROLLERS
 from tests.cluster.queue_world import (
+    JOBS,
     MERGE,
+    QUOTA_LABEL,
     Json,
     QueueWorld,
     condition,
@@ -24,8 +27,10 @@ from tests.cluster.queue_world import (
     unit_view,
     until,
 )
+from tests.cluster.served_kinds import install_crds
 from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
+from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
@@ -33,6 +38,7 @@ CREATION: Final = "koord-queue/pod-creation-timeout"
 NOWHERE: Final = {"nodeSelector": {"is": "nowhere"}}
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 PODS: Final = "/api/v1/namespaces/default/pods"
+JOB_SETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 FORBIDDEN: Final = 422
 LONG: Final = 600
 LONG_AGO: Final = "2026-01-01T00:00:00Z"
@@ -48,12 +54,13 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Both programs; the controllers have the chart's rights and no others."""
     users: dict[str, Sequence[str]] = {"jobs-account": ()}
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
-        roles = as_manifest(rights("controllers", user="jobs-account"))
+        install_crds(world.plane, crd("jobsets"))
+        values = values_with("batchjob", "jobset")
+        roles = as_manifest(rights("controllers", user="jobs-account", values=values))
         world.plane.kubectl("apply", "--filename", "-", input=roles)
         scheduler = world.start_scheduler("--leader-elect=false")
-        world.start(
-            CONTROLLERS, "--enabled-extensions=job", "--leader-elect=false", user="jobs-account"
-        )
+        kinds = "--enabled-extensions=job,jobset"
+        world.start(CONTROLLERS, kinds, "--leader-elect=false", user="jobs-account")
         yield Cluster(world, scheduler)
 
 
@@ -107,6 +114,32 @@ def is_taken(world: QueueWorld, host: str) -> bool:
             raise
         return False
     return True
+
+
+def test_a_job_set_says_why_the_pods_of_its_jobs_do_not_come(world: QueueWorld) -> None:
+    """Its operator is played: it makes the Job, whose own controller tells of it there."""
+    world.create_quota("sets", cpu_max=1)
+    refused = refuse_pods(world, "sets")
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"restartPolicy": "Never", "containers": [container], **refused}
+    job = {"spec": {"parallelism": 1, "completions": 1, "template": {"spec": pod}}}
+    meta = {"name": "sets", "labels": {"koord-queue/queue-name": "sets", QUOTA_LABEL: "sets"}}
+    body = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": meta,
+        "spec": {"suspend": True, "replicatedJobs": [{"name": "w", "template": job}]},
+    }
+    made = world.api.request("POST", JOB_SETS, body)
+    until(lambda: not world.api.request("GET", f"{JOB_SETS}/sets")["spec"]["suspend"])
+    owner = {key: made[key] for key in ("apiVersion", "kind")} | {"name": "sets"}
+    owner |= {"uid": made["metadata"]["uid"], "controller": True}
+    child = {"metadata": {"name": "sets-w-0", "ownerReferences": [owner]}, **job}
+    world.api.request("POST", JOBS.format("default"), child)
+    until(lambda: condition(world.unit("sets-jobset-qu"), "PodsReady").get("reason") == "NoPods")
+    said = condition(world.unit("sets-jobset-qu"), "PodsReady")["message"]
+    assert "Job sets-w-0: FailedCreate: " in said
+    assert "not here" in said
 
 
 def test_a_job_whose_pods_are_refused_says_so_and_starts_when_they_are_not(

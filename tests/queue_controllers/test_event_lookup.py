@@ -103,3 +103,46 @@ def test_it_is_one_small_request_that_others_go_before() -> None:
 )
 def test_who_asks_goes_on_without_an_answer(failure: ApiFailure, want: str) -> None:
     assert EventReader(Events(failure=failure))(JOB, TEN) == want
+
+
+# --- children -----------------------------------------------------------------------------------
+
+
+class EventsOf(Events):
+    """Answers by the object that is asked about."""
+
+    def __init__(self, **events: JobEvent) -> None:
+        super().__init__()
+        self._of = events
+
+    def list_page(self, *args: Any, field_selector: str = "", **more: Any) -> Page[JobEvent]:
+        super().list_page(*args, field_selector=field_selector, **more)
+        uid = field_selector.removeprefix("involvedObject.uid=").removesuffix(",type=Warning")
+        found = self._of.get(uid)
+        items = () if found is None else (found,)
+        return Page(items=items, resource_version="1", continue_token="")
+
+
+def child(name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, namespace="team", uid=Uid(name))
+
+
+FAMILY: dict[str, list[tuple[str, ObjectMeta]]] = {
+    "uid-1": [("JobSet", child("set"))],
+    "set": [("Job", child(f"job{n}")) for n in range(9)],
+}
+
+
+@pytest.mark.parametrize(
+    ("events", "want", "asked"),
+    [
+        pytest.param({"uid-1": event("own")}, "FailedCreate: own", 1, id="its own comes first"),
+        pytest.param({"set": event("of it")}, "JobSet set: FailedCreate: of it", 2, id="a child's"),
+        pytest.param({"job1": event("deep")}, "Job job1: FailedCreate: deep", 4, id="of its child"),
+        pytest.param({"job7": event("far")}, "", 4, id="no more than a few are asked"),
+    ],
+)
+def test_what_children_say(events: dict[str, JobEvent], want: str, asked: int) -> None:
+    client = EventsOf(**events)
+    assert EventReader(client, lambda job: FAMILY.get(job.uid, []))(JOB, None) == want
+    assert len(client.asked) == asked

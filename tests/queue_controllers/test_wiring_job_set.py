@@ -89,3 +89,36 @@ def test_pods_of_its_jobs_are_counted_by_role(world: World) -> None:
     assert status["phase"] == "Running"
     running = {each["name"]: each.get("running", 0) for each in status["admissions"]}
     assert running == {"driver": 0, "workers": 1}
+
+
+def test_why_no_pod_comes_may_stand_on_a_job_that_it_has_made(world: World) -> None:
+    world.direct.create(crd("jobsets"))
+    world.priority_class("high")
+    world.start("--enabled-extensions=job,jobset")
+    made = world.direct.create(sample("jobset"))
+    world.settle()
+    world.admit_unit(UNIT)
+    world.settle()
+    owner = {"apiVersion": made["apiVersion"], "kind": "JobSet", "name": "train"}
+    owner |= {"uid": made["metadata"]["uid"], "controller": True}
+    template = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    more = {"owners": [owner], "labelled": False, "suspend": False}
+    child = world.job("train-driver-0", **{**template, **more})
+    about = {"kind": "Job", "name": "train-driver-0", "namespace": "team"}
+    said = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": "train.", "namespace": "team"},
+        "involvedObject": {**about, "uid": child["metadata"]["uid"]},
+        "reason": "FailedCreate",
+        "type": "Warning",
+        "message": "the webhook is down",
+        "lastTimestamp": world.now(),
+        "reportingComponent": "job-controller",
+    }
+    world.direct.create(said)
+    world.settle(15.0)
+    conditions = world.get_unit(UNIT)["status"]["conditions"]
+    (ready,) = (each for each in conditions if each["type"] == "PodsReady")
+    assert ready["reason"] == "NoPods"
+    assert "Job train-driver-0: FailedCreate: the webhook is down" in ready["message"]

@@ -261,6 +261,13 @@ def test_a_namespace_must_list_an_elastic_quota(
     assert world.phase("u") == "Dequeued"
 
 
+@pytest.mark.parametrize("rule", ["open", "listed"])
+def test_namespaces_are_followed_once(world: SchedulerWorld, rule: str) -> None:
+    world.start(f"--quota-namespaces={rule}", settle_seconds=5.0)
+    asked = [each.info for each in world.server.journal if each.info.plural == "namespaces"]
+    assert [each.verb for each in asked].count("watch") == 1
+
+
 def adopted_status(now: str, **reserved: str) -> dict[str, Any]:
     proof = {"type": "Adopted", "status": "True", "reason": "RanBefore", "message": "it ran"}
     said = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "x"}
