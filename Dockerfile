@@ -18,6 +18,8 @@ RUN python -m pip install --no-cache-dir --disable-pip-version-check \
 
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY shared_api shared_api
+# Only tests and the demo have a use for it.
+RUN rm -r shared_api/fake_api_server
 COPY queue_scheduler queue_scheduler
 COPY queue_controllers queue_controllers
 # Bytecode is made here, since the root file system is read-only later; "unchecked": the sources

@@ -40,17 +40,17 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from queue_controllers.extensions.declared_kind import (
-    DeclarationError,
-    DeclaredAdapter,
-    DeclaredKind,
-)
-from queue_controllers.jobframework.job_settings import (
+from queue_controllers.decision.job_settings import (
     Adopt,
     JobSettings,
     LeaveToKueue,
     Manage,
     backoff_from,
+)
+from queue_controllers.extensions.declared_kind import (
+    DeclarationError,
+    DeclaredAdapter,
+    DeclaredKind,
 )
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.debug_api.debug_flags import DebugFlags, add_debug_flags, read_debug_flags

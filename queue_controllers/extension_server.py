@@ -15,17 +15,17 @@ from typing import Final, Generic
 import msgspec
 import structlog
 
-from queue_controllers.job_news import pause_of_job, pause_of_unit
-from queue_controllers.jobframework.execute import Executor
 from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
-from queue_controllers.jobframework.job_lookup import (
+from queue_controllers.reconcile.execute import Executor
+from queue_controllers.reconcile.job_lookup import (
     JobCache,
     consumer_group,
     key_of_consumer,
 )
-from queue_controllers.jobframework.reconciler import JobReconciler
-from queue_controllers.pod_groups import FollowedKind, PodGroupCache
-from queue_controllers.pod_usage import (
+from queue_controllers.reconcile.reconciler import JobReconciler
+from queue_controllers.watches.change_filter import pause_of_job, pause_of_unit
+from queue_controllers.watches.pod_groups import FollowedKind, PodGroupCache
+from queue_controllers.watches.pod_usage import (
     PAUSE_SECONDS,
     is_news,
     owner_uid_of,

@@ -16,13 +16,6 @@ from typing import Any, Final, TypeVar
 import structlog
 from starlette.applications import Starlette
 
-from queue_controllers.admission_caches import (
-    BY_NAMESPACE,
-    AdmissionCaches,
-    AdmissionInformers,
-    namespace_index,
-    slim_account,
-)
 from queue_controllers.configuration import (
     PROGRAM,
     Configuration,
@@ -32,41 +25,48 @@ from queue_controllers.configuration import (
     settings_of,
 )
 from queue_controllers.debug_api.app import JobDebugApi, build_app
-from queue_controllers.event_lookup import EventReader
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer, ServerParts
-from queue_controllers.informer_making import InformerMaker
-from queue_controllers.job_events import tell_of_unreadable
-from queue_controllers.job_news import STEP_SECONDS
-from queue_controllers.jobframework.execute import Executor
-from queue_controllers.jobframework.gate_executor import HELD_PODS, GateExecutor
+from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
-from queue_controllers.jobframework.job_lookup import unit_indexes
-from queue_controllers.jobframework.job_settings import JobSettings
-from queue_controllers.jobframework.owners import NotReadError
-from queue_controllers.jobframework.pod_group import GatedPods, PodGroup
-from queue_controllers.jobframework.reconciler import JobReconciler, Lookups
-from queue_controllers.kind_turns import take_turns
-from queue_controllers.kueue_presence import KueuePresence
 from queue_controllers.metrics import ControllersMetrics
-from queue_controllers.other_objects import OtherReader
-from queue_controllers.owner_lookup import OwnerJudge, OwnerReader, OwnersOf, RecalledOwners
-from queue_controllers.pod_groups import PodGroupCache, PodsFollowed
-from queue_controllers.pod_preview import PodPreviews
-from queue_controllers.pod_usage import (
+from queue_controllers.reconcile.execute import Executor
+from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GateExecutor
+from queue_controllers.reconcile.job_lookup import unit_indexes
+from queue_controllers.reconcile.reconciler import JobReconciler, Lookups
+from queue_controllers.reservations.execute import ReservationExecutor
+from queue_controllers.reservations.reservation_controller import (
+    ReservationController,
+    reservation_indexes,
+)
+from queue_controllers.watches.admission_caches import (
+    BY_NAMESPACE,
+    AdmissionCaches,
+    AdmissionInformers,
+    namespace_index,
+    slim_account,
+)
+from queue_controllers.watches.change_filter import STEP_SECONDS
+from queue_controllers.watches.cluster_context import SurroundingsReader, WhileServed
+from queue_controllers.watches.event_lookup import EventReader
+from queue_controllers.watches.informers import InformerMaker
+from queue_controllers.watches.job_trimming import JobSlimmer
+from queue_controllers.watches.kind_election import take_turns
+from queue_controllers.watches.kueue_presence import KueuePresence
+from queue_controllers.watches.owner_lookup import OwnerJudge, OwnerReader, OwnersOf, RecalledOwners
+from queue_controllers.watches.pod_groups import PodGroupCache, PodsFollowed
+from queue_controllers.watches.pod_preview import PodPreviews
+from queue_controllers.watches.pod_usage import (
     FOLLOWED_PODS,
     PAUSE_SECONDS,
     pod_indexes,
     pods_of_job,
     slimmer_for,
 )
-from queue_controllers.preview_news import PreviewNews
-from queue_controllers.reservations.execute import ReservationExecutor
-from queue_controllers.reservations.reservation_controller import (
-    ReservationController,
-    reservation_indexes,
-)
-from queue_controllers.slim_jobs import JobSlimmer
-from queue_controllers.surroundings import SurroundingsReader, WhileServed
+from queue_controllers.watches.preview_changes import PreviewNews
+from queue_controllers.watches.related_objects import OtherReader
+from queue_controllers.watches.undecodable_events import tell_of_unreadable
 from shared_api.backoff import Backoff
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
@@ -88,6 +88,7 @@ from shared_api.debug_api.server import DebugServer, open_debug_server
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
+from shared_api.leader_warmup import Takeover
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.limit_range import LimitRange
@@ -98,7 +99,6 @@ from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.program import VERSION, Host, Program
 from shared_api.program_flags import FlagError
-from shared_api.takeover import Takeover
 from shared_api.well_known_labels import UNIT_UID
 from shared_api.work_queue import WorkQueue
 

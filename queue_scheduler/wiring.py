@@ -17,29 +17,32 @@ from typing import Any, Final, TypeVar
 import structlog
 from starlette.applications import Starlette
 
-from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
-from queue_scheduler.admission_check_watch import follow_kind, watch_admission_checks
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
+from queue_scheduler.cycles.event_handlers import EventHandlers
+from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
+from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.decision import Dequeue, Notice, Preempt
-from queue_scheduler.dequeue_cycle import DequeueCycle
-from queue_scheduler.engine import Engine
-from queue_scheduler.event_handlers import EventHandlers
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.metrics import SchedulerMetrics, StateCollector, UnitMetrics
-from queue_scheduler.notice_events import NoticeEvents, ObjectEvents
-from queue_scheduler.plugin_handle import PluginHandle, StoreCaches
-from queue_scheduler.plugin_loading import Switches, build_plugins, load_policies
-from queue_scheduler.preemption_cycle import PreemptionCycle
-from queue_scheduler.queue_drains import QueueDrains
-from queue_scheduler.queue_reconciler import BY_NAME, QueueReconciler, QueuesAndQuotas
-from queue_scheduler.queue_status import QueueStatusWriter
-from queue_scheduler.queue_worker import QueueWorker, QueueWorkers
-from queue_scheduler.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
-from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.unit_shells import UnitParts, UnitShells
-from queue_scheduler.unreadable_objects import UnreadableObjects
-from queue_scheduler.waiting_reporter import WaitingReporter
+from queue_scheduler.queue_objects.queue_drain import QueueDrains
+from queue_scheduler.queue_objects.queue_reconciler import BY_NAME, QueueReconciler, QueuesAndQuotas
+from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
+from queue_scheduler.reporting.events import NoticeEvents, ObjectEvents
+from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
+from queue_scheduler.reporting.pending_reason import WaitingReporter
+from queue_scheduler.reporting.undecodable_objects import UnreadableObjects
+from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
+from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
+from queue_scheduler.setup.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
+from queue_scheduler.unit_controllers.admission_check_watch import (
+    follow_kind,
+    watch_admission_checks,
+)
+from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
+from queue_scheduler.unit_controllers.setup import UnitParts, UnitShells
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
@@ -58,13 +61,13 @@ from shared_api.debug_api.server import DebugServer, open_debug_server
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.leader_warmup import Takeover
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.program import VERSION, Check, Program
 from shared_api.quota_names import QuotaNamespaces
-from shared_api.takeover import Takeover
 from shared_api.work_queue import WorkQueue
 
 PODS_SECONDS: Final = 0.05

@@ -11,15 +11,16 @@ Read in this order:
    ``resource_names``: deprecated names, and who reads which; ``pod_requests``: what one pod asks
    for.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
-6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``takeover``: small tools
-   both programs run on.
+6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``leader_warmup``: small
+   tools that both programs run on.
 7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
 8. ``program``: what both programs are around their work; ``program_flags``: the flags both have;
    ``upstream_flags``: those that are taken and mean nothing;
    ``access_review``: who may read their metrics and answers; ``debug_api``: how these are served.
 9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
 10. ``admission_check_kit``: a controller of admission checks, but for its rule.
-11. ``testing``: the fake API server, the virtual clock and builders, for tests and plugin authors.
+11. ``fake_api_server``: an API server in memory; ``testing``: that, the virtual clock and builders,
+    for tests and plugin authors.
 
 Not here: any decision about who may start (``queue_scheduler``) and anything that knows more
 of a kind of job than its name (``queue_controllers``). This package imports neither.

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from queue_controllers.jobframework.actions import (
+from queue_controllers.decision.actions import (
     Action,
     CreateUnit,
     PatchUnit,
@@ -16,7 +16,11 @@ from queue_controllers.jobframework.actions import (
     SuspendJob,
     TellJob,
 )
-from queue_controllers.jobframework.decide import decide
+from queue_controllers.decision.decide import decide
+from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_view import Decision, JobView, Moment
+from queue_controllers.decision.queue_unit_builder import build_unit
 from queue_controllers.jobframework.generic_job import (
     JobFacts,
     JobKind,
@@ -24,15 +28,11 @@ from queue_controllers.jobframework.generic_job import (
     Outcome,
     StatusFacts,
 )
-from queue_controllers.jobframework.job_machine import PodFacts
-from queue_controllers.jobframework.job_view import Decision, JobView, Moment
-from queue_controllers.jobframework.managed import Surroundings
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
     ScheduledPodSpec,
     ScheduledPodTemplate,
 )
-from queue_controllers.jobframework.queue_unit_builder import build_unit
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, Uid
 from shared_api.objects.pod import ResourceRequirements
 from shared_api.objects.queue_unit import Admission, QueueUnit

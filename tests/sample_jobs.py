@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.jobframework.generic_job import GenericJob
-from queue_controllers.jobframework.queue_unit_builder import demand_of
+from shared_api.fake_api_server.schema_validation import compile_schema
 from shared_api.resource_list import format_amounts
-from shared_api.testing.schema_validation import compile_schema
 
 DATA = Path(__file__).parent / "data"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership
 from shared_api.metrics import SharedMetrics
 from shared_api.process.loop_thread import LoopThread, Step
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
 

@@ -21,11 +21,11 @@ from fastapi import FastAPI, HTTPException, Path, Request
 from queue_controllers.debug_api.explanation import Explanation, JobStanding, explain_job
 from queue_controllers.debug_api.kind_names import find_kinds, resource_name
 from queue_controllers.debug_api.views import JobAnswer, view_job
+from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
-from queue_controllers.jobframework.job_lookup import find_units
-from queue_controllers.jobframework.owners import NotReadError
-from queue_controllers.jobframework.reconciler import Lookups
+from queue_controllers.reconcile.job_lookup import find_units
+from queue_controllers.reconcile.reconciler import Lookups
 from shared_api.access_review import PathRight, ResourceRight, Right, TokenOnly
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_types import PODS

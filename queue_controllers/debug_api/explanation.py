@@ -13,17 +13,17 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import EventType, TellJob
-from queue_controllers.jobframework.decide import decide
-from queue_controllers.jobframework.generic_job import JobFacts
-from queue_controllers.jobframework.job_view import JobView
-from queue_controllers.jobframework.managed import (
+from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.decide import decide
+from queue_controllers.decision.job_ownership import (
     Rule,
     queue_of_job,
     quota_of_job,
     quota_of_template,
 )
-from queue_controllers.jobframework.waiting import PROOF_SECONDS
+from queue_controllers.decision.job_view import JobView
+from queue_controllers.decision.pending import PROOF_SECONDS
+from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     KUEUE_QUEUE_NAME,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from queue_controllers.debug_api.app import JobDebugApi, build_app
-from queue_controllers.jobframework.owners import NotReadError, Owners
-from queue_controllers.jobframework.reconciler import Lookups
+from queue_controllers.decision.owners import NotReadError, Owners
+from queue_controllers.reconcile.reconciler import Lookups
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.contract import encode_contract
 from shared_api.informer.indexed_store import IndexedStore

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
@@ -33,9 +34,8 @@ from queue_controllers.jobframework.generic_job import (
     StatusFacts,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
+from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
-from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.suspend_switch import ManagedByField
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import FieldPathError, parse_path
 from shared_api.objects.meta import (

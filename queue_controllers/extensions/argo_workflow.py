@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from queue_controllers.job_families.suspend_field import HeldBySuspend
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
@@ -41,7 +42,6 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledPodSpec,
     ScheduledPodTemplate,
 )
-from queue_controllers.jobframework.suspend_switch import HeldBySuspend
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import (

@@ -14,11 +14,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from queue_controllers.jobframework.fewer_pods import (
-    Parallelism,
-    read_min_parallelism,
-    read_parallelism,
-)
+from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
+from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
@@ -26,10 +23,13 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
 )
-from queue_controllers.jobframework.job_conditions import read_outcome, read_suspended
+from queue_controllers.jobframework.partial_parallelism import (
+    Parallelism,
+    read_min_parallelism,
+    read_parallelism,
+)
+from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
-from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.suspend_switch import ManagedByField
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.job import JobStatus
 from shared_api.objects.meta import (

@@ -36,8 +36,8 @@ from queue_controllers.jobframework.generic_job import (
     updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
-from queue_controllers.jobframework.queue_unit_builder import pod_set_name
 from queue_controllers.jobframework.template_updates import update_body
 from shared_api.field_path import FieldPath, FieldPathError, parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct

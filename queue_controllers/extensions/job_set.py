@@ -18,14 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import (
-    Child,
-    JobKind,
-    JobPodSet,
-    StatusFacts,
-)
-from queue_controllers.jobframework.queue_unit_builder import pod_set_name
-from queue_controllers.jobframework.replicated_jobs import (
+from queue_controllers.job_families.jobset_replicas import (
     JobCounts,
     PodsByRole,
     ReplicatedJob,
@@ -34,7 +27,14 @@ from queue_controllers.jobframework.replicated_jobs import (
     pods_of_one,
     read_status,
 )
-from queue_controllers.jobframework.suspend_switch import ManagedByField
+from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.jobframework.generic_job import (
+    Child,
+    JobKind,
+    JobPodSet,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
-from queue_controllers.jobframework.pod_group import (
+from queue_controllers.job_families.gated_pods import (
     CountedPods,
     PodGroup,
     is_candidate,
     is_held,
     template_of,
 )
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod

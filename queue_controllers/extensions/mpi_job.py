@@ -21,8 +21,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import Child, JobKind
-from queue_controllers.jobframework.replica_roles import (
+from queue_controllers.job_families.kubeflow_replicas import (
     JOB_NAME_LABEL,
     JOB_ROLE_LABEL,
     OPERATOR_LABEL,
@@ -32,6 +31,7 @@ from queue_controllers.jobframework.replica_roles import (
     RoleTable,
     RunPolicy,
 )
+from queue_controllers.jobframework.generic_job import Child, JobKind
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, Outcome
-from queue_controllers.jobframework.group_marks import read_group_mark
-from queue_controllers.jobframework.pod_group import (
+from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
     controller_of,
@@ -22,6 +20,8 @@ from queue_controllers.jobframework.pod_group import (
     is_held,
     template_of,
 )
+from queue_controllers.job_families.pod_group_labels import read_group_mark
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, Outcome
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import Timestamp, Uid
 from shared_api.objects.pod import Pod

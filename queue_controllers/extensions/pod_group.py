@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject, Outcome
-from queue_controllers.jobframework.group_marks import (
-    KOORDINATOR_API,
-    GroupMark,
-    read_group_mark,
-)
-from queue_controllers.jobframework.pod_group import (
+from queue_controllers.job_families.gated_pods import (
     CountedPods,
     PodGroup,
     is_candidate,
@@ -24,6 +18,12 @@ from queue_controllers.jobframework.pod_group import (
     shape_of,
     template_of,
 )
+from queue_controllers.job_families.pod_group_labels import (
+    KOORDINATOR_API,
+    GroupMark,
+    read_group_mark,
+)
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject, Outcome
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import Child, JobKind, JobPodSet, StatusFacts
-from queue_controllers.jobframework.job_conditions import true_since
-from queue_controllers.jobframework.ray_pods import (
+from queue_controllers.job_families.job_conditions import true_since
+from queue_controllers.job_families.ray import (
     CLUSTER,
     GROUP,
     NODE_TYPE,
@@ -27,6 +26,7 @@ from queue_controllers.jobframework.ray_pods import (
     RayClusterStatus,
     clean_up_template,
 )
+from queue_controllers.jobframework.generic_job import Child, JobKind, JobPodSet, StatusFacts
 from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct, is_condition_true
 

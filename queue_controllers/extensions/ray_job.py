@@ -17,6 +17,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from queue_controllers.job_families.ray import (
+    CLUSTER,
+    OWNER_KIND,
+    SUBMITTER,
+    RayAdapter,
+    RayClusterSpec,
+    RayClusterStatus,
+    cluster_pod_sets,
+    image_of,
+    most_of_cluster,
+)
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
@@ -29,17 +40,6 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
     ScheduledPodSpec,
     ScheduledPodTemplate,
-)
-from queue_controllers.jobframework.ray_pods import (
-    CLUSTER,
-    OWNER_KIND,
-    SUBMITTER,
-    RayAdapter,
-    RayClusterSpec,
-    RayClusterStatus,
-    cluster_pod_sets,
-    image_of,
-    most_of_cluster,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import parse_path

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import Child, JobKind, StatusFacts
-from queue_controllers.jobframework.job_conditions import true_since
-from queue_controllers.jobframework.ray_pods import (
+from queue_controllers.job_families.job_conditions import true_since
+from queue_controllers.job_families.ray import (
     RayAdapter,
     RayClusterSpec,
     RayClusterStatus,
     most_of_cluster,
 )
+from queue_controllers.jobframework.generic_job import Child, JobKind, StatusFacts
 from shared_api.field_path import parse_path
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct, is_condition_true
 

@@ -21,14 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    Outcome,
-    PrioritySource,
-    StatusFacts,
-)
-from queue_controllers.jobframework.spark_pods import (
+from queue_controllers.job_families.spark import (
     DRIVER,
     EXECUTOR,
     SparkSpec,
@@ -37,7 +30,14 @@ from queue_controllers.jobframework.spark_pods import (
     least_executors,
     spark_pod_sets,
 )
-from queue_controllers.jobframework.suspend_switch import HeldBySuspend
+from queue_controllers.job_families.suspend_field import HeldBySuspend
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    Outcome,
+    PrioritySource,
+    StatusFacts,
+)
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import Pod

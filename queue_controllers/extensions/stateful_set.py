@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
-from queue_controllers.jobframework.group_marks import read_group_mark
-from queue_controllers.jobframework.pod_group import (
+from queue_controllers.job_families.gated_pods import (
     CountedPods,
     PodGroup,
     controller_of,
     is_candidate,
     template_of,
 )
+from queue_controllers.job_families.pod_group_labels import read_group_mark
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, OtherObject
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid, WireStruct
 from shared_api.objects.pod import Pod

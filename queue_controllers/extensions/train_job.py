@@ -22,14 +22,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import (
-    Child,
-    JobKind,
-    JobPodSet,
-    OtherObject,
-    StatusFacts,
-)
-from queue_controllers.jobframework.replicated_jobs import (
+from queue_controllers.job_families.jobset_replicas import (
     JobCounts,
     PodsByRole,
     ReplicatedJob,
@@ -37,7 +30,14 @@ from queue_controllers.jobframework.replicated_jobs import (
     pod_sets_of,
     read_status,
 )
-from queue_controllers.jobframework.suspend_switch import ManagedByField
+from queue_controllers.job_families.suspend_field import ManagedByField
+from queue_controllers.jobframework.generic_job import (
+    Child,
+    JobKind,
+    JobPodSet,
+    OtherObject,
+    StatusFacts,
+)
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 from shared_api.well_known_labels import PREFIX

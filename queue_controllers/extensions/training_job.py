@@ -24,14 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.jobframework.fewer_pods import read_parallelism
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    PodOwner,
-)
-from queue_controllers.jobframework.pod_template import ScheduledContainer
-from queue_controllers.jobframework.replica_roles import (
+from queue_controllers.job_families.kubeflow_replicas import (
     REPLICA_TYPE_LABEL,
     AddedContainer,
     ReplicaSpecs,
@@ -40,6 +33,13 @@ from queue_controllers.jobframework.replica_roles import (
     RoleTable,
     RunPolicy,
 )
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    PodOwner,
+)
+from queue_controllers.jobframework.partial_parallelism import read_parallelism
+from queue_controllers.jobframework.pod_template import ScheduledContainer
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod, ResourceRequirements
 

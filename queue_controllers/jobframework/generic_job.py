@@ -2,7 +2,7 @@
 
 An *adapter* knows one kind and states facts: where its suspend switch is, which pods it will make,
 what its status says. It never says what to do: holding, releasing and ending are the same for every
-kind (`job_machine`, `decide`). One small protocol is required; what only some kinds can do stands
+kind (`job_state`, `decide`). One small protocol is required; what only some kinds can do stands
 in protocols of its own beside it, and an adapter that has the method has the ability.
 
 `read_facts` turns an adapter and an object into `JobFacts`, which know no kind any more.

@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.jobframework.actions import (
+from queue_controllers.decision.actions import (
     Action,
     EventType,
     PatchUnitStatus,
     TellJob,
     TellUnit,
 )
-from queue_controllers.jobframework.job_view import Moment
-from queue_controllers.jobframework.unit_status import set_condition
+from queue_controllers.decision.job_view import Moment
+from queue_controllers.decision.unit_status_patches import set_condition
 from queue_controllers.reservations.reservation_builder import PlannedReservation, is_of_attempt
 from queue_controllers.reservations.reservation_verdict import Answer, judge_reservations
 from shared_api.objects.meta import Condition, find_condition, is_condition_true

@@ -14,15 +14,15 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from queue_controllers.jobframework.actions import (
+from queue_controllers.decision.actions import (
     Action,
     EventType,
     PatchUnitStatus,
     TellJob,
     TellUnit,
 )
-from queue_controllers.jobframework.execute import EventSink, NotLeadingError, tell
 from queue_controllers.jobframework.generic_job import JobFacts, PodOwner
+from queue_controllers.reconcile.execute import EventSink, NotLeadingError, tell
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
 from queue_controllers.reservations.node_blacklist import Blacklist, BlacklistError, read_blacklist
 from queue_controllers.reservations.reservation_builder import (

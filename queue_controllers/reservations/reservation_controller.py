@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from queue_controllers.jobframework.execute import NotLeadingError
+from queue_controllers.decision.job_view import Moment
+from queue_controllers.decision.pod_set_updates import UpdateConflict, plan_updates
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobFacts,
@@ -24,9 +25,8 @@ from queue_controllers.jobframework.generic_job import (
     PodOwner,
     read_facts,
 )
-from queue_controllers.jobframework.job_view import Moment
-from queue_controllers.jobframework.pod_set_updates import UpdateConflict, plan_updates
-from queue_controllers.jobframework.reconciler import ReconcilerObserver
+from queue_controllers.reconcile.execute import NotLeadingError
+from queue_controllers.reconcile.reconciler import ReconcilerObserver
 from queue_controllers.reservations.decide import (
     CreateReservations,
     DeleteReservations,

@@ -24,9 +24,9 @@ from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
 from fastapi import FastAPI, HTTPException, Path, Query, Request, Response
 from starlette.routing import Route
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import QuotaReaders, Snapshots
-from queue_scheduler.shared_engine import SharedEngine
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard

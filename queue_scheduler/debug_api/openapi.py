@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.snapshots import QuotaReaders
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.shared_engine import SharedEngine
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.contract import encode_contract
 from shared_api.program import VERSION

@@ -16,17 +16,17 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from queue_scheduler.backfill import Promise
-from queue_scheduler.bookings import Charge
+from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.usage import Charge
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.backfill import Promise
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.preemption.candidates import Found
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
-from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.unit_record import Standing, UnitRecord
-from queue_scheduler.victim_search import Found
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
     QUOTA_FULLNAME,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
+from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.debug_api.snapshots import (
     QueueFacts,
     UnitFacts,
@@ -20,11 +21,10 @@ from queue_scheduler.debug_api.snapshots import (
     find_quotas,
 )
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.wording import full_message, pods_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import QuotaView
-from queue_scheduler.unit_demand import InvalidDemandError, build_demand
 from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_alike, format_amount

@@ -7,7 +7,7 @@ Read in this order:
 3. ``handle``: what a plugin gets at start-up: caches to read, routes, events.
 4. ``plugin_runner``: all plugins as one, asked in turn.
 
-Not here: any plugin. ``queue_scheduler.plugin_loading`` knows the list of those that come along
+Not here: any plugin. ``queue_scheduler.setup.plugin_loading`` has the list of the built-in ones
 (``queue_scheduler.plugins``); others are found by the entry point group
 ``koord_queue.scheduler_plugins``.
 """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
-from queue_scheduler.nomination import for_whom_mark
+from queue_scheduler.preemption.nomination import for_whom_mark
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_alike, format_amount

@@ -4,5 +4,6 @@ Each implements extension points of ``queue_scheduler.framework`` and is pure: f
 out. A good first one to read is ``priority``; the one with the most to do is ``elastic_quota``.
 
 Not here: the order in which they are asked (the configuration), the list of them
-(``queue_scheduler.plugin_loading``), and plugins of other people, which live in their own packages.
+(``queue_scheduler.setup.plugin_loading``), and other people's plugins, which live in packages of
+their own.
 """

@@ -19,7 +19,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from queue_scheduler.booked_quotas import REASONS, BookedQuotas
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
@@ -41,7 +40,8 @@ from queue_scheduler.quota.quota_decision import (
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
-from queue_scheduler.quota.reclaim import find_borrowing
+from queue_scheduler.quota_cache.reclaim import find_borrowing
+from queue_scheduler.quota_plugin import REASONS, BookedQuotas
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.namespace import Namespace

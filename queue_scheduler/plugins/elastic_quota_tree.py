@@ -16,7 +16,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from queue_scheduler.booked_quotas import BookedQuotas, read_chosen_queue
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
@@ -27,12 +26,13 @@ from queue_scheduler.framework.extension_points import (
     Unmapped,
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.named_nodes import NamedNodes, short_name
-from queue_scheduler.quota.node_queues import said_node
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
-from queue_scheduler.quota.reclaim import Lent
-from queue_scheduler.quota.tree_specs import parse_tree
+from queue_scheduler.quota.quota_tree_spec import parse_tree
+from queue_scheduler.quota.tree_node_lookup import NamedNodes, short_name
+from queue_scheduler.quota.tree_queue_names import said_node
+from queue_scheduler.quota_cache.reclaim import Lent
+from queue_scheduler.quota_plugin import BookedQuotas, read_chosen_queue
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
 from shared_api.objects.namespace import Namespace

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from queue_scheduler.booked_quotas import BookedQuotas, read_chosen_queue
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
@@ -26,10 +25,11 @@ from queue_scheduler.framework.extension_points import (
     Unmapped,
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.hard_specs import PODS, governs_all_pods, parse_hard, quota_name
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
+from queue_scheduler.quota.resource_quota_spec import PODS, governs_all_pods, parse_hard, quota_name
+from queue_scheduler.quota_plugin import BookedQuotas, read_chosen_queue
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue

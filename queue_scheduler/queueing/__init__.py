@@ -1,13 +1,14 @@
-"""What waits, and in which order. Pure: no I/O, lock, clock or log.
+"""Pending units and their order. Pure: no I/O, lock, clock or log.
 
 Read in this order:
 
-1. ``pending_order``: who comes first, as one total order.
-2. ``queue_policies``: Priority, Block, FIFO, Intelligent: what a refused unit does to those behind.
-3. ``scheduling_queue``: one queue: its waiting units (``quota_line``), and what its object asks for
+1. ``pending_order``: one total order of keys, cheap to change and to copy.
+2. ``queue_policies``: Priority, Block, FIFO, Intelligent: the order, and what a refused unit does
+   to those behind it.
+3. ``scheduling_queue``: one queue: its pending units (``class_queue``), and its options
    (``queue_options``); ``strict_mode``: queues that ask for nodes before a unit may start.
-4. ``turn_order``, ``queue_set``: all queues, and which of them has its turn.
+4. ``fair_order``, ``queue_set``: all queues, and which of them has its turn.
 
-Not here: whether a unit fits (``queue_scheduler.quota``), and Queue objects in the API server
-(``queue_scheduler.queue_reconciler``).
+Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server
+(``queue_scheduler.queue_objects``).
 """

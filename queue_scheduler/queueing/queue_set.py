@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.queueing.fair_order import Rank, TurnOrder
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.queueing.turn_order import Rank, TurnOrder
 from shared_api.objects.queue import Queue
 
 Place = tuple[Rank, int, str, int, OrderKey | None]

@@ -34,6 +34,7 @@ from queue_scheduler.framework.queue_unit_info import (
     UnitDemand,
     unit_key,
 )
+from queue_scheduler.queueing.class_queue import SLACK, QuotaLine, UnitClass
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.queue_policies import (
     BLOCK,
@@ -43,7 +44,6 @@ from queue_scheduler.queueing.queue_policies import (
     bands_of,
     is_banded,
 )
-from queue_scheduler.queueing.quota_line import SLACK, QuotaLine, UnitClass
 from queue_scheduler.queueing.strict_mode import NodeRequests
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
@@ -59,7 +59,7 @@ class SchedulingQueue:
         is_backfilling: Whether `backfill` judges who passes a refused unit; not under policies with
             bands.
         lets_evict: Whether units of it may evict others of it, by their priority.
-        counts_admitted: Whether what it decides next depends on admitted units (`under_way`).
+        counts_admitted: Whether what it decides next depends on admitted units (`in_flight`).
         depth: Only so many positions are looked at; None: all.
         in_flight: The units that are admitted and do not run yet, where the queue waits for pods:
             the priority above which others may displace them, None where nobody may.

@@ -1,26 +1,20 @@
-"""Whether a demand fits the quota it is charged to. Exact integers, pure.
+"""The quota arithmetic from scratch: exact integers, pure.
 
 Read in this order:
 
-1. ``quota_decision``: what is asked of a quota, and its "no" with the numbers; ``quota_settings``:
-   what can be set, and what goes together.
-2. ``quota_books``: the one door. Facts in, bookings, the question, who to wake.
-3. ``quota_spec``: one ElasticQuota in exact amounts; ``quota_tree``: its parents and children, and
-   what is wrong with a broken chain (``quota_rules``); ``capacity``: what the nodes have.
-   Other objects become the same specs: ``tree_specs`` an ElasticQuotaTree (``named_nodes``: which
-   node a unit means; ``node_queues``: where it waits), ``hard_specs`` a ResourceQuota.
-4. ``runtime_quota``: how much of a parent's amount each child gets, as koord-scheduler divides it;
-   ``runtime_contract``: what a queue may promise ahead of it; ``scheduler_memory``: what a queue
-   can not know about it. All three from scratch: the yardstick.
-5. ``quota_ledger``: who has booked what; ``tree_books``: the sums that follow, kept up to date;
-   ``built_trees``: both together, for all trees.
-6. ``quota_fit``: plain limits; ``runtime_walk``: the promise again, in a walk down one chain
-   (``plain_levels`` where sums say it, ``division_levels`` where it takes ``node_division`` and
-   ``water_level``, and ``scratch_check`` where a walk can not do it); ``guarantee``: what is kept
-   for owners.
-7. ``waiting_room``: who waits for which limit (``contract_waiters``: for a runtime), and
-   ``refusal_grounds``: whom of these a change concerns. ``quota_views``: numbers for people.
+1. ``quota_decision``: a demand, and a refusal with its numbers; ``quota_settings``: the settings.
+2. ``quota_spec``: one ElasticQuota in exact amounts; ``quota_tree``: its parents and children, and
+   what is wrong with a broken chain (``webhook_rules``); ``capacity``: what the nodes have.
+   Other objects become the same specs: ``quota_tree_spec`` an ElasticQuotaTree
+   (``tree_node_lookup``: which node a unit means; ``tree_queue_names``: its queue),
+   ``resource_quota_spec`` a ResourceQuota.
+3. ``runtime_division``: how much of a parent's amount each child gets, as koord-scheduler divides
+   it; ``water_filling``: the same without a walk from child to child.
+4. ``runtime_contract``: what a queue may promise ahead of koord-scheduler;
+   ``koord_scheduler_state``: what a queue cannot know about it.
 
-Not here: ElasticQuota objects as they come over the wire (``shared_api.objects.elastic_quota``),
-pods: their demand arrives as a fact; and which quota they belong to (``shared_api.quota_names``).
+This is the yardstick: ``queue_scheduler.quota_cache`` gives the same answers from running sums.
+
+Not here: ElasticQuota objects as they are served (``shared_api.objects.elastic_quota``), and which
+quota a unit names (``shared_api.quota_names``).
 """

@@ -46,9 +46,9 @@ class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     On the resource that was refused the demand makes `asker` be asked for `more`, and then
     `subject`, the asker or a sibling of it, gets `has`, without the demand `had`. While nothing is
-    charged below either and these numbers stay, the refusal stands (`refusal_grounds`). `scope` is
-    the highest quota (or the root) whose division is not plain, `parent` theirs. `unseeded` and
-    `unrefreshed` say in which state of memory (`node_division`).
+    charged below either and these numbers stay, the refusal stands (`runtime_wake_check`). `scope`
+    is the highest quota (or the root) whose division is not plain, `parent` theirs. `unseeded` and
+    `unrefreshed` say in which state of memory (`level_division`).
     """
 
     scope: str

@@ -24,7 +24,7 @@ import msgspec
 
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
-from queue_scheduler.quota.runtime_quota import (
+from queue_scheduler.quota.runtime_division import (
     Division,
     DivisionRules,
     DivisionState,

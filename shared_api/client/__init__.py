@@ -4,13 +4,13 @@ Read in this order, which is from the wire up:
 
 1. ``connection_settings``: where the server is and how to log in. ``kube_config`` reads them, and
    is the one module that imports the official ``kubernetes`` package; ``proxy_choice`` and
-   ``login_renewal`` help it.
+   ``credential_refresh`` help it.
 2. ``errors``: what can go wrong, as one family.
 3. ``transport``: what one request and its answer are; ``http_transport`` and ``http_connection``
    carry them over kept-alive connections, and are the only modules that open sockets.
 4. ``flow_control``: queries per second, retries with backoff, ``Retry-After``.
-5. ``resource_client``: get, list, watch, create, patch and delete of one kind; ``answers`` reads
-   what comes back; ``resource_types``: the kinds there are.
+5. ``resource_client``: get, list, watch, create, patch and delete of one kind;
+   ``response_decoding`` reads what comes back; ``resource_types``: the kinds there are.
 6. ``writes``, ``write_dispatcher``: writes as values, one in flight per object, a newer one merges
    into the waiting one.
 7. ``event_recorder``: what a person should see, folded and limited.

@@ -28,7 +28,7 @@ from shared_api.client.connection_settings import (
     SettingsError,
     connection_settings,
 )
-from shared_api.client.login_renewal import FreshLogin, RenewedLogin
+from shared_api.client.credential_refresh import FreshLogin, RenewedLogin
 from shared_api.client.proxy_choice import proxy_from_environment
 from shared_api.process.clock import Clock
 from shared_api.timestamps import parse_time

@@ -26,7 +26,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from shared_api.client.answers import AnswerReader, EventType, Page, WatchEvent, WatchStream
 from shared_api.client.errors import (
     ApiError,
     ConnectionLost,
@@ -37,6 +36,13 @@ from shared_api.client.errors import (
     error_of,
 )
 from shared_api.client.flow_control import FlowControl, Lane, may_have_acted, retry_pause
+from shared_api.client.response_decoding import (
+    AnswerReader,
+    EventType,
+    Page,
+    WatchEvent,
+    WatchStream,
+)
 from shared_api.client.transport import Request, Response, ResponseStream, Transport
 
 if TYPE_CHECKING:

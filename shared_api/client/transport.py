@@ -1,7 +1,7 @@
 """The door to the API server: what goes through it, and what a door must promise.
 
 A `Transport` sends one request and brings one response, or opens a stream of lines (a watch).
-`http_transport.HttpTransport` is the real one; `shared_api.testing.fake_api_server` is another,
+`http_transport.HttpTransport` is the real one; `shared_api.fake_api_server.server` is another,
 in process. Everything above speaks to this protocol only.
 """
 

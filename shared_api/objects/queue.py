@@ -20,6 +20,8 @@ from shared_api.objects.field_schema import (
 )
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
 
+READY: Final = "Ready"
+
 MAX_ADMISSION_CHECKS: Final = 8
 """A unit's status has room for the states of so many checks (upstream's limit)."""
 MAX_SELECTOR_TERMS: Final = 32

@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
+from shared_api.fake_api_server.patching import Body, JsonValue
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.job import Job
@@ -27,7 +28,6 @@ from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.resource_quota import ResourceQuota
-from shared_api.testing.patching import Body, JsonValue
 from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_NAME, QUOTA_PARENT
 
 Quantities = Mapping[str, QuantityText]

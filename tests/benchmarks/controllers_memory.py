@@ -14,7 +14,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final
 
 from queue_controllers.extension_list import EXTENSIONS
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from tests.benchmarks.cluster_world import CONTROLLERS, ProgramProcess, programs_of
 from tests.benchmarks.distant_server import AS_SHIPPED, distant_server, new_server, reply
 from tests.benchmarks.figures import Figure

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import SystemClock
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.object_builders import elastic_quota_body, namespace_body
 from tests.benchmarks.cluster_world import CRDS
 

@@ -14,8 +14,8 @@ from statistics import median
 from types import TracebackType
 from typing import Final
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
-from queue_scheduler.shared_engine import SharedEngine
 from tests.benchmarks.engine_load import EngineLoad, deep_load, flat_load
 from tests.benchmarks.figures import Figure
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queue_scheduler.decision import Dequeue, Refused
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority

@@ -22,8 +22,8 @@ import msgspec
 from shared_api.client.connection_settings import FixedLogin, Login, connection_settings
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.transport import Request, Transport
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import SystemClock
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.object_builders import queue_unit_body
 
 CRDS = Path(__file__).parents[2] / "crds"

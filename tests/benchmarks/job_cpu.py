@@ -21,11 +21,11 @@ from queue_controllers.configuration import Configuration, parse_flags
 from queue_controllers.extension_list import find_extensions
 from queue_controllers.wiring import build_controllers
 from shared_api.client.transport import Request, Response
+from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.fake_api_server.watch_stream import FakeStream
 from shared_api.leader_election import SoleLeader
 from shared_api.process.loop_thread import Step
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
-from shared_api.testing.watch_stream import FakeStream
 from shared_api.timestamps import rfc3339
 from tests.benchmarks.cluster_world import CRDS
 from tests.benchmarks.figures import Figure

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Final
 
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES

@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Hashable
 from pathlib import Path
 
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import ObjectMeta
 from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_PARENT

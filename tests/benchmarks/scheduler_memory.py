@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import node_body, queue_unit_body
 from tests.benchmarks.cluster_world import SCHEDULER, programs_of
 from tests.benchmarks.distant_server import AS_SHIPPED, distant_server, new_server, reply

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from queue_controllers.preview_news import FOLLOWED
+from queue_controllers.watches.preview_changes import FOLLOWED
 from tests.charts.render import HelmFailed, of_kind, render, render_notes, rules_of
 
 Json = Any

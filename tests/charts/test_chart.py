@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
 from queue_scheduler.framework.handle import Handle
-from queue_scheduler.plugin_loading import BUILT_IN, Switches, build_plugins
+from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
 from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS
 from tests.charts.render import (

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from queue_controllers.jobframework.replica_roles import REPLICA_TYPE_LABEL
+from queue_controllers.job_families.kubeflow_replicas import REPLICA_TYPE_LABEL
 from shared_api.well_known_labels import PRIORITY, RELATED_POD_SET, SUSPEND
 from tests.cluster.kind_jobs import Kinds, Sets, pod_of, ray, spark, torch, workflow
 from tests.cluster.kind_kit import install

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from queue_controllers.extension_list import EXTENSIONS
-from queue_controllers.jobframework.pod_group import GatedPods
+from queue_controllers.job_families.gated_pods import GatedPods
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.well_known_labels import SCHEDULE_ADMISSION
 from tests.charts.render import NAMESPACE, as_manifest, render

@@ -7,7 +7,7 @@ version that was observed; `os-*` (step by step) and `or-*` (races, counted) are
 All are of unmodified koord-schedulers, v1.8.0 and a7a1b76b. Prints one line per failure and
 `N passed, M failed`; exits 1 on any.
 
-Where the scheduler's state depends on history that no queue can see (`scheduler_memory`) the
+Where the scheduler's state depends on history that no queue can see (`koord_scheduler_state`) the
 numbers need not be equal: a pass is that never more is promised than the scheduler gave.
 The line before the last counts those vectors apart.
 """
@@ -18,11 +18,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes, possible_states
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, default_special_max
-from queue_scheduler.quota.runtime_quota import Division
-from queue_scheduler.quota.scheduler_memory import cautious_runtimes, possible_states
+from queue_scheduler.quota.runtime_division import Division
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
 from shared_api.objects.pod import Container, PodSpec, ResourceRequirements
 from shared_api.pod_requests import pod_requests
 from shared_api.resource_list import Amounts, add, format_amounts, parse_amounts

@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
-from queue_scheduler.quota.quota_rules import (
-    are_keys_consistent,
-    do_mins_fit,
-    do_tree_ids_agree,
-)
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
 from queue_scheduler.quota.runtime_contract import Breach, ContractRules, find_breach
-from queue_scheduler.quota.runtime_quota import Claim, divide, scale_mins
+from queue_scheduler.quota.runtime_division import Claim, divide, scale_mins
+from queue_scheduler.quota.webhook_rules import (
+    are_keys_consistent,
+    do_mins_fit,
+    do_tree_ids_agree,
+)
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import ObjectMeta
 from shared_api.resource_list import Amounts, parse_amounts

@@ -1,6 +1,6 @@
 """What koord-scheduler does with quotas and pods, as far as only the vectors ask for it.
 
-The division itself is production code (`queue_scheduler.quota.runtime_quota`); here is the
+The division itself is production code (`queue_scheduler.quota.runtime_division`); here is the
 bookkeeping of one scheduler around it, its verdict on a pod, and rules of its webhook and
 controllers that a job queue never applies itself.
 
@@ -16,7 +16,7 @@ from typing import Any
 from queue_scheduler.quota.quota_settings import Rounding, default_special_max
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
 from queue_scheduler.quota.quota_tree import QuotaForest, QuotaTree, build_forest
-from queue_scheduler.quota.runtime_quota import (
+from queue_scheduler.quota.runtime_division import (
     Division,
     DivisionRules,
     DivisionState,

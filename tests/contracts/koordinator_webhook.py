@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from queue_scheduler.quota.quota_rules import do_mins_fit, do_tree_ids_agree
 from queue_scheduler.quota.quota_spec import min_against_max
+from queue_scheduler.quota.webhook_rules import do_mins_fit, do_tree_ids_agree
 from shared_api.quota_names import NamedQuota, build_quota_names
 from shared_api.resource_list import Amounts, add, fits, maximum, parse_amounts, subtract
 from shared_api.well_known_labels import DEFAULT_QUOTA, QUOTA_NAME, ROOT_QUOTA, SPECIAL_QUOTAS

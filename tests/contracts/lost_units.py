@@ -23,13 +23,14 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from queue_scheduler.quota import plain_levels, runtime_quota, water_level
-from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota import runtime_division, water_filling
 from queue_scheduler.quota.quota_decision import Demand
-from queue_scheduler.quota.quota_fit import SUM_REASONS
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
-from queue_scheduler.quota.runtime_quota import Claim, divide, scaled_min
-from queue_scheduler.quota.tree_books import NodeBooks
+from queue_scheduler.quota.runtime_division import Claim, divide, scaled_min
+from queue_scheduler.quota_cache import unconstrained_levels
+from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.tree_usage import NodeBooks
 from tests.properties.quota_cases import build_quota
 
 REFRESH_TURNS: Final = 10
@@ -254,9 +255,9 @@ class World:
 def without_tolerance() -> Iterator[None]:
     """Let the books take the bare division of the scheduler, as they once did."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (runtime_quota, water_level):
+        for module in (runtime_division, water_filling):
             patch.setattr(module, "completed_by", lambda *_: 0)
-        patch.setattr(plain_levels, "FEW_HUNGRY", 1)
+        patch.setattr(unconstrained_levels, "FEW_HUNGRY", 1)
         yield
 
 

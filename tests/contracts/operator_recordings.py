@@ -27,6 +27,15 @@ from typing import Any
 
 import msgspec
 
+from queue_controllers.decision.job_state import (
+    JobState,
+    PodFacts,
+    State,
+    count_pods,
+    judge_job,
+)
+from queue_controllers.decision.pending import SILENT_SECONDS
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
@@ -36,15 +45,6 @@ from queue_controllers.jobframework.generic_job import (
     pod_set_of_pod,
     read_facts,
 )
-from queue_controllers.jobframework.job_machine import (
-    JobState,
-    PodFacts,
-    State,
-    count_pods,
-    judge_job,
-)
-from queue_controllers.jobframework.queue_unit_builder import demand_of
-from queue_controllers.jobframework.waiting import SILENT_SECONDS
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
 from shared_api.resource_list import format_amounts

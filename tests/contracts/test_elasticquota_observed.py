@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from queue_scheduler.quota.runtime_quota import DivisionRules
+from queue_scheduler.quota.runtime_division import DivisionRules
 from tests.contracts import elasticquota_observed, koordinator_model
 from tests.contracts.elasticquota_vectors import load
 from tests.contracts.koordinator_model import Json

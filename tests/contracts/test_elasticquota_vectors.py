@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from queue_scheduler.quota.runtime_quota import DivisionRules, divide
+from queue_scheduler.quota.runtime_division import DivisionRules, divide
 from tests.contracts import elasticquota_vectors, koordinator_model
 from tests.contracts.koordinator_model import Json
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_controllers.decision.job_state import State
+from queue_controllers.decision.missing_pods import partial_since
 from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
 from queue_controllers.jobframework.generic_job import Outcome, StatusFacts
-from queue_controllers.jobframework.job_machine import State
-from queue_controllers.jobframework.partial_running import partial_since
 from shared_api.objects.meta import Condition, Timestamp, is_condition_true
 from shared_api.objects.queue_unit import Admission
 from tests.contracts.operator_recordings import Line, RecordedJob, Replay, load, main, replay

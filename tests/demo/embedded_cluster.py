@@ -14,11 +14,11 @@ import yaml
 
 from shared_api.client.resource_types import NODES
 from shared_api.client.transport import Request, Response, ResponseStream
+from shared_api.fake_api_server.http_server import HttpFace
+from shared_api.fake_api_server.request_router import take_apart
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.http_face import HttpFace
-from shared_api.testing.request_router import take_apart
 from tests.demo.cluster_player import ClusterPlayer
 from tests.demo.json_api import JsonApi
 from tests.demo.load_plan import REAL_GPUS, GpuShape, LoadPlan, build_node, nodes_needed

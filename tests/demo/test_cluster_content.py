@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.demo.cluster_content import ClusterContent, JobSubmitter
 from tests.demo.clusters import QUOTA_CRD, DemoFailed

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.demo.cluster_player import START_SECONDS, STOP_SECONDS, ClusterPlayer
 from tests.demo.json_api import JsonApi

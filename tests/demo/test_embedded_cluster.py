@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from shared_api.client.resource_types import NAMESPACES
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.demo.embedded_cluster import CountingTransport
 from tests.demo.json_api import JsonApi

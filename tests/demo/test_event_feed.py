@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared_api.client.resource_types import NAMESPACES
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.demo.event_feed import EventFeed, Seen
 from tests.demo.json_api import JsonApi

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from queue_scheduler.backfill import Promise
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.backfill import Promise
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
+from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
+from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge, judge_place
 from queue_scheduler.decision import Dequeue, Reason, Refusal
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.unit_demand import InvalidDemandError, build_demand
-from queue_scheduler.unit_record import Standing, UnitRecord, judge, judge_place
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit

@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from queue_scheduler.cache.unit_demand import build_demand, build_grants
 from queue_scheduler.decision import BEGINNING, Decision, Dequeue, Grant, Preempt, Refused, Rest
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
-from queue_scheduler.unit_demand import build_demand, build_grants
 from shared_api.objects.admission_check import AdmissionCheck, AdmissionCheckStatus
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import Condition, ObjectMeta, OwnerReference, Timestamp, Uid

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, WriteFailure
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node, NodeStatus

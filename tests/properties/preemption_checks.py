@@ -6,11 +6,16 @@ from collections.abc import Container
 from datetime import datetime
 from typing import Final
 
+from queue_scheduler.cache.unit_state import Standing, UnitRecord, is_preemptible, makes_room
 from queue_scheduler.decision import Dequeue, Preempt, Reason
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
-from queue_scheduler.nomination import STUCK_SECONDS, evicted_since, leaves_for, read_for_whom
-from queue_scheduler.unit_record import Standing, UnitRecord, is_preemptible, makes_room
+from queue_scheduler.preemption.nomination import (
+    STUCK_SECONDS,
+    evicted_since,
+    leaves_for,
+    read_for_whom,
+)
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
 from shared_api.timestamps import parse_time

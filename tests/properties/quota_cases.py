@@ -10,7 +10,6 @@ import json
 import random
 from collections.abc import Hashable, Mapping, Sequence
 
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import (
     QuotaKind,
@@ -19,6 +18,7 @@ from queue_scheduler.quota.quota_settings import (
     Rounding,
     SpecialQuotas,
 )
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.well_known_labels import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from queue_scheduler.decision import Refusal
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo

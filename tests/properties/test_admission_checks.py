@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
-from queue_scheduler.admission_checks import Shortfall
-from queue_scheduler.backoff_returns import BackoffReturns
+from queue_scheduler.cache.admission_check_rules import Shortfall
+from queue_scheduler.cache.unit_state import Standing
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import Engine
-from queue_scheduler.unit_evictions import UnitEvictions
-from queue_scheduler.unit_record import Standing
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
+from queue_scheduler.unit_controllers.eviction import UnitEvictions
+from queue_scheduler.unit_controllers.requeue import BackoffReturns
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Outcome, Write
 from shared_api.objects.queue import Queue

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Rest
-from queue_scheduler.nomination import for_whom_mark
+from queue_scheduler.preemption.blocked_classes import SEARCH_AGAIN_SECONDS
+from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.round_waiters import SEARCH_AGAIN_SECONDS
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import EVICTED

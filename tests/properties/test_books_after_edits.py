@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queue_scheduler.booked_quotas import BookedQuotas
 from queue_scheduler.decision import Dequeue, Growth, Rest, WriteFailure
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin, QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
@@ -28,6 +27,7 @@ from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota_plugin import BookedQuotas
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import PodSet, QueueUnit, ReclaimablePod

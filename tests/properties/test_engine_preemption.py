@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from queue_scheduler.cache.unit_state import Standing, makes_room
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Reason, Rest, WriteFailure
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.nomination import for_whom_mark
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.unit_record import Standing, makes_room
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.objects.queue import Queue

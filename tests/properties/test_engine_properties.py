@@ -19,7 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from queue_scheduler.decision import Decision, Dequeue
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from tests.properties.engine_checks import (
     check_heads,
     check_objects_are_not_over,

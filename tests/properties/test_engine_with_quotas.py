@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties.engine_checks import QUOTAS
 from tests.properties.engine_world import Story, World

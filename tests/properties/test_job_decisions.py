@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_controllers.jobframework.actions import (
+from queue_controllers.decision.actions import (
     CreateUnit,
     DeleteUnit,
     PatchUnit,
@@ -15,14 +15,14 @@ from queue_controllers.jobframework.actions import (
     ReleaseJob,
     SuspendJob,
 )
-from queue_controllers.jobframework.contest import AGAINST_EVICTION
-from queue_controllers.jobframework.decide import decide
+from queue_controllers.decision.decide import decide
+from queue_controllers.decision.job_ownership import Ownership
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.suspend_conflict import AGAINST_EVICTION
+from queue_controllers.decision.unit_status_patches import DEACTIVATING
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome, StatusFacts
-from queue_controllers.jobframework.job_machine import PodFacts
-from queue_controllers.jobframework.job_settings import JobSettings
-from queue_controllers.jobframework.job_view import JobMemory, JobView
-from queue_controllers.jobframework.managed import Ownership
-from queue_controllers.jobframework.unit_status import DEACTIVATING
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, QueueUnit, RequeueState
 from shared_api.queue_unit_phases import (

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from queue_scheduler.backfill import may_fit_one_day
+from queue_scheduler.cache.partial_admission import demand_of
 from queue_scheduler.decision import Dequeue, Growth
-from queue_scheduler.engine import Engine
-from queue_scheduler.fewer_pods import demand_of
+from queue_scheduler.engine.backfill import may_fit_one_day
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings

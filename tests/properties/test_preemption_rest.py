@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Refused, Rest
-from queue_scheduler.nomination import for_whom_mark
+from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
 from tests.properties.quota_cases import KEYS, NAMES, build_quota
 
 pytestmark = pytest.mark.properties

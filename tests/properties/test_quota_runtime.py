@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.built_trees import BuiltTrees
-from queue_scheduler.quota.quota_books import QuotaBooks
+from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
-from queue_scheduler.quota.runtime_quota import Claim, DivisionRules, divide
-from queue_scheduler.quota.scheduler_memory import cautious_runtimes
-from queue_scheduler.quota.scratch_check import check_from_scratch
-from queue_scheduler.quota.water_level import Pool, PooledClaim
+from queue_scheduler.quota.runtime_division import Claim, DivisionRules, divide
+from queue_scheduler.quota.water_filling import Pool, PooledClaim
+from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.usage_trees import BuiltTrees
 from tests.properties.quota_cases import (
     KEYS,
     NAMES,

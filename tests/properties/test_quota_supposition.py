@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal
-from queue_scheduler.quota.supposition import Added
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.what_if import Added
 from tests.properties.quota_cases import random_amounts
 from tests.properties.test_quota_waking import CrumbStory, Story
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
-from queue_scheduler.quota.tree_specs import parse_tree
+from queue_scheduler.quota.quota_tree_spec import parse_tree
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.well_known_labels import MAX_JOBS, MAX_PREEMPTIBLE_JOBS
 from tests.properties.naive_tree import Booking, NaiveTree, random_tree

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_books import QuotaBooks
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
 from shared_api.well_known_labels import DEFAULT_QUOTA
 from tests.properties.quota_cases import (
     KEYS,

@@ -14,11 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queue_scheduler.admission_checks import AddEntries, GoOn, judge_checks
-from queue_scheduler.growth import has_grown
-from queue_scheduler.queue_drains import find_to_ask
-from queue_scheduler.unit_evictions import is_asked_for, is_concerned, is_leaving, is_running
-from queue_scheduler.unit_record import Standing, UnitRecord, judge
+from queue_scheduler.cache.admission_check_rules import AddEntries, GoOn, judge_checks
+from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge
+from queue_scheduler.engine.growth import has_grown
+from queue_scheduler.queue_objects.queue_drain import find_to_ask
+from queue_scheduler.unit_controllers.eviction import (
+    is_asked_for,
+    is_concerned,
+    is_leaving,
+    is_running,
+)
 from shared_api.objects.queue_unit import (
     Admission,
     AdmissionCheckState,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
 from tests.properties.engine_checks import check_waiters
 from tests.properties.engine_kit import changed, new_engine

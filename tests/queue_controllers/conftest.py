@@ -12,12 +12,12 @@ from queue_controllers.configuration import Configuration, parse_flags
 from queue_controllers.extension_list import find_extensions
 from queue_controllers.wiring import Controllers, build_controllers
 from shared_api.crds import QUEUE_UNIT
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import Step
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.stepped_host import SteppedHost

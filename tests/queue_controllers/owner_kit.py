@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from queue_controllers.decision.owners import Above, ChildName, Refusal
 from queue_controllers.jobframework.generic_job import JobFacts
-from queue_controllers.jobframework.owners import Above, ChildName, Refusal
 from shared_api.objects.meta import OwnerReference
 from tests.sample_jobs import crd
 

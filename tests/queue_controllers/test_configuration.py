@@ -16,7 +16,7 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
-from queue_controllers.jobframework.job_settings import Adopt, JobSettings, Manage
+from queue_controllers.decision.job_settings import Adopt, JobSettings, Manage
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.program_flags import ConfigurationError, FlagError
 from tests.go_flags import spellings_in_go

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from queue_controllers.configuration import Configuration, GeneralOptions
+from shared_api.fake_api_server.faults import Match
 from shared_api.program_flags import FlagError
-from shared_api.testing.faults import Match
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.configuration import read_configuration
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.timestamps import read_time
 from tests.queue_controllers.conftest import pod_of
 

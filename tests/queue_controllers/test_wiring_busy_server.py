@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import structlog.testing
 
-from queue_controllers.jobframework.decide import decide
-from queue_controllers.jobframework.job_view import Decision, JobView
-from shared_api.testing.faults import Match
+from queue_controllers.decision.decide import decide
+from queue_controllers.decision.job_view import Decision, JobView
+from shared_api.fake_api_server.faults import Match
 from tests.queue_controllers.conftest import World
 
-LOOK = "queue_controllers.jobframework.reconciler.decide"
+LOOK = "queue_controllers.reconcile.reconciler.decide"
 
 
 def test_a_busy_server_is_left_alone(world: World) -> None:

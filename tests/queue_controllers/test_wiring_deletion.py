@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared_api.testing.faults import Match, RequestInfo
+from shared_api.fake_api_server.faults import Match, RequestInfo
 from tests.queue_controllers.conftest import exhaust
 from tests.queue_controllers.test_wiring_pods import KINDS, make_set, of_set
 

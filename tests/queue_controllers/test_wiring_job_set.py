@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
 from tests.sample_jobs import crd, sample
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import World
 from tests.queue_controllers.test_wiring_pods import (
     GATE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared_api.testing.faults import Match, RequestInfo
+from shared_api.fake_api_server.faults import Match, RequestInfo
 from tests.queue_controllers.conftest import World, exhaust
 from tests.sample_jobs import KUEUE_WORKLOADS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from queue_controllers.configuration import read_configuration
-from queue_controllers.event_lookup import NOT_TO_BE_READ
-from shared_api.testing.faults import EVERY_TIME, Match
+from queue_controllers.watches.event_lookup import NOT_TO_BE_READ
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUOTA_NAME as QUOTA
 from tests.queue_controllers.conftest import pod_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queue_controllers.configuration import read_configuration
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import evict_after_release
 
 if TYPE_CHECKING:

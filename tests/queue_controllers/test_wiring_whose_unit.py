@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared_api.testing.faults import EVERY_TIME, Match, RequestInfo
+from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
 from tests.queue_controllers.conftest import exhaust, make_unit
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from queue_scheduler.admission_check_cycle import AdmissionCheckCycle
-from queue_scheduler.admission_checks import Shortfall
+from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.decision import Notice
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
 from shared_api.client.resource_types import QUEUES
 from shared_api.timestamps import rfc3339
 from tests.properties.engine_kit import build_check

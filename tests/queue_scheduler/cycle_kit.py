@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cycles.dequeue_cycle import DequeueCycle, WriteSink
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.dequeue_cycle import DequeueCycle, WriteSink
-from queue_scheduler.unit_record import Standing
 from shared_api.client.resource_types import QUEUE_UNITS
 from tests.queue_scheduler.shell_kit import ShellKit
 

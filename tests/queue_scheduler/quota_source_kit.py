@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal, Rest
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin, QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand

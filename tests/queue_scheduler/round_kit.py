@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Decision, Preempt, Refused, Rest, WriteFailure
-from queue_scheduler.nomination import for_whom_mark
+from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit

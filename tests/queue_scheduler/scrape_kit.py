@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal, Refused
-from queue_scheduler.metrics import SchedulerMetrics
+from queue_scheduler.reporting.metrics import SchedulerMetrics
 from shared_api.objects.meta import NO_UID
 
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any, TypeVar
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Notice
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.shared_engine import SharedEngine
 from shared_api.client.errors import ApiError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
@@ -33,11 +33,11 @@ from shared_api.client.write_dispatcher import (
     Written,
 )
 from shared_api.crds import QUEUE, QUEUE_UNIT
+from shared_api.fake_api_server.faults import Match
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.loop_thread import Step
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.quota_sources import read_quota_names, read_quota_views
+from queue_scheduler.setup.quota_sources import read_quota_names, read_quota_views
+from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.program_flags import ConfigurationError
 from shared_api.queue_unit_phases import condition_body
-from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUOTA_CRD

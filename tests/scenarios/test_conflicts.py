@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from shared_api.testing.faults import EVERY_TIME, Match, RequestInfo
+from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
 from tests.scenarios.town import Town
 
 pytestmark = pytest.mark.scenario

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
 
 if TYPE_CHECKING:
     from tests.scenarios.town import Town

@@ -22,8 +22,8 @@ from shared_api.access_review import (
 )
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
 ANN = "Bearer ann-token"

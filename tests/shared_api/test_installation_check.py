@@ -10,9 +10,9 @@ import pytest
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.crds import DEFINITIONS
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.installation_check import PAUSE_SECONDS, InstallationCheck, judge_lease
 from shared_api.objects.lease import Lease, LeaseSpec
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339_micro
 

@@ -9,9 +9,9 @@ import pytest
 from shared_api.client.errors import AlreadyExists, Conflict
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.objects.lease import LeaseSpec
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
 

@@ -22,6 +22,9 @@ import structlog
 from shared_api.access_review import PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import Lane
+from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
+from shared_api.fake_api_server.http_server import HttpFace
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
@@ -29,9 +32,6 @@ from shared_api.process.open_files import OpenFilesError
 from shared_api.process.probes import AddressError
 from shared_api.program import EXIT_USAGE, STOP_SIGNALS, Check, Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.faults import EVERY_TIME, Match, RequestInfo
-from shared_api.testing.http_face import HttpFace
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
 PATIENCE_SECONDS = 60.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared_api.testing.object_storage import Change, Table
+from shared_api.fake_api_server.object_storage import Change, Table
 from shared_api.testing.virtual_clock import VirtualClock
 
 Json = dict[str, Any]

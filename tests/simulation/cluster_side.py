@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from shared_api.client.errors import ApiError
 from shared_api.client.resource_types import PODS
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.demo.job_moves import build_pod, plan_moves

@@ -15,10 +15,10 @@ from typing import Final
 
 from msgspec import convert
 
+from queue_scheduler.cache.unit_state import is_same_claim
 from queue_scheduler.decision import Dequeue, Preempt
-from queue_scheduler.engine import Engine
-from queue_scheduler.preemption_rounds import REST_SECONDS
-from queue_scheduler.unit_record import is_same_claim
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.preemption.preemption_rounds import REST_SECONDS
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties import engine_checks, preemption_checks

@@ -22,39 +22,34 @@ from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
+from queue_controllers.decision import decide as decide_module
+from queue_controllers.decision import job_standing as standing_module
+from queue_controllers.decision.job_state import JobState, State
+from queue_controllers.decision.job_view import Decision
+from queue_controllers.decision.suspend_conflict import suspend_job
 from queue_controllers.extension_server import ExtensionServer
-from queue_controllers.jobframework import decide as decide_module
-from queue_controllers.jobframework import reconciler as reconciler_module
-from queue_controllers.jobframework import standing as standing_module
-from queue_controllers.jobframework.contest import suspend_job
-from queue_controllers.jobframework.job_machine import JobState, State
-from queue_controllers.jobframework.job_view import Decision
+from queue_controllers.reconcile import reconciler as reconciler_module
 from queue_controllers.reservations import decide as reservations
 from queue_controllers.reservations.reservation_verdict import Answer, Verdict
-from queue_scheduler import (
-    backoff_returns,
-    dequeue_cycle,
-    engine,
-    growth,
-    unit_evictions,
-    unit_record,
-    unit_registry,
-)
-from queue_scheduler.backfill import Backfill
-from queue_scheduler.bookings import Bookings
+from queue_scheduler.cache import unit_cache, unit_state
+from queue_scheduler.cache.pod_accounting import PodAccounting
+from queue_scheduler.cache.unit_state import Standing, makes_room
+from queue_scheduler.cache.usage import Bookings
+from queue_scheduler.cycles import dequeue_cycle
+from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
+from queue_scheduler.cycles.event_handlers import EventHandlers
+from queue_scheduler.cycles.queue_worker import QueueWorkers
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.dequeue_cycle import DequeueCycle
-from queue_scheduler.engine import Engine
-from queue_scheduler.event_handlers import EventHandlers
+from queue_scheduler.engine import engine, growth
+from queue_scheduler.engine.backfill import Backfill
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.pod_accounting import PodAccounting
-from queue_scheduler.preemption_rounds import PreemptionRounds
-from queue_scheduler.queue_worker import QueueWorkers
+from queue_scheduler.preemption.candidates import VictimSearch
+from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_books import QuotaBooks
-from queue_scheduler.shared_engine import SharedEngine
-from queue_scheduler.unit_record import Standing, makes_room
-from queue_scheduler.victim_search import VictimSearch
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.unit_controllers import eviction, requeue
 from shared_api.client.write_dispatcher import Unknown
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import Reflector
@@ -174,8 +169,8 @@ def reclaimable_ignored(plant: Plant) -> None:
         kept = with_fields(unit.status, reclaimable_pods=())
         return original(with_fields(unit, status=kept), demand)
 
-    original = plant.replace(unit_record, "admitted_occupancy", admitted)
-    plant.replace(unit_registry, "admitted_occupancy", admitted)
+    original = plant.replace(unit_state, "admitted_occupancy", admitted)
+    plant.replace(unit_cache, "admitted_occupancy", admitted)
 
 
 @fault("the admission is written without the guard of a version")
@@ -218,7 +213,7 @@ def admitted_twice(plant: Plant) -> None:
         return Standing.WAITING if standing is Standing.BOOKED else standing
 
     original = plant.replace(engine, "judge", judge)
-    plant.replace(unit_registry, "judge", judge)
+    plant.replace(unit_cache, "judge", judge)
 
 
 @fault("a unit that says that it was adopted is booked for that")
@@ -229,12 +224,12 @@ def annotation_believed(plant: Plant) -> None:
         return Standing.BOOKED if marked and standing is Standing.WAITING else standing
 
     original = plant.replace(engine, "judge", judge)
-    plant.replace(unit_registry, "judge", judge)
+    plant.replace(unit_cache, "judge", judge)
 
 
 @fault("a unit that backs off is back in line at once")
 def backoff_ignored(plant: Plant) -> None:
-    plant.replace(backoff_returns, "_seconds_left", lambda *_: 0.0)
+    plant.replace(requeue, "_seconds_left", lambda *_: 0.0)
 
 
 @fault("Block and FIFO hold nobody back")
@@ -278,7 +273,7 @@ def victims_free_at_once(plant: Plant) -> None:
         return Standing.ENDED if makes_room(unit) and is_booked(unit) else original(unit)
 
     original = plant.replace(engine, "judge", judge)
-    plant.replace(unit_registry, "judge", judge)
+    plant.replace(unit_cache, "judge", judge)
 
 
 @fault("no room is kept for whom others leave")
@@ -304,7 +299,7 @@ def stops_ignored(plant: Plant) -> None:
 @fault("a place that its maker has given back is taken for growth")
 def given_back_grows(plant: Plant) -> None:
     plant.replace(growth, "is_given_back", lambda _unit: False)
-    plant.replace(unit_evictions, "is_given_back", lambda _unit: False)
+    plant.replace(eviction, "is_given_back", lambda _unit: False)
 
 
 @fault("who may not pass a head is not asked again")

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from tests.demo.unit_charge import controller_uid, is_living
 from tests.simulation.change_feed import ChangeFeed, Json, Told
 

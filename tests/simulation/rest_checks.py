@@ -21,11 +21,11 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from queue_scheduler.cache.pod_accounting import is_stray
+from queue_scheduler.cache.unit_state import Standing
 from queue_scheduler.decision import Dequeue, Reason, Rest
-from queue_scheduler.engine import Engine
-from queue_scheduler.pod_accounting import is_stray
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.unit_record import Standing
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     ACTIVE,

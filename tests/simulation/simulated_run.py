@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import structlog
 
-from queue_controllers.jobframework.waiting import SILENT_SECONDS
-from queue_scheduler.unit_record import Standing
+from queue_controllers.decision.pending import SILENT_SECONDS
+from queue_scheduler.cache.unit_state import Standing
 from shared_api.client.errors import ApiFailure
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation import (

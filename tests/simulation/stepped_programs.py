@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar, cast
 from queue_controllers.configuration import Configuration
 from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.extension_list import find_extensions
-from queue_controllers.informer_making import InformerMaker
+from queue_controllers.watches.informers import InformerMaker
 from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.cycles.queue_worker import QueueWorker
 from queue_scheduler.decision import Dequeue, Preempt
-from queue_scheduler.engine import Engine
-from queue_scheduler.plugin_handle import PluginHandle
-from queue_scheduler.queue_worker import QueueWorker
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.setup.plugin_handle import PluginHandle
 from queue_scheduler.wiring import Scheduler
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient, ResourceType
@@ -32,12 +32,12 @@ from shared_api.debug_api.server import DebugServer
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
+from shared_api.leader_warmup import Takeover
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
 from shared_api.process.connection_gate import Spawn
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
-from shared_api.takeover import Takeover
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.simulation.world_plan import QUEUE_NAMESPACE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
 from tests.simulation.action_table import action, one_of
 from tests.simulation.world import World, is_program
 

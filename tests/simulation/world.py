@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 from shared_api.client.errors import ApiFailure, ConnectionLost
 from shared_api.client.transport import Request, Response, ResponseStream
 from shared_api.crds import QUEUE, QUEUE_UNIT
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.faults import RequestInfo
+from shared_api.fake_api_server.faults import RequestInfo
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import namespace_body, node_body, priority_class_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import parse_time

@@ -88,7 +88,7 @@ def shipped_files() -> Iterator[SourceFile]:
     return (source for source in source_files() if source.is_shipped)
 
 
-def planted(text: str, path: str = "queue_scheduler/engine.py") -> SourceFile:
+def planted(text: str, path: str = "queue_scheduler/engine/engine.py") -> SourceFile:
     """A source that exists only in a test of a rule."""
     return SourceFile(PurePosixPath(path), text)
 

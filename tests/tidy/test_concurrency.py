@@ -24,25 +24,26 @@ THREADING_MODULES = frozenset(
 
 # Who may import them, and what for. A lock's own comment names the fields it guards.
 LOCK_HOLDERS = {
-    "queue_controllers/pod_preview.py": "answers that every worker looks for, and what they ask",
+    "queue_controllers/watches/pod_preview.py": "answers that every worker looks for",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
-    "queue_scheduler/dequeue_cycle.py": "refusals that every writer hears of",
-    "queue_scheduler/preemption_cycle.py": "answers of a round that every writer hears of",
-    "queue_scheduler/metrics.py": "counts of workers and writers, read by scrapes",
-    "queue_scheduler/shared_engine.py": "the one lock around the engine",
+    "queue_scheduler/cycles/dequeue_cycle.py": "refusals that every writer hears of",
+    "queue_scheduler/cycles/preemption_cycle.py": "answers of a round that every writer hears of",
+    "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
+    "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
     "shared_api/metrics.py": "counts of whoever counts for an object, read by scrapes",
     "shared_api/access_review.py": "verdicts remembered for all request threads",
-    "shared_api/client/answers.py": "decoders are made one at a time",
+    "shared_api/client/response_decoding.py": "decoders are made one at a time",
     "shared_api/client/flow_control.py": "one budget of requests for all threads",
     "shared_api/client/http_connection.py": "a watch is closed by another thread than its reader",
-    "shared_api/client/login_renewal.py": "one renewal at a time for all threads",
+    "shared_api/client/credential_refresh.py": "one renewal at a time for all threads",
     "shared_api/client/write_dispatcher.py": "writes handed over from workers to senders",
     "shared_api/informer/indexed_store.py": "one writer, many readers",
     "shared_api/process/clock.py": "waits for an Event that others own",
     "shared_api/program.py": "an Event that ends the process",
     "shared_api/process/alarm.py": "how a thread rests and is woken",
     "shared_api/process/loop_thread.py": "starts, wakes and stops every thread there is",
-    "shared_api/testing/": "the fake API server answers several threads; no program imports it",
+    "shared_api/testing/virtual_clock.py": "it wakes those that wait, in any thread",
+    "shared_api/fake_api_server/": "it answers several threads; no program imports it",
     "shared_api/work_queue.py": "keys handed over from informers to workers",
 }
 
@@ -125,9 +126,11 @@ def test_stray_threading_is_found(text: str) -> None:
     ("path", "text"),
     [
         pytest.param("shared_api/work_queue.py", "import threading", id="a lock holder"),
-        pytest.param("shared_api/testing/fake.py", "import threading", id="a folder of them"),
         pytest.param(
-            "queue_scheduler/engine.py", "from shared_api.objects import queue", id="ours"
+            "shared_api/fake_api_server/fake.py", "import threading", id="a folder of them"
+        ),
+        pytest.param(
+            "queue_scheduler/engine/engine.py", "from shared_api.objects import queue", id="ours"
         ),
     ],
 )

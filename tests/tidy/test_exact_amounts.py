@@ -18,6 +18,7 @@ from tests.tidy.source_tree import (
 
 EXACT_PLACES = (
     "queue_scheduler/quota/",
+    "queue_scheduler/quota_cache/",
     "shared_api/quantity.py",
     "shared_api/resource_list.py",
 )
@@ -30,10 +31,10 @@ FLOAT_FUNCTIONS = {
     ("queue_scheduler/quota/quota_spec.py", "annotated_amounts"): (
         "JSON again, and parse_amounts reads it in the same way"
     ),
-    ("queue_scheduler/quota/runtime_quota.py", "scaled_min"): (
+    ("queue_scheduler/quota/runtime_division.py", "scaled_min"): (
         "koord-scheduler scales mins with float64; this repeats its expression"
     ),
-    ("queue_scheduler/quota/runtime_quota.py", "half_up_share"): (
+    ("queue_scheduler/quota/runtime_division.py", "half_up_share"): (
         "koord-scheduler 1.8 rounds shares half-up with float64; this repeats its expression"
     ),
 }
@@ -97,7 +98,9 @@ def test_exceptions_are_needed() -> None:
         "share = round(total)",
     ],
 )
-@pytest.mark.parametrize("path", ["queue_scheduler/quota/quota_fit.py", "shared_api/quantity.py"])
+@pytest.mark.parametrize(
+    "path", ["queue_scheduler/quota_cache/limit_checks.py", "shared_api/quantity.py"]
+)
 def test_inexact_arithmetic_is_found(path: str, text: str) -> None:
     assert report(inexact_arithmetic, [planted(text, path)])
 
@@ -105,10 +108,12 @@ def test_inexact_arithmetic_is_found(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        pytest.param("queue_scheduler/quota/quota_fit.py", "half = total // 2", id="whole"),
-        pytest.param("queue_scheduler/engine.py", "half = total / 2", id="elsewhere"),
         pytest.param(
-            "queue_scheduler/quota/runtime_quota.py",
+            "queue_scheduler/quota_cache/limit_checks.py", "half = total // 2", id="whole"
+        ),
+        pytest.param("queue_scheduler/engine/engine.py", "half = total / 2", id="elsewhere"),
+        pytest.param(
+            "queue_scheduler/quota/runtime_division.py",
             "def half_up_share(x: int) -> int:\n    return int(x * 1.5)",
             id="a listed function",
         ),

@@ -26,24 +26,24 @@ from queue_controllers.configuration import (
 )
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
 from queue_controllers.debug_api.explanation import JobStanding
-from queue_controllers.jobframework.managed import Rule
-from queue_controllers.jobframework.obstacle import WAYS_OUT
-from queue_scheduler import queue_status
+from queue_controllers.decision.blocking_reason import WAYS_OUT
+from queue_controllers.decision.job_ownership import Rule
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
-from queue_scheduler.admission_checks import Shortfall
+from queue_scheduler.cache.admission_check_rules import Shortfall
+from queue_scheduler.cache.unit_state import Standing
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
-from queue_scheduler.metrics import VERDICTS
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
-from queue_scheduler.queue_status import READY
+from queue_scheduler.queue_objects import queue_status
 from queue_scheduler.quota.quota_decision import ProblemKind
-from queue_scheduler.unit_record import Standing
+from queue_scheduler.reporting.metrics import VERDICTS
 from shared_api import well_known_labels
 from shared_api.client.errors import Invalid
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.objects.queue import READY
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.tidy.source_tree import ROOT, planted, shipped_files
 from tests.tidy.user_pages import (
@@ -85,6 +85,8 @@ NO_KEYS: Final = {
 
 NO_EVENTS: Final = {"Pod", "QueueUnit", "Schedule"}
 """What is said beside the reasons of events: kinds, and the action of all of them."""
+
+KIT: Final = {"testing", "fake_api_server"}
 
 NOT_TOLD: Final = {
     # Kinds that are read, written or asked for, and their fields.
@@ -342,7 +344,7 @@ def test_the_table_has_the_values_of_a_metrics_label(metric: str, values: tuple[
 
 def test_whatever_looks_like_a_reason_is_in_a_page() -> None:
     """However it comes to be told: found by its spelling, not by the call that it stands in."""
-    found = camel_texts(each for each in shipped_files() if "testing" not in each.path.parts)
+    found = camel_texts(each for each in shipped_files() if not KIT & set(each.path.parts))
     assert found - words(TEXT) - NOT_TOLD == set()
     assert NOT_TOLD - found == set()
 

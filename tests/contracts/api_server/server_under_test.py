@@ -22,9 +22,9 @@ import yaml
 from shared_api.client.connection_settings import FixedLogin, Login, connection_settings
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.transport import Request, ResponseStream, Transport
+from shared_api.fake_api_server.http_server import HttpFace
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import SystemClock
-from shared_api.testing.fake_api_server import FakeApiServer
-from shared_api.testing.http_face import HttpFace
 from tests.controlplane.control_plane import ControlPlane
 
 CRDS = Path(__file__).parents[2] / "data" / "crds" / "claims.yaml"

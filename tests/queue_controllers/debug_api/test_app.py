@@ -19,7 +19,7 @@ from shared_api.access_review import AccessReviewer
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import ReviewedAccess
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import QUOTA_CRD, QUOTA_LABEL, World
 from tests.queue_controllers.owner_kit import make_owner, template
 from tests.sample_jobs import crd

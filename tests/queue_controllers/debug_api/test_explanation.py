@@ -13,11 +13,11 @@ from queue_controllers.debug_api.explanation import (
     JobStanding,
     explain_job,
 )
+from queue_controllers.decision.job_ownership import Rule, Surroundings, judge_managed
+from queue_controllers.decision.job_settings import JobSettings, Manage
+from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.owners import Refusal
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
-from queue_controllers.jobframework.job_settings import JobSettings, Manage
-from queue_controllers.jobframework.job_view import JobMemory, JobView
-from queue_controllers.jobframework.managed import Rule, Surroundings, judge_managed
-from queue_controllers.jobframework.owners import Refusal
 from shared_api.objects.meta import Condition, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import TemplateMeta
 from shared_api.objects.queue_unit import QueueUnit

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from queue_controllers.debug_api.explanation import Explanation, JobStanding, Problem
 from queue_controllers.debug_api.views import view_job
-from queue_controllers.jobframework.managed import Rule
+from queue_controllers.decision.job_ownership import Rule
 from shared_api.objects.meta import Condition
 from shared_api.queue_unit_phases import QUOTA_RESERVED
 from tests.job_situations import ADMITTED, JOB, facts, unit

@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.jobframework.generic_job import GenericJob
-from queue_controllers.jobframework.queue_unit_builder import demand_of
+from shared_api.fake_api_server.api_errors import Cause
+from shared_api.fake_api_server.schema_validation import compile_schema
 from shared_api.objects.meta import Timestamp
-from shared_api.testing.failure_status import Cause
-from shared_api.testing.schema_validation import compile_schema
 from tests.contracts.operator_recordings import replay
 
 Json = dict[str, Any]

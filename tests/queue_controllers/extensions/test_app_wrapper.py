@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.app_wrapper import AppWrapper, AppWrapperAdapter
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
@@ -20,9 +22,7 @@ from queue_controllers.jobframework.generic_job import (
     TakesTemplateUpdates,
     read_facts,
 )
-from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts, judge_job
 from queue_controllers.jobframework.list_patches import fill_lists
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.well_known_labels import RELEASED_AT
 from tests.sample_jobs import sample, shown_sets, troubles_of

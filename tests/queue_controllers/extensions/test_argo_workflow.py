@@ -9,6 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_controllers.decision.job_ownership import Surroundings, judge_managed
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.job_state import NO_PODS, judge_job
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.argo_workflow import Workflow, WorkflowAdapter, read_resources
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
@@ -17,10 +21,6 @@ from queue_controllers.jobframework.generic_job import (
     TakesTemplateUpdates,
     read_facts,
 )
-from queue_controllers.jobframework.job_machine import NO_PODS, judge_job
-from queue_controllers.jobframework.job_settings import JobSettings
-from queue_controllers.jobframework.managed import Surroundings, judge_managed
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from tests.queue_controllers.owner_kit import NobodyAbove
 from tests.recorded_lives import demands_of, told_states

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.batch_job import (
     BatchJob,
     BatchJobAdapter,
@@ -17,7 +18,6 @@ from queue_controllers.extensions.batch_job import (
     is_done,
 )
 from queue_controllers.jobframework.generic_job import GenericJob, PodStamp, StatusFacts
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 

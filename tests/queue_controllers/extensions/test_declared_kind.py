@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.declared_kind import (
     DeclarationError,
     DeclaredAdapter,
@@ -22,7 +23,6 @@ from queue_controllers.jobframework.generic_job import (
     PrioritySource,
     StatusFacts,
 )
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.leader_worker_set import (
     LeaderWorkerSetAdapter,
     LeaderWorkerSetObject,
 )
-from queue_controllers.jobframework.pod_group import PodGroup
+from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from tests.queue_controllers.extensions.pod_kit import build_pod
 
 SETS = LeaderWorkerSetAdapter()

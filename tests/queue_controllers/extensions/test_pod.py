@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.pod import PodAdapter
 from queue_controllers.jobframework.generic_job import Outcome, PrioritySource
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
 from tests.queue_controllers.extensions.pod_kit import build_pod
 

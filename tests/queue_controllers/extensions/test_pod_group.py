@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.pod_group import (
     PodGroupAdapter,
     PodGroupObject,
@@ -14,7 +15,6 @@ from queue_controllers.extensions.pod_group import (
 )
 from queue_controllers.jobframework.generic_job import Outcome
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from shared_api.objects.meta import ObjectMeta
 from tests.queue_controllers.extensions.pod_kit import build_pod
 

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
+from queue_controllers.decision.queue_unit_builder import choose_unit_name, demand_of
 from queue_controllers.extensions.ray_job import RayJob, RayJobAdapter
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
@@ -16,9 +18,7 @@ from queue_controllers.jobframework.generic_job import (
     StatusFacts,
     read_facts,
 )
-from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts, judge_job
 from queue_controllers.jobframework.list_patches import fill_lists
-from queue_controllers.jobframework.queue_unit_builder import choose_unit_name, demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod

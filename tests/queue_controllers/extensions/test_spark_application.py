@@ -8,6 +8,9 @@ import msgspec
 import pytest
 import yaml
 
+from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
+from queue_controllers.decision.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.extensions.spark_application import (
     SparkApplication,
     SparkApplicationAdapter,
@@ -20,13 +23,10 @@ from queue_controllers.jobframework.generic_job import (
     StatusFacts,
     read_facts,
 )
-from queue_controllers.jobframework.job_machine import NO_PODS, PodFacts, judge_job
-from queue_controllers.jobframework.managed import Surroundings
-from queue_controllers.jobframework.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.fake_api_server.schema_validation import compile_schema
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
-from shared_api.testing.schema_validation import compile_schema
 from shared_api.well_known_labels import SUSPEND
 from tests.queue_controllers.extensions.job_kit import DATA, life, sample, sample_sets
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.stateful_set import StatefulSetAdapter, StatefulSetObject
-from queue_controllers.jobframework.pod_group import PodGroup
+from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from tests.queue_controllers.extensions.pod_kit import build_pod
 
 SETS = StatefulSetAdapter()

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.train_job import ChildJobSet, TrainJob, TrainJobAdapter
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
@@ -22,7 +23,6 @@ from queue_controllers.jobframework.generic_job import (
     read_facts,
 )
 from queue_controllers.jobframework.list_patches import fill_lists
-from queue_controllers.jobframework.queue_unit_builder import demand_of
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from tests.recorded_lives import demands_of, told_states
 from tests.sample_jobs import sample, troubles_of

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from queue_controllers.decision.queue_unit_builder import plan_restoration
 from queue_controllers.extensions.training_job import TRAINING_JOBS, TrainingJob, TrainingJobAdapter
-from queue_controllers.jobframework.fewer_pods import Resize
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobPodSet,
@@ -19,7 +19,7 @@ from queue_controllers.jobframework.generic_job import (
     pod_set_of_pod,
     read_facts,
 )
-from queue_controllers.jobframework.queue_unit_builder import plan_restoration
+from queue_controllers.jobframework.partial_parallelism import Resize
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.pod import Pod
 from tests.queue_controllers.extensions.kubeflow_kit import CHANGED, condition, container, role

@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from queue_controllers.decision.job_ownership import Surroundings, judge_managed
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.extensions.training_job import TRAINING_JOBS, TrainingJob
 from queue_controllers.jobframework.generic_job import JobFacts, pod_set_of_pod, read_facts
-from queue_controllers.jobframework.job_settings import JobSettings
-from queue_controllers.jobframework.managed import Surroundings, judge_managed
-from queue_controllers.jobframework.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.reservations.reservation_builder import build_reservation, plan_reservations
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.objects.pod import Pod

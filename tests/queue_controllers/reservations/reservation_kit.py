@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from queue_controllers.jobframework.actions import Action
+from queue_controllers.decision.actions import Action
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.reservations.decide import (
     CreateReservations,
@@ -13,11 +13,11 @@ from queue_controllers.reservations.decide import (
     decide,
 )
 from queue_controllers.reservations.reservation_builder import plan_reservations
+from shared_api.fake_api_server.direct_access import DirectAccess
+from shared_api.fake_api_server.patching import Body
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation, ReservationStatus
-from shared_api.testing.direct_access import DirectAccess
-from shared_api.testing.patching import Body
 from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
 from tests.job_situations import ADMITTED, NOW, facts, told, unit
 from tests.tidy.source_tree import ROOT

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.jobframework.actions import PatchUnitStatus
+from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.reservations.decide import (
     NOT_SERVED_SECONDS,
     PER_LOOK,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queue_controllers.extensions.batch_job import BatchJob, BatchJobAdapter
-from queue_controllers.jobframework.execute import NotLeadingError
+from queue_controllers.reconcile.execute import NotLeadingError
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
 from queue_controllers.reservations.execute import NotOursError, ReservationExecutor
 from queue_controllers.reservations.reservation_builder import (
@@ -20,11 +20,11 @@ from shared_api.client.errors import AlreadyExists
 from shared_api.client.event_recorder import Happening
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import SoleLeader
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
 from tests.job_situations import facts

@@ -12,7 +12,7 @@ import pytest
 
 from queue_controllers.configuration import read_configuration
 from queue_controllers.extensions.batch_job import BatchJobAdapter
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import World, pod_of
 from tests.queue_controllers.reservations.strict_world import Json, StrictWorld
 from tests.sample_jobs import crd, sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from shared_api.testing.direct_access import DirectAccess
+from shared_api.fake_api_server.direct_access import DirectAccess
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
 from shared_api.testing.object_builders import pod_set
 from tests.queue_scheduler.admission_check_controller.provisioning_world import (
     CONSUME,

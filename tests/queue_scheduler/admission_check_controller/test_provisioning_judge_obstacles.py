@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared_api.testing.faults import EVERY_TIME, Match
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_scheduler.admission_check_controller.provisioning_world import (
     CLASS,
     CONSUME,

@@ -15,12 +15,12 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import MAX_OFFSET, MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.debug_api.snapshots import QuotaReaders
-from queue_scheduler.engine import Engine
-from queue_scheduler.quota_sources import QUOTA_READERS
-from queue_scheduler.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.setup.quota_sources import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.router_group import Guard
 from tests.queue_scheduler.shell_kit import ShellKit

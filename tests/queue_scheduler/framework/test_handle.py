@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from queue_scheduler.framework.handle import Caches, Handle, PluginFactory, RouteGroup
-from queue_scheduler.plugin_handle import PluginHandle
+from queue_scheduler.setup.plugin_handle import PluginHandle
+from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
-from tests.queue_scheduler.test_plugin_handle import build_caches
 
 
 def test_a_plugin_that_knows_only_the_protocol_can_use_all_of_it(kit: ShellKit) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal, Refused, Rest
-from queue_scheduler.engine import Engine
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.queueing.class_queue import SLACK
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, QueueOptions, StopPolicy
 from queue_scheduler.queueing.queue_policies import (
     BUILT_IN_POLICIES,
@@ -19,7 +20,6 @@ from queue_scheduler.queueing.queue_policies import (
     QueuePolicy,
     bands_of,
 )
-from queue_scheduler.queueing.quota_line import SLACK
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
 from tests.properties.engine_kit import build_queue, build_unit

@@ -7,7 +7,7 @@ from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.quota_spec import parse_quota
 from queue_scheduler.quota.quota_tree import QuotaTree, build_forest
 from queue_scheduler.quota.runtime_contract import ContractRules, find_breach
-from queue_scheduler.quota.runtime_quota import DivisionRules
+from queue_scheduler.quota.runtime_division import DivisionRules
 from shared_api.resource_list import Amounts
 from tests.properties.quota_cases import build_quota
 

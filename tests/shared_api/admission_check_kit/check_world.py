@@ -9,9 +9,9 @@ from typing import Any, Final
 from shared_api.admission_check_kit.check_controller import CheckController
 from shared_api.admission_check_kit.judging import Judge
 from shared_api.crds import QUEUE_UNIT
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.process.loop_thread import Step
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339

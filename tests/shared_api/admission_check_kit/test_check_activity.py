@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shared_api.admission_check_kit.check_activity import activity_patch
 from shared_api.admission_check_kit.judging import ACTIVE, Activity
+from shared_api.fake_api_server.faults import Match
 from shared_api.objects.admission_check import AdmissionCheck, AdmissionCheckStatus
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
-from shared_api.testing.faults import Match
 from tests.shared_api.admission_check_kit.check_world import CheckWorld
 from tests.shared_api.admission_check_kit.scripted_judge import ScriptedJudge
 

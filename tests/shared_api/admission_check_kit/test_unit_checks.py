@@ -6,7 +6,7 @@ import pytest
 
 from shared_api.admission_check_kit.verdicts import CheckState, Verdict
 from shared_api.client.errors import ServerError
-from shared_api.testing.faults import Match
+from shared_api.fake_api_server.faults import Match
 from tests.shared_api.admission_check_kit.check_world import CheckWorld
 from tests.shared_api.admission_check_kit.scripted_judge import ScriptedJudge
 

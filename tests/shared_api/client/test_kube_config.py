@@ -16,8 +16,8 @@ import yaml
 
 from shared_api.client import kube_config
 from shared_api.client.connection_settings import ConnectionSettings, Login, Proxy, SettingsError
+from shared_api.client.credential_refresh import CHECK_SECONDS
 from shared_api.client.kube_config import load_connection
-from shared_api.client.login_renewal import CHECK_SECONDS
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.client.scripted_server import CA_PEM, CLIENT_KEY_PEM, CLIENT_PEM
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from shared_api.client.answers import AnswerReader, WatchEvent
 from shared_api.client.errors import (
     MAX_RETRY_AFTER_SECONDS,
     ApiFailure,
@@ -30,6 +29,7 @@ from shared_api.client.resource_client import (
     is_guarded,
 )
 from shared_api.client.resource_types import NODES, PODS, QUEUE_UNITS, SERVICE_ACCOUNTS
+from shared_api.client.response_decoding import AnswerReader, WatchEvent
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock

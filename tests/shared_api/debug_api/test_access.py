@@ -20,7 +20,7 @@ from shared_api.debug_api.access import (
     may_read_for,
     open_access,
 )
-from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
 

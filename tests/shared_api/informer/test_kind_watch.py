@@ -8,10 +8,10 @@ from shared_api.client.errors import ServerError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.informer.kind_watch import LOOK_SECONDS, KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.objects.admission_check import AdmissionCheck
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import NAMESPACES
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.informer.reflector import PAGE_LIMIT
 from shared_api.informer.shared_informer import (
     RESYNC_CHUNK,
@@ -22,7 +23,6 @@ from shared_api.informer.shared_informer import (
 )
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.informer.fake_list_watch import Listener
 from tests.shared_api.informer.informer_scene import NEVER_BLOCK, THINGS, Scene

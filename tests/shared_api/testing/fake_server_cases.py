@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from shared_api.client.transport import Request, Response
+from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.fake_api_server.watch_stream import FakeStream
 from shared_api.process.clock import Clock
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
-from shared_api.testing.watch_stream import FakeStream
 
 GROUP = "example.com/v1"
 THINGS = "/apis/example.com/v1/namespaces/default/things"

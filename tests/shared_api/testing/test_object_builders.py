@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing import object_builders as build
-from shared_api.testing.fake_api_server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 
 ROOT = Path(__file__).parents[3]

@@ -1,0 +1,23 @@
+"""What to do about one job: everything known of it in, a list of actions out. Pure.
+
+Read in this order:
+
+1. ``decide``: a ``job_view`` (job, unit, pods, ``job_settings``, the time) -> ``actions``.
+2. ``job_ownership``: which jobs are managed at all (``owners``, ``owner_proof``); ``job_state``:
+   the states of a job, the same for every kind; ``job_standing``: the state with the time and the
+   unit; ``job_annotations``: what its user asks for.
+3. ``queue_unit_builder``: job -> QueueUnit, as the API server will make its pods
+   (``pod_admission``, ``previewed_pod``), with its labels and annotations (``unit_metadata``,
+   ``label_precedence``); ``unit_status_patches``: what is written into its status.
+4. ``release``: an admitted job is resumed, with what its checks ask for (``pod_set_updates``);
+   ``gates``: the same for pods that are held by gates.
+5. ``running``: what a released job does (``execution_time``, ``missing_pods``, ``pods_not_ready``);
+   ``adoption``: a job that ran before it was queued; ``operator_wakeup``: an operator that has
+   forgotten its job.
+6. ``eviction``: a job gives its quota back; ``backoff_limit`` and ``deactivation``: one that does
+   not return by itself; ``suspend_conflict``: one that is resumed against the queue.
+7. ``pending``, ``blocking_reason``: what a job waits for; ``job_warnings``: mistakes that its user
+   should know of.
+
+Not here: reading and writing (``queue_controllers.reconcile``).
+"""

@@ -1,0 +1,227 @@
+"""Jobs that ran before the queue knew of them: they go on, and are booked as they are. Pure.
+
+Adoption is proved by the unit's status, which whoever may only edit units can not write. It takes
+two writes: the unit is created, and reads Enqueued like any other; then its status is moved to
+Running, with all that the job asks for as its admissions and the condition `Adopted=True`. In
+between the scheduler charges the living pods, so nothing is admitted on top. Where the second write
+does not come (a crash, a restart into another version), the next look makes up for it.
+
+Who is adopted is read off the job and its pods alone. A job that somebody let go out of turn has a
+unit that waits, too: what tells the two apart is a pod that is older than the unit, by the times
+that the API server wrote. No annotation counts. Nor is a job adopted whose namespace may not name
+its quota: nobody has decided about it, so a label would be enough to fill another team's.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.decision.actions import PatchUnitStatus, TellJob
+from queue_controllers.decision.gates import runs_whole
+from queue_controllers.decision.job_ownership import quota_of_job
+from queue_controllers.decision.job_settings import Adopt
+from queue_controllers.decision.job_state import JobState, State
+from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.queue_unit_builder import demand_of
+from queue_controllers.decision.unit_status_patches import (
+    children_into_status,
+    count_into_status,
+    move_unit,
+)
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, Admission, QueueUnit
+from shared_api.placement import placement_body
+from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import (
+    ADOPTED,
+    EVICTED,
+    PODS_PENDING,
+    PODS_READY,
+    SUSPEND_CONTESTED,
+    Phase,
+    admission_body,
+    condition_body,
+    is_adopted,
+    is_being_evicted,
+    phase_of,
+    with_condition,
+)
+from shared_api.resource_list import format_amounts
+from shared_api.timestamps import read_time
+
+LATE_UNIT_SECONDS: Final = 5.0
+"""By so much a job must be older than its unit to be told apart in line. Under load a unit comes
+seconds after its job, in the same order; one more write for each would slow them all down."""
+
+
+def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
+    """Return whether a job without a unit ran before the queue knew of it, and goes on.
+
+    One that can be held at its creation only goes on, too, whenever it comes: to suspend it now
+    would not stop what its operator has begun.
+    """
+    if job.kind.held_by_gates:
+        # To hold what runs would be to delete it. What is held goes on waiting.
+        return view.pods.living > 0 and runs_whole(job, view.pods)
+    if not _may_go_on(view, state) or _was_let_go_out_of_turn(view):
+        return False
+    if view.memory.nested and view.ownership.ignored_owner and not job.kind.holds_at_birth:
+        return False  # it came as a part of something that does not count any more
+    is_too_late = job.kind.holds_at_birth and job.released_at is None
+    return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
+
+
+def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> bool:
+    """Return whether a job ran before the unit was made that waits for it.
+
+    Of a job whose unit nobody has decided about, a pod that lives is older than the unit. Whole
+    seconds are compared: a pod of the same second may have been let go after the unit was made. Or
+    its kind is held at its creation or never, and it was created like this: its spec has not
+    changed since.
+    """
+    if phase_of(unit) is not Phase.ENQUEUED or unit.spec.active is False:
+        return False
+    if job.kind.held_by_gates or not _may_go_on(view, state):
+        return False
+    if view.memory.adopting:
+        return True
+    if view.memory.held:
+        return False  # by this process: what is older than the unit is on its way out
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    if find_condition(unit.status.conditions, SUSPEND_CONTESTED) is not None:
+        return False  # it has been suspended before, and is being resumed against the queue
+    if unit.status.requeue_state or (evicted is not None and evicted.status != "True"):
+        return False  # it has been stopped before: whoever lets it go now does so out of turn
+    if job.kind.holds_at_birth and job.released_at is None and job.metadata.generation == 1:
+        return True
+    since = view.pods.living_since
+    return bool(since) and since < unit.metadata.creation_timestamp
+
+
+def _was_let_go_out_of_turn(view: JobView) -> bool:
+    """Return whether the job had a unit that waited, which somebody has deleted.
+
+    It was resumed, and its unit deleted before it could be suspended again. One that was just being
+    adopted, or that may not be, was neither held nor resumed.
+    """
+    memory = view.memory
+    was_left = memory.adopting or "NotAdopted" in memory.told
+    return view.lost is not None and view.lost.waited and not was_left
+
+
+def _may_go_on(view: JobView, state: JobState) -> bool:
+    is_let_go = state.state in {State.STARTING, State.RUNNING}
+    return is_let_go and view.settings.adopt is Adopt.RUNNING
+
+
+def adopt_unit(view: JobView, job: JobFacts, unit: QueueUnit, *why: TellJob) -> Decision:
+    """Return the write that proves an adoption, and what is told of it on the job."""
+    memory = msgspec.structs.replace(view.memory, adopting=False)
+    return Decision(actions=(_prove(view, job, unit), *why), memory=memory)
+
+
+def tell_adoption(view: JobView, job: JobFacts) -> TellJob:
+    """Return the event that a job goes on, and what it is charged to."""
+    quota = quota_of_job(job, view.around) or "(none: it names none, nor does its namespace)"
+    why = "It already ran when it was first seen"
+    if job.kind.holds_at_birth:
+        why = f"It was not created suspended, and no {job.kind.kind} is held later"
+    message = f"{why}: it goes on, charged to quota {quota}"
+    return TellJob(reason="Adopted", message=message)
+
+
+def lacks_proof(unit: QueueUnit) -> bool:
+    """Return whether a unit was adopted by an older version, which wrote no admissions.
+
+    It says Running, which the status proves; what the scheduler admits has admissions.
+    """
+    is_running = phase_of(unit) is Phase.RUNNING and not is_being_evicted(unit)
+    return is_running and not unit.status.admissions and not is_adopted(unit)
+
+
+def prove_again(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
+    """Return the write that says of such a unit what is written of one that is adopted now."""
+    conditions = with_condition(unit.status.conditions, _adopted(), now=view.moment.stamp)
+    status: dict[str, object] = {"conditions": [condition_body(each) for each in conditions]}
+    return PatchUnitStatus(unit=unit, status=status | _granted(view, job, unit))
+
+
+def _prove(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
+    conditions = unit.status.conditions
+    evicted = find_condition(conditions, EVICTED)
+    backs_off = phase_of(unit) is Phase.TIMEOUT_BACKOFF
+    if evicted is not None and (backs_off or evicted.status != "True"):
+        # That eviction is over, and must not be read as one of what runs now.
+        conditions = tuple(each for each in conditions if each.type != EVICTED)
+    unit = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
+    )
+    message = "Adopted: it ran before it was admitted"
+    granted = _granted(view, job, unit)
+    move = move_unit(
+        unit, Phase.RUNNING, view.moment, message=message, noted=(_adopted(),), extra=granted
+    )
+    if view.pods.running:
+        return move
+    waits = Condition(type=PODS_READY, status="False", reason=PODS_PENDING, message="No pod runs")
+    told = [each for each in move.status["conditions"] if each["type"] != PODS_READY]
+    before = tuple(each for each in conditions if each.type == PODS_READY)
+    shown = with_condition(before, waits, now=view.moment.stamp)
+    move.status["conditions"] = [*told, *map(condition_body, shown)]
+    return move
+
+
+def _adopted() -> Condition:
+    message = "The job ran before the queue had admitted it"
+    return Condition(type=ADOPTED, status="True", reason="RanBefore", message=message)
+
+
+def _granted(view: JobView, job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
+    """Return the part of a status that says what is booked for an adopted job, and where."""
+    status = unit.status
+    admissions = status.admissions or _admissions_of(job, unit)
+    admitted = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(status, admissions=admissions)
+    )
+    granted: dict[str, Any] = {"admissions": [admission_body(each) for each in admissions]}
+    granted |= count_into_status(admitted, view.pods) | children_into_status(unit, view.pods)
+    if status.placement is None:
+        granted["placement"] = placement_body(unit, quota_of_job(job, view.around))
+    return granted
+
+
+def _admissions_of(job: JobFacts, unit: QueueUnit) -> tuple[Admission, ...]:
+    """Return what grants a job all that it asks for; its pods run already."""
+    if not job.pod_sets:
+        return (Admission(name=DEFAULT_REQUIREMENT, replicas=1, resources=unit.spec.request),)
+    return tuple(map(_admission_of, job.pod_sets))
+
+
+def _admission_of(pod_set: JobPodSet) -> Admission:
+    try:
+        asked = dict(format_amounts(demand_of((pod_set,))))
+    except QuantityError:
+        asked = {}  # what its living pods ask for counts all the same
+    return Admission(name=pod_set.name, replicas=pod_set.count, resources=asked)
+
+
+def keep_place(job: JobFacts, unit: QueueUnit) -> PatchUnitStatus | None:
+    """Return the write that keeps a job's place in line where its unit came late, None: it did not.
+
+    The unit was deleted and made again, or nobody was there to make it.
+    """
+    made = read_time(unit.metadata.creation_timestamp)
+    if unit.status.job_creation_timestamp is not None or made is None or not comes_late(job, made):
+        return None
+    created = job.metadata.creation_timestamp
+    return PatchUnitStatus(unit=unit, status={"jobCreationTimestamp": created})
+
+
+def comes_late(job: JobFacts, made: datetime) -> bool:
+    """Return whether a unit that is made then is told apart from its job in line."""
+    created = read_time(job.metadata.creation_timestamp)
+    return created is not None and (made - created).total_seconds() >= LATE_UNIT_SECONDS

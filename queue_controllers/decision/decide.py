@@ -1,0 +1,490 @@
+"""What to do about one job: everything known of it in, a list of actions out. Pure.
+
+The order of the questions is the rule:
+
+1. Is the job gone, ended or being deleted? Finished is looked at before anything else.
+2. Is it the queue's at all, and has it a unit? One that has become somebody else's is never
+   touched, and what it runs stays booked for as long.
+3. Does the unit still say what the job says?
+4. Must it give its place back? An eviction is announced first and carried out after that, so a
+   crash between any two steps leaves objects from which the next look goes on.
+5. Is it admitted: then its switch goes off, once, when nothing of an earlier run is left. Is it
+   not: then its switch stays on, whoever turns it off.
+
+At most one write per object comes out of one look: the next look sees what the write has made.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.decision.actions import (
+    MARK_REFUSED,
+    Action,
+    CreateUnit,
+    DeleteUnit,
+    EventType,
+    PatchUnit,
+    PatchUnitStatus,
+    SuspendJob,
+    TellJob,
+)
+from queue_controllers.decision.adoption import (
+    adopt_unit,
+    comes_late,
+    keep_place,
+    lacks_proof,
+    prove_again,
+    ran_before,
+    ran_before_its_unit,
+    tell_adoption,
+)
+from queue_controllers.decision.backoff_limit import reach_limit
+from queue_controllers.decision.blocking_reason import find_obstacle
+from queue_controllers.decision.deactivation import follow_deactivation
+from queue_controllers.decision.eviction import (
+    carry_out_eviction,
+    look_in_time,
+    why_evict,
+    with_move_told,
+)
+from queue_controllers.decision.gates import room_of, runs_whole
+from queue_controllers.decision.job_annotations import (
+    IGNORED_ANNOTATION,
+    has_own_backoff,
+    settings_of_job,
+    unreadable_annotations,
+)
+from queue_controllers.decision.job_ownership import may_use_quota, quota_of_job
+from queue_controllers.decision.job_standing import is_admitted, judge_standing
+from queue_controllers.decision.job_state import JobState, State, judge_job
+from queue_controllers.decision.job_view import (
+    LEFT_TO_ITS_OWNER,
+    Decision,
+    JobMemory,
+    JobView,
+)
+from queue_controllers.decision.job_warnings import announce_queued, warn_about_job
+from queue_controllers.decision.label_precedence import NOTE_BEGINS, label_notes
+from queue_controllers.decision.pending import (
+    hold_with_owner,
+    is_silent,
+    note_silence,
+    wait_for_demand,
+    wait_for_owner,
+    wait_until_stopped,
+    with_event_once,
+)
+from queue_controllers.decision.queue_unit_builder import (
+    build_sync,
+    build_unit,
+    choose_unit_name,
+    is_only_demand,
+    is_our_make,
+    why_other_priority,
+)
+from queue_controllers.decision.release import mark_opened, release_job, release_whole
+from queue_controllers.decision.running import (
+    announce_eviction,
+    follow_job,
+    give_up_late,
+    wait_in_time,
+    wait_to_resume,
+)
+from queue_controllers.decision.suspend_conflict import restore_contest, suspend_again, suspend_job
+from queue_controllers.decision.unit_status_patches import (
+    OPERATOR_SILENT,
+    move_return,
+    move_unit,
+)
+from queue_controllers.jobframework.generic_job import JobFacts, Outcome
+from shared_api.objects.meta import is_condition_true
+from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
+from shared_api.queue_unit_phases import (
+    ADOPTABLE_PHASES,
+    SUSPEND_CONTESTED,
+    Phase,
+    is_being_evicted,
+    is_booked,
+    is_final,
+    is_managed_by_controllers,
+    phase_of,
+    was_evicted,
+)
+from shared_api.well_known_labels import ADMISSION_GATE, MANAGED_BY, spellings
+
+REFUSED_LOOK_SECONDS: Final = 60.0
+"""How often a job whose pods would be refused is looked at without news."""
+
+_TOLD_OF_MARKS: Final = (IGNORED_ANNOTATION, NOTE_BEGINS)
+"""How what is told of a job's annotations and labels begins."""
+
+_WAITING_PHASES: Final = frozenset({Phase.ENQUEUED, Phase.TIMEOUT_BACKOFF})
+
+
+def decide(view: JobView) -> Decision:
+    """Say what to do about one job, and what to remember of it."""
+    job, unit, memory = view.job, view.unit, view.memory
+    if job is None:
+        return Decision(state=judge_job(None, view.pods, admitted=False, believed=False))
+    if unit is None and not view.ownership.managed:
+        return _leave_to_others(view, job)
+    if unit is None and (decision := wait_for_owner(view)) is not None:
+        return decision
+    job, state, memory = judge_standing(view, job)
+    settings = settings_of_job(job, view.settings)
+    view = msgspec.structs.replace(view, job=job, memory=memory, settings=settings)
+    if unit is None:
+        decision = _decide_without_unit(view, job, state)
+    elif is_final(unit) and not job.kind.has_object and job.status.outcome is None:
+        # Pods have come under the name of a group that has ended: it begins anew.
+        decision = Decision(actions=(DeleteUnit(unit=unit),), memory=memory)
+    elif is_final(unit) or unit.metadata.deletion_timestamp is not None:
+        decision = Decision(memory=memory)
+    elif not view.ownership.managed:
+        decision = _decide_unmanaged(view, job, unit, state)
+    elif not is_managed_by_controllers(unit):
+        decision = _take_over(view, job, unit)
+    else:
+        decision = _decide_with_unit(view, job, unit, state)
+    ended = job.status.outcome is not None or (unit is not None and is_final(unit))
+    if view.ownership.managed and not ended:
+        decision = warn_about_job(view, job, _with_unreadable_told(view, job, decision))
+    return msgspec.structs.replace(decision, state=state)
+
+
+def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
+    """Let a job alone that is not the queue's, but for one that runs while its owner is held."""
+    memory = view.memory
+    if view.ownership.held_by_owner:
+        return hold_with_owner(view, suspend_job(view, job))
+    was_nested = view.ownership.nested and (memory.arrived or memory.nested)
+    memory = msgspec.structs.replace(memory, arrived=False, nested=was_nested, unproved_since=None)
+    memory = LEFT_TO_ITS_OWNER if memory == LEFT_TO_ITS_OWNER else memory
+    return warn_about_job(view, job, Decision(memory=memory))
+
+
+def _with_unreadable_told(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+    """Return the decision with a warning for each annotation or label that does not count, once."""
+    reasons = dict.fromkeys(unreadable_annotations(job).values(), "IgnoredAnnotation")
+    if lower := why_other_priority(job, view.around):
+        reasons[lower] = "IgnoredAnnotation"
+    reasons |= label_notes(job)
+    troubles, memory = frozenset(reasons), decision.memory
+    others = {each for each in memory.told if not each.startswith(_TOLD_OF_MARKS)}
+    told = memory.told - others
+    if troubles == told:
+        return decision
+    warnings = [
+        TellJob(reason=reasons[each], message=each, type=EventType.WARNING)
+        for each in sorted(troubles - told)
+    ]
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, *warnings),
+        memory=msgspec.structs.replace(memory, told=troubles | others),
+        settled=decision.settled or not decision.actions,
+    )
+
+
+# --- no unit yet --------------------------------------------------------------------------------
+
+
+def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decision:
+    if state.state in {State.FINISHED, State.DELETING}:
+        return Decision(memory=view.memory)
+    if job.why_not_hold:
+        return _leave_alone(view, job)
+    if job.unknown_demand:
+        runs = ran_before(view, job, state)
+        return wait_for_demand(view, job, () if runs else _hold(view, job))
+    if len(job.pod_sets) > MAX_POD_SETS:
+        message = f"{len(job.pod_sets)} pod sets, at most {MAX_POD_SETS} can be queued"
+        return with_event_once(view, "TooManyPodSets", message, _hold(view, job))
+    adopting = ran_before(view, job, state)
+    if adopting and not may_use_quota(job, view.around):
+        return _leave_running(view, job)
+    actions: list[Action] = [] if adopting else [*_hold(view, job)]
+    name, cut = choose_unit_name(job, is_taken=view.name_is_taken)
+    body = build_unit(job, view.around, name=name, runs=adopting)
+    actions.append(CreateUnit(body=body))
+    # The next look writes the place of a unit that comes late.
+    is_done = view.lost is None and not comes_late(job, view.moment.wall)
+    settled = len(actions) == 1 and state.state is State.HELD and is_done
+    if cut:
+        message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
+        actions.append(TellJob(reason="NameCut", message=message))
+    # The next look proves an adoption, in the status of the unit that is there then.
+    held = any(isinstance(each, SuspendJob) for each in actions)
+    memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
+    return Decision(actions=tuple(actions), memory=memory, settled=settled)
+
+
+def _leave_running(view: JobView, job: JobFacts) -> Decision:
+    """Leave a job alone that nobody decided about, and whose quota is not its own to name.
+
+    Its pods are charged as those of any job that is not the queue's.
+    """
+    quota = quota_of_job(job, view.around)
+    message = (
+        f"It runs, and namespace {job.metadata.namespace} may not use quota {quota}: it goes on,"
+        f" nothing of {quota} is booked for it, and its pods are charged where their own labels"
+        " say. Name a quota in the job's label that its namespace may use"
+    )
+    return with_event_once(view, "NotAdopted", message)
+
+
+def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Make a unit ours that somebody else made for this very job: by hand, by another version.
+
+    Whether its job ran before it, the next look finds out.
+    """
+    body = build_sync(job, unit, view.around, waiting=False)
+    return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+
+
+def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
+    """Turn the switch on unless it is. A gate is none: what has passed it would be deleted."""
+    return () if job.suspended or job.kind.held_by_gates else (suspend_job(view, job),)
+
+
+def _leave_alone(view: JobView, job: JobFacts) -> Decision:
+    message = f"It can not be queued and is left alone: {job.why_not_hold}"
+    return with_event_once(view, "CanNotBeHeld", message)
+
+
+# --- with a unit --------------------------------------------------------------------------------
+
+
+def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    evicting = view.memory.evicting and is_being_evicted(unit)
+    told = view.memory.obstacle if find_obstacle(unit) is not None else ""
+    is_to_start = job.suspended and is_admitted(unit)
+    memory = view.memory if is_admitted(unit) else _without_attempt(view.memory)
+    memory = msgspec.structs.replace(
+        memory,
+        arrived=False,
+        nested=False,
+        unproved_since=None,
+        adopting=view.memory.adopting and not job.suspended,
+        held=view.memory.held and not is_admitted(unit),
+        evicting=evicting,
+        obstacle=told,
+        old_pods_since=view.memory.old_pods_since if is_to_start else None,
+        short_since=view.memory.short_since if is_to_start else None,
+        refused_since=view.memory.refused_since if is_to_start and job.pods_refused else None,
+    )
+    view = msgspec.structs.replace(view, memory=memory)
+    if job.status.outcome is not None:
+        finish = _finish(view, unit, job.status.outcome)
+        return Decision(actions=(finish,), memory=memory, settled=True)
+    if state.state is State.DELETING:
+        return _end_deleted(view, unit)
+    if ran_before_its_unit(view, job, unit, state):
+        allowed = may_use_quota(job, view.around)
+        return _adopt(view, job, unit) if allowed else _leave_running(view, job)
+    decision = with_move_told(view, job, unit, state, _follow_unit(view, job, unit, state))
+    return look_in_time(view, unit, decision)
+
+
+def _without_attempt(memory: JobMemory) -> JobMemory:
+    """Return the memory without what belongs to one admission."""
+    return msgspec.structs.replace(
+        memory,
+        first_release=None,
+        has_seen_pods=False,
+        without_pods_since=None,
+        asked_why_at=None,
+        why="",
+    )
+
+
+def _adopt(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
+    """Prove an adoption; first the unit says what its job says, whatever others wrote into it."""
+    body = {} if job.unknown_demand else build_sync(job, unit, view.around, waiting=True, runs=True)
+    if body:
+        return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
+    return adopt_unit(view, job, unit, tell_adoption(view, job))
+
+
+def _follow_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    # What somebody edited by hand is put right before the unit waits again: freed with another
+    # demand than its job's, or in another quota, it would be admitted for that, and so on for ever.
+    phase = phase_of(unit)
+    waits = phase in _WAITING_PHASES or is_being_evicted(unit)
+    # Pods say themselves what they ask for, whichever of them run.
+    is_clear = state.stopped or (job.kind.held_by_gates and phase in _WAITING_PHASES)
+    is_judged = is_clear and not job.unknown_demand
+    may_move = waits and is_judged
+    if body := build_sync(job, unit, view.around, waiting=may_move, stopped=is_judged):
+        is_urgent = was_evicted(unit) or is_being_evicted(unit) or not is_only_demand(body)
+        write = PatchUnit(unit=unit, body=body, is_urgent=is_urgent)
+        return Decision(actions=(write,), memory=view.memory)
+    if (decision := follow_deactivation(view, job, unit)) is not None:
+        return decision
+    if (decision := reach_limit(view, job, unit)) is not None:
+        return decision
+    if is_silent(view, state) and not is_condition_true(unit.status.conditions, OPERATOR_SILENT):
+        return Decision(actions=(note_silence(view, unit),), memory=view.memory)
+    if is_being_evicted(unit):
+        return carry_out_eviction(view, job, unit, state)
+    if is_booked(unit) and (asked := why_evict(view, job, unit, state)):
+        return announce_eviction(view, unit, *asked)
+    if job.unknown_demand:
+        return _await_demand(view, job, unit, state)
+    if is_admitted(unit):
+        return _let_run(view, job, unit, state)
+    return _keep_held(view, job, unit, state)
+
+
+def _keep_place(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    waits = phase_of(unit) in _WAITING_PHASES and not view.memory.place_kept
+    write = keep_place(job, unit) if waits else None
+    if write is None:
+        return None
+    memory = msgspec.structs.replace(view.memory, place_kept=True)
+    return Decision(actions=(write,), memory=memory)
+
+
+def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Leave a unit as it is until it is known what its job makes; one that starts has its time."""
+    if not is_admitted(unit):
+        return wait_for_demand(view, job, _hold(view, job))
+    waits = wait_for_demand(view, job)
+    return waits if state.state is State.RUNNING else wait_in_time(view, job, unit, waits)
+
+
+def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
+    to, word = (Phase.SUCCEED, "Succeeded") if outcome.succeeded else (Phase.FAILED, "Failed")
+    message = f"{word}: {outcome.message}" if outcome.message else word
+    settled = (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    return move_unit(unit, to, view.moment, message=message, settled=settled)
+
+
+def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
+    """End a unit whose job is deleted and runs nothing.
+
+    Finalizers may keep the object for as long as they like: what the unit books, or its place in
+    line, is free at once. Where nobody keeps it, the unit goes with it, without a write.
+    """
+    if view.pods.living:
+        return Decision(memory=view.memory)
+    failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
+    return Decision(actions=(failed,), memory=view.memory, settled=True)
+
+
+# --- not the queue's (any more) ------------------------------------------------------------------
+
+
+def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Keep a unit whose job is somebody else's until it books nothing that runs, then drop it."""
+    memory = msgspec.structs.replace(view.memory, arrived=False, evicting=False)
+    view = msgspec.structs.replace(view, memory=memory)
+    if not is_managed_by_controllers(unit):
+        return Decision(memory=memory)
+    if state.state is State.DELETING:
+        return _end_deleted(view, unit)
+    if job.status.outcome is not None:
+        finish = _finish(view, unit, job.status.outcome)
+        return Decision(actions=(finish,), memory=memory, settled=True)
+    whose = f"It is not the queue's: {view.ownership.reason}"
+    if is_booked(unit) and not state.stopped:
+        if "NotManaged" not in memory.told:
+            message = f"{whose}. What it runs stays booked until it has stopped or ended"
+            return with_event_once(view, "NotManaged", message)
+        return _watch_unmanaged(view, job, unit, state)
+    return _drop_unit(view, unit, f"{whose}. Its queue unit is given up, its switch stays as it is")
+
+
+def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if state.state is State.STOPPING or not is_admitted(unit):
+        return wait_until_stopped(view, state)
+    return follow_job(view, job, unit, state)
+
+
+def _drop_unit(view: JobView, unit: QueueUnit, message: str) -> Decision:
+    """Delete a unit of our make; hand one that was made by hand back to whoever made it."""
+    give_up: Action = DeleteUnit(unit=unit)
+    if not is_our_make(unit):
+        mark = {key: None for key in spellings(MANAGED_BY) if key in unit.metadata.annotations}
+        give_up = PatchUnit(unit=unit, body={"metadata": {"annotations": mark}})
+    event = TellJob(reason="NotManaged", message=message, type=EventType.WARNING)
+    return Decision(actions=(give_up, event), memory=view.memory, settled=True)
+
+
+# --- not admitted -------------------------------------------------------------------------------
+
+
+def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if not job.suspended:
+        if not job.kind.held_by_gates:
+            return suspend_again(view, job, unit)
+        if (decision := _note_opened(view, job, unit)) is not None:
+            return decision
+    if (restored := restore_contest(view, unit)) is not None:
+        # Before its place: until then it stands where it was made, which is further back.
+        return Decision(actions=(restored,), memory=view.memory)
+    if (kept := _keep_place(view, job, unit)) is not None:
+        return kept
+    if has_own_backoff(job):
+        moved = move_return(unit, view.settings, view.moment, view.jitter)
+        if moved is not None:
+            return Decision(actions=(moved,), memory=view.memory)
+    obstacle = find_obstacle(unit)
+    if obstacle is not None and obstacle.message != view.memory.obstacle:
+        event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
+        memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)
+        return Decision(actions=(event,), memory=memory)
+    waits = wait_until_stopped(view, state)
+    if job.pods_refused and waits.look_again_seconds is None:
+        # What is in the way wakes us when it changes, but for a right to see it that is taken away.
+        return msgspec.structs.replace(waits, look_again_seconds=REFUSED_LOOK_SECONDS)
+    return waits if obstacle is not None else announce_queued(unit, waits)
+
+
+def _note_opened(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Charge what somebody else let go: only deleting its pods would stop it, perhaps for ever.
+
+    Where nothing is left to start it is booked. Otherwise its pods count as they live, and the
+    unit stays in line: to let one pod go admits no others. None: that is so already.
+    """
+    if phase_of(unit) not in ADOPTABLE_PHASES:
+        return None
+    if not may_use_quota(job, view.around):
+        return None if "NotAdopted" in view.memory.told else _leave_running(view, job)
+    message = f"Somebody else took the gate {ADMISSION_GATE} off its pods: they go on, charged"
+    if runs_whole(job, view.pods):
+        event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
+        return adopt_unit(view, job, unit, event)
+    if not view.pods.opened or MARK_REFUSED in view.memory.told:
+        return None
+    message = (
+        f"Somebody else took the gate {ADMISSION_GATE} off {view.pods.opened} of its pods: they go"
+        " on, charged as they run. The others wait in line until the rest of the job fits"
+    )
+    event = TellJob(reason="GateOpened", message=message, type=EventType.WARNING)
+    marked = mark_opened(view, job, unit)
+    return msgspec.structs.replace(marked, actions=(*marked.actions, event))
+
+
+# --- admitted -----------------------------------------------------------------------------------
+
+
+def _let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    if lacks_proof(unit):
+        return Decision(actions=(prove_again(view, job, unit),), memory=view.memory)
+    match state.state:
+        case State.RELEASED if state.resumable:
+            return give_up_late(view, job, unit) or release_whole(view, job, unit)
+        case State.RELEASED | State.STOPPING:
+            return wait_to_resume(view, job, unit, state)
+        case State.STARTING | State.RUNNING:
+            if job.kind.held_by_gates and room_of(unit, view.pods):
+                return release_job(view, job, unit)
+            if view.pods.opened and MARK_REFUSED not in view.memory.told:
+                return mark_opened(view, job, unit)
+            return follow_job(view, job, unit, state)
+        case State.HELD | State.FINISHED | State.DELETING | State.GONE:
+            raise AssertionError(f"admitted, and yet {state.state}")

@@ -1,0 +1,225 @@
+"""Why a booked unit must give its place back, and how it does. Pure.
+
+Whoever asks for an eviction writes the condition `Evicted=True` with his reason: the scheduler (to
+preempt, to drain, for an admission check), or the controllers by `why_evict`. To carry it out is
+the same for every reason: the switch goes on, the pods go, and then the unit is free. The event on
+the job has the name of the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.decision.actions import EventType, ResizeJob, TellJob
+from queue_controllers.decision.backoff_limit import reach_limit_when_freed, reaches_limit
+from queue_controllers.decision.deactivation import deactivate, mark_of
+from queue_controllers.decision.execution_time import seconds_left
+from queue_controllers.decision.job_ownership import (
+    Surroundings,
+    quota_of_job,
+    quota_of_template,
+)
+from queue_controllers.decision.job_state import JobState
+from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.pending import is_silent, wait_until_stopped
+from queue_controllers.decision.queue_unit_builder import (
+    is_our_make,
+    outgrows,
+    plan_restoration,
+)
+from queue_controllers.decision.suspend_conflict import suspend_again, suspend_job
+from queue_controllers.decision.unit_metadata import annotations_of_unit, labels_of_unit
+from queue_controllers.decision.unit_status_patches import (
+    DEACTIVATING,
+    JOB_CHANGED,
+    free_unit,
+    how_to_activate,
+    is_put_back_when_freed,
+    was_released_already,
+)
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.evictions import DEACTIVATED
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.placement import as_admitted
+from shared_api.queue_unit_phases import (
+    EVICTED,
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    is_being_evicted,
+    is_booked,
+)
+from shared_api.well_known_labels import ACTIVE, read_queue_name, read_quota_name
+
+TIME_IS_UP: Final = "Evicted because the maximum execution time was exceeded"
+"""Upstream's message."""
+
+MOVED: Final = "It names "
+"""How what is told of such a change begins."""
+
+MAX_REASON_CHARS: Final = 128
+"""Of an event's reason: the API server refuses longer ones."""
+
+
+def why_evict(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> tuple[str, str] | None:
+    """Return the reason and message because of which a booked unit must give its place back."""
+    if unit.spec.active is False:
+        return DEACTIVATED, "Evicted because the queue unit is deactivated"
+    left = seconds_left(unit, view.moment.wall)
+    if left is not None and left <= 0:
+        return MAXIMUM_EXECUTION_TIME_EXCEEDED, TIME_IS_UP
+    if not state.stopped or job.unknown_demand:
+        return None
+    if moved := _where_else(job, unit, view.around):
+        # Released like this, its pods would be charged to one quota while it is booked in another,
+        # or it would run out of a queue that its user has taken it from.
+        return JOB_CHANGED, f"Evicted because the job names another {moved} than it was admitted in"
+    if outgrows(job, unit, was_released=was_released_already(job, unit)):
+        # Released like this, it would run with more than anybody decided.
+        return JOB_CHANGED, "Evicted because the job asks for more than it was admitted with"
+    return None
+
+
+def _where_else(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
+    """Say whether the job names another quota or queue by now than its unit, or none any more.
+
+    The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
+    """
+    quota = quota_of_job(job, around)
+    labels = labels_of_unit(job, quota)
+    is_ours, unit = is_our_make(unit), as_admitted(unit)
+    meta = unit.metadata
+    if not is_ours:
+        # Made by hand it may name what its job does not. Whether it was, anybody may write.
+        asked = read_quota_name(labels)
+        return "quota" if asked and asked != read_quota_name(meta.labels) else ""
+    if read_quota_name(labels) != read_quota_name(meta.labels):
+        return "quota"
+    named = read_queue_name(labels, annotations_of_unit(job))
+    is_named_anew = named != read_queue_name(meta.labels, meta.annotations)
+    return "queue" if is_named_anew and (named or quota) != unit.spec.queue else ""
+
+
+def with_move_told(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState, decision: Decision
+) -> Decision:
+    """Return the decision with an event on a job that got another quota's label after its start.
+
+    It goes on where it was admitted, which nothing else would say. Told once for each new name.
+    """
+    if not is_booked(unit) or is_being_evicted(unit) or state.stopped or not is_our_make(unit):
+        return decision
+    if job.status.outcome is not None or not view.ownership.managed or not _may_differ(job, unit):
+        return decision
+    message = _tell_move(job, unit, view.around)
+    memory = decision.memory
+    others = frozenset(each for each in memory.told if not each.startswith(MOVED))
+    told = others | {message} if message else others
+    if told == memory.told:
+        return decision
+    news = message and message not in memory.told
+    event = TellJob(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event) if news else decision.actions,
+        memory=msgspec.structs.replace(memory, told=told),
+        settled=decision.settled or not decision.actions,
+    )
+
+
+def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
+    """Return whether it is worth a closer look; every look at a job that runs asks."""
+    of_job, of_unit = job.metadata, unit.metadata
+    of_sets = (quota_of_template(each.template.metadata) for each in job.pod_sets)
+    named = next(filter(None, of_sets), "") or read_quota_name(of_job.labels)
+    if named != read_quota_name(of_unit.labels):
+        return True
+    return read_queue_name(of_job.labels, of_job.annotations) != read_queue_name(
+        of_unit.labels, of_unit.annotations
+    )
+
+
+def _tell_move(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
+    what = _where_else(job, unit, around)
+    if not what:
+        return ""
+    labels = labels_of_unit(job, quota_of_job(job, around))
+    if what == "quota":
+        named = read_quota_name(labels)
+        before = read_quota_name(unit.metadata.labels)
+        stays = f"is charged to {f'quota {before}' if before else 'the quota of its namespace'}"
+    else:
+        named = read_queue_name(labels, annotations_of_unit(job))
+        stays = f"counts in queue {unit.spec.queue}"
+    now = f"{what} {named}" if named else f"no {what} any more"
+    return (
+        f"{MOVED}{now}, and {stays}, where it was admitted, until it waits in line again."
+        f' To move it, annotate it {ACTIVE}: "false", and "true" once it has stopped'
+    )
+
+
+def carry_out_eviction(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Stop the job, and free its unit when it is stopped."""
+    mark = DEACTIVATING.get(_evicted(unit).reason)
+    if mark is not None and not mark_of(unit):
+        return deactivate(view, job, unit, mark)  # never free and active
+    if not job.suspended:
+        if view.memory.evicting:
+            return suspend_again(view, job, unit)
+        if job.status.is_ending:
+            return Decision(memory=view.memory)  # the news of its end wakes us
+        memory = msgspec.structs.replace(view.memory, evicting=True)
+        return Decision(
+            actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory
+        )
+    if not state.stopped:
+        return wait_until_stopped(view, state)
+    if (decision := reach_limit_when_freed(view, job, unit)) is not None:
+        return decision
+    silent = is_silent(view, state)
+    freed = free_unit(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
+    # One that was suspended when its eviction was asked for has not heard of it yet.
+    told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
+    # Nor has whoever suspended it given it the pods back that its release has not let run.
+    resize = plan_restoration(job)
+    restored = () if resize is None else (ResizeJob(resize=resize),)
+    return Decision(actions=(*restored, freed, *told), memory=view.memory)
+
+
+def look_in_time(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:
+    """Return the decision with a look at the moment when the job's time is used up."""
+    left = seconds_left(unit, view.moment.wall)
+    if left is None or is_being_evicted(unit):
+        return decision
+    rests = [each for each in (left, decision.look_again_seconds) if each is not None]
+    return msgspec.structs.replace(decision, look_again_seconds=max(min(rests), 0.0))
+
+
+def _evicted(unit: QueueUnit) -> Condition:
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    assert evicted is not None, "carried out without having been asked for"
+    return evicted
+
+
+def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> TellJob:
+    """Say on the job why it is stopped, whoever asked for that, and how it goes on."""
+    evicted = _evicted(unit)
+    it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
+    if unit.spec.active is False:
+        then = f"It stays suspended. To have it wait in the queue again, {how_to_activate(unit)}"
+    elif job.kind.held_by_gates:
+        then = "Its pods are deleted; those that are made in their stead wait in the queue again"
+    elif reaches_limit(view, unit):
+        then = f"{it} stays suspended: that was its last try, by its backoff limit"
+    elif is_put_back_when_freed(unit):
+        when = f"from the time that its queue unit {unit.metadata.name} names"
+        then = f"{it} waits in the queue again, {when}"
+    else:
+        then = f"{it} waits in the queue again"
+    why = evicted.message or evicted.reason
+    said = why if why.startswith("Evicted") else f"Evicted: {why}"
+    reason = evicted.reason[:MAX_REASON_CHARS] or "Evicted"
+    return TellJob(reason=reason, message=f"{said}. {then}", type=EventType.WARNING)

@@ -1,0 +1,74 @@
+"""Jobs that are held by the gates of their pods: how they stand, and what may start. Pure.
+
+A gate is a switch of one pod. As long as such a job is not admitted it counts as suspended while
+none of its pods is on its way without a gate; admitted, while all of them are held. So it goes
+through the same machine as every other job, and pods that come later, as those of a StatefulSet
+do, start one by one as far as the admission goes.
+
+Of a job that is not admitted some pods may be on their way all the same: somebody else took their
+gate off, or its unit was made anew. They are charged as they live, and the others wait in line.
+Where all are, nothing is left to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from queue_controllers.decision.job_state import PodFacts, count_pods
+from queue_controllers.decision.queue_unit_builder import granted_counts
+from queue_controllers.job_families.gated_pods import is_held, is_opened
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
+
+
+def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodFacts:
+    """Count the pods of a job that is held by gates."""
+    others = []
+    held: dict[str, int] = {}
+    living: dict[str, int] = {}
+    for pod in pods:
+        name = pod_set_of(pod)
+        if not is_held(pod):
+            others.append(pod)
+            living[name] = living.get(name, 0) + pod.is_living
+        elif not pod.is_terminating:
+            held[name] = held.get(name, 0) + 1
+    return msgspec.structs.replace(
+        count_pods(others, pod_set_of),
+        held_of_sets=held,
+        living_of_sets=living,
+        opened=sum(map(is_opened, others)),
+    )
+
+
+def judge_gates(job: JobFacts, pods: PodFacts, *, admitted: bool) -> JobFacts:
+    """Return the facts with what the gates say: whether the job is suspended.
+
+    Args:
+        job: What the adapter says.
+        pods: As `count_gated` counts them.
+        admitted: Its unit is admitted, and nobody asked for it back.
+    """
+    runs = pods.running + pods.pending > 0
+    suspended = bool(pods.held_of_sets) and not runs if admitted else not runs
+    return msgspec.structs.replace(job, suspended=suspended)
+
+
+def runs_whole(job: JobFacts, pods: PodFacts) -> bool:
+    """Return whether all pods live that the job needs, so that nothing of it is left to start."""
+    return all(pods.living_of_sets.get(each.name, 0) >= each.count for each in job.pod_sets)
+
+
+def room_of(unit: QueueUnit, pods: PodFacts) -> dict[str, int]:
+    """Return how many held pods of each set may start: what is granted, less what lives."""
+    if not pods.held_of_sets:
+        return {}
+    granted = granted_counts(unit)
+    room = {
+        name: min(held, granted.get(name, 0) - pods.living_of_sets.get(name, 0))
+        for name, held in pods.held_of_sets.items()
+    }
+    return {name: count for name, count in room.items() if count > 0}

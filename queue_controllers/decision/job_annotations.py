@@ -1,0 +1,184 @@
+"""What people say in annotations on a job about how the queue shall treat it. Pure.
+
+An annotation that is empty says nothing, like one that is not there. One that can not be read
+counts for nothing as well, and `unreadable_annotations` says so in words for the job's owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from queue_controllers.decision.job_settings import JobSettings, backoff_from
+from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.partial_parallelism import INSTEAD, MIN_KEYS, why_no_minimum
+from shared_api.durations import DurationError, parse_seconds
+from shared_api.well_known_labels import (
+    ACTIVE,
+    BACKOFF_LIMIT,
+    BACKOFF_TIMEOUT,
+    MAX_EXEC_TIME,
+    MIN_PARALLELISM,
+    PARTIAL_RUNNING_TIMEOUT,
+    POD_CREATION_TIMEOUT,
+    PRIORITY,
+    RUNNING_TIMEOUT,
+    read_annotation,
+    read_int32,
+    spellings,
+)
+
+IGNORED_ANNOTATION: Final = "Annotation "
+"""How what is told of an annotation begins."""
+
+MAX_SHOWN_CHARS: Final = 40
+"""Of a value that can not be read: what is meant has fewer."""
+
+ValueT = TypeVar("ValueT")
+DefaultT = TypeVar("DefaultT")
+
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+def read_priority(job: JobFacts, default: int | None) -> int | None:
+    """Return the priority that the job's annotation says; the default where it says none."""
+    return _read(job, PRIORITY, _int32, default)
+
+
+def read_active(job: JobFacts) -> bool | None:
+    """Return what the active annotation says, None where it says nothing (Go's bool syntax)."""
+    return _read(job, ACTIVE, _bool, None)
+
+
+def says_true(text: str) -> bool:
+    """Say whether the active annotation, with this value, asks for the job to be active."""
+    return text in _TRUE
+
+
+def read_max_execution_seconds(job: JobFacts) -> int | None:
+    """Return what the annotation allows the job to run; None without a positive int32."""
+    return _read(job, MAX_EXEC_TIME, _positive_int32, None)
+
+
+def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
+    """Return the settings for one job: those of its extension where it says nothing else."""
+    if _KEYS.isdisjoint(job.metadata.annotations):
+        return settings
+    running = _read(job, RUNNING_TIMEOUT, _seconds, settings.running_timeout_seconds)
+    partial = _read(
+        job, PARTIAL_RUNNING_TIMEOUT, _seconds, settings.partial_running_timeout_seconds
+    )
+    no_pods = _read(job, POD_CREATION_TIMEOUT, _seconds, settings.pod_creation_timeout_seconds)
+    first_wait = _read(job, BACKOFF_TIMEOUT, _seconds, None)
+    return msgspec.structs.replace(
+        settings,
+        running_timeout_seconds=running,
+        partial_running_timeout_seconds=partial,
+        pod_creation_timeout_seconds=no_pods,
+        backoff=settings.backoff if first_wait is None else backoff_from(first_wait),
+        backoff_limit=_read(job, BACKOFF_LIMIT, _count, settings.backoff_limit),
+    )
+
+
+def has_own_backoff(job: JobFacts) -> bool:
+    """Say whether an annotation says how long this job waits when it is put back."""
+    return _read(job, BACKOFF_TIMEOUT, _seconds, None) is not None
+
+
+def unreadable_annotations(job: JobFacts) -> dict[str, str]:
+    """Return for each annotation that counts for nothing a line that says why, by key."""
+    troubles: dict[str, str] = {}
+    if _KEYS.isdisjoint(job.metadata.annotations):
+        return troubles
+    for key, (read, instead) in _ANNOTATIONS.items():
+        text = _text(job, key)
+        try:
+            if text:
+                read(text)
+        except ValueError as error:
+            found = next(each for each in spellings(key) if each in job.metadata.annotations)
+            troubles[key] = _told(found, text, str(error), instead)
+    for most in (each.most for each in job.pod_sets if each.most is not None):
+        why = why_no_minimum(job.metadata.annotations, most)
+        if why is not None:
+            troubles[MIN_PARALLELISM] = _told(*why, INSTEAD)
+    return troubles
+
+
+def _told(key: str, text: str, what: str, instead: str) -> str:
+    shown = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
+    return f"{IGNORED_ANNOTATION}{key} is ignored: {shown!r} is not {what}; {instead}"
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def _text(job: JobFacts, key: str) -> str:
+    return read_annotation(job.metadata.annotations, key) or ""
+
+
+def _read(
+    job: JobFacts, key: str, read: Callable[[str], ValueT], default: DefaultT
+) -> ValueT | DefaultT:
+    text = _text(job, key)
+    try:
+        return read(text) if text else default
+    except ValueError:
+        return default
+
+
+def _int32(text: str) -> int:
+    number = read_int32(text, None)
+    if number is None:
+        raise ValueError("a whole number of 32 bits")
+    return number
+
+
+def _positive_int32(text: str) -> int:
+    number = read_int32(text, None)
+    if number is None or number <= 0:
+        raise ValueError("a whole number of seconds above 0")
+    return number
+
+
+def _count(text: str) -> int:
+    number = read_int32(text, None)
+    if number is None or number < 0:
+        raise ValueError("a whole number from 0 on")
+    return number
+
+
+def _bool(text: str) -> bool:
+    if text not in _TRUE | _FALSE:
+        raise ValueError("true or false")
+    return text in _TRUE
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_seconds(text)
+    except DurationError as error:
+        raise ValueError("a duration such as 30s, 5m or 1h30m") from error
+
+
+_SETTING_HOLDS: Final = "the setting for all jobs holds"
+
+_ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
+    PRIORITY: (_int32, "the priority of its class counts"),
+    ACTIVE: (_bool, "its unit stays as it is"),
+    MAX_EXEC_TIME: (_positive_int32, "no time is set"),
+    RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    PARTIAL_RUNNING_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    POD_CREATION_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
+    BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
+}
+"""Key -> how it is read, and what holds where it can not be."""
+
+_KEYS: Final = frozenset(
+    (*(spelling for key in _ANNOTATIONS for spelling in spellings(key)), *MIN_KEYS)
+)
+"""Most jobs have none of them, and every look asks."""

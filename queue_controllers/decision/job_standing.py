@@ -1,0 +1,59 @@
+"""Where a job stands in the machine, with what time and its unit say about it. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from queue_controllers.decision.gates import judge_gates
+from queue_controllers.decision.job_state import JobState, judge_job
+from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.pending import SILENT_SECONDS
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phase_of
+
+
+def judge_standing(view: JobView, job: JobFacts) -> tuple[JobFacts, JobState, JobMemory]:
+    """Return the facts, where the job stands, and what to remember of it.
+
+    What an operator says that was seen to let the job go is believed, and so is the silence of one
+    that had its minute.
+    """
+    admitted = view.unit is not None and is_admitted(view.unit)
+    if job.kind.held_by_gates:
+        job = judge_gates(job, view.pods, admitted=admitted)
+    memory = _note_word(view.memory, job)
+    believed = _was_let_go(memory, job) and _says_that_it_holds(job)
+    state = judge_job(job, view.pods, admitted=admitted, believed=believed)
+    if not state.unclear:
+        return job, state, msgspec.structs.replace(memory, quiet_since=None)
+    since = view.moment.monotonic if memory.quiet_since is None else memory.quiet_since
+    memory = msgspec.structs.replace(memory, quiet_since=since)
+    if view.moment.monotonic - since >= SILENT_SECONDS:
+        state = judge_job(job, view.pods, admitted=admitted, believed=True)
+    return job, state, memory
+
+
+def _note_word(memory: JobMemory, job: JobFacts) -> JobMemory:
+    """Return the memory with what the operator says while the switch is off."""
+    if job.suspended:
+        return memory
+    said = job.status
+    holds = said.suspended or said.is_at_odds or said.is_empty
+    return msgspec.structs.replace(memory, let_go_of=None if holds else job.released_at)
+
+
+def _was_let_go(memory: JobMemory, job: JobFacts) -> bool:
+    return job.released_at is not None and memory.let_go_of == job.released_at
+
+
+def _says_that_it_holds(job: JobFacts) -> bool:
+    """Say whether the status says that the job is held back, whatever it says of the time."""
+    return job.status.suspended and not job.status.pods
+
+
+def is_admitted(unit: QueueUnit) -> bool:
+    """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
+    if is_being_evicted(unit) or unit.spec.active is False:
+        return False
+    return phase_of(unit) in RELEASED_PHASES

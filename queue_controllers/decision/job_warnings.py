@@ -1,0 +1,134 @@
+"""What the owner of a job should know and would not ask for, told on the job. Pure.
+
+First, that it is queued, and as which unit: a job that just waits says nothing by itself. This is
+told when the scheduler has written why the unit waits, so that a job that starts at once costs no
+event.
+
+Then that an owner of the job does not count. Last, mistakes that are no error anywhere: a label or
+annotation that nothing reads, since it is misspelled; a job that names no queue or quota although
+the others of its namespace do; and one that is admitted and takes nothing of its quota, since it
+requests nothing that the quota governs. The first is told of managed jobs and of those that are
+suspended, which wait for nobody; the second only where the setting `reportUnqueuedJobs` asks for
+it, since such a job may well be meant so; the third in the words that the scheduler has written
+into the unit.
+
+All are told once per job and process.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.job_ownership import NAMES_NOTHING
+from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.key_spelling import explain_unread_keys
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    NOTHING_REQUESTED,
+    QUOTA_RESERVED,
+    Phase,
+    has_nothing_requested,
+    phase_of,
+    was_evicted,
+)
+from shared_api.well_known_labels import QUEUE_NAME, QUOTA_NAME
+
+KEY_WITHOUT_EFFECT: Final = "KeyWithoutEffect"
+NOT_QUEUED: Final = "NotQueued"
+OWNER_IGNORED: Final = "OwnerIgnored"
+QUEUED: Final = "Queued"
+
+MAX_SHOWN_KEYS: Final = 5
+"""In one event, whose note may have 1,024 characters."""
+
+
+def announce_queued(unit: QueueUnit, decision: Decision) -> Decision:
+    """Return the decision with an event that names the unit of a job that waits for its first turn.
+
+    What has happened to one that was evicted says so already.
+    """
+    waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    if waits is None or waits.status != "False":
+        return decision
+    if phase_of(unit) is not Phase.ENQUEUED or was_evicted(unit):
+        return decision
+    queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
+    message = f"Queue unit {unit.metadata.name} waits{queue}: {waits.message}"
+    return _with_event(decision, QUEUED, message, EventType.NORMAL)
+
+
+def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision:
+    """Return the decision with a warning for each mistake that has not been told yet."""
+    managed = view.ownership.managed
+    if not managed and not _may_be_meant_for_the_queue(view, job):
+        return decision
+    if why := view.ownership.ignored_owner:
+        message = f"{why}. It is queued as if it had no owner"
+        decision = _with_event(decision, OWNER_IGNORED, message)
+    if managed or job.suspended:
+        decision = _warn_of_keys(job, decision, managed=managed)
+    if managed and view.unit is not None:
+        decision = _warn_of_requests(view.unit, decision)
+    if view.has_queued_neighbors:
+        decision = _warn_of_neighbors(job, decision)
+    return decision
+
+
+def _may_be_meant_for_the_queue(view: JobView, job: JobFacts) -> bool:
+    """Return whether nothing keeps an unmanaged job from the queue but what it does not say."""
+    is_nobodys = view.ownership.reason == NAMES_NOTHING and job.metadata.controller_owner is None
+    return is_nobodys and job.status.outcome is None
+
+
+def _warn_of_keys(job: JobFacts, decision: Decision, *, managed: bool) -> Decision:
+    if KEY_WITHOUT_EFFECT in decision.memory.told:
+        return decision  # before the keys are looked at, which is done at every look else
+    sentences = explain_unread_keys(job.metadata.labels, job.metadata.annotations)
+    if not sentences:
+        return decision
+    shown = sentences[:MAX_SHOWN_KEYS]
+    if len(sentences) > len(shown):
+        shown.append(f"And {len(sentences) - len(shown)} more.")
+    if not managed:
+        shown.append("The job is suspended, and no queue will resume it.")
+    return _with_event(decision, KEY_WITHOUT_EFFECT, " ".join(shown))
+
+
+def _warn_of_requests(unit: QueueUnit, decision: Decision) -> Decision:
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    if reserved is None or not has_nothing_requested(unit.status.conditions):
+        return decision
+    way_out = "To have its pods counted, set resources.requests of their containers"
+    return _with_event(decision, NOTHING_REQUESTED, f"{reserved.message}. {way_out}")
+
+
+def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:
+    state = "stays suspended" if job.suspended else "runs at once"
+    message = (
+        f"Other jobs of this namespace are queued; this one {state}, since it names no queue or"
+        f" quota. To have it queued, set the label {QUOTA_NAME} or {QUEUE_NAME}"
+    )
+    return _with_event(decision, NOT_QUEUED, message)
+
+
+def _with_event(
+    decision: Decision, reason: str, message: str, event_type: EventType = EventType.WARNING
+) -> Decision:
+    """Return the decision with one more event, unless that was told already.
+
+    An event changes nothing about the job, so that alone it is no reason to look again.
+    """
+    if reason in decision.memory.told:
+        return decision
+    event = TellJob(reason=reason, message=message, type=event_type)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event),
+        memory=msgspec.structs.replace(decision.memory, told=decision.memory.told | {reason}),
+        settled=decision.settled or not decision.actions,
+    )

@@ -1,0 +1,142 @@
+"""What is waited for: the operator that stops a job, the pods of an earlier run. Pure.
+
+Who waits says so once: a job that nothing happens to looks as if nobody cared for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from queue_controllers.decision.actions import Action, EventType, PatchUnitStatus, TellJob
+from queue_controllers.decision.job_state import JobState
+from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, set_condition
+from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.timestamps import read_time
+
+SILENT_SECONDS: Final = 60.0
+"""How long an operator may take to confirm a suspension once no pod lives."""
+
+UNKNOWN_SECONDS: Final = 5.0
+"""How old a job is that is told that nobody knows which pods it makes."""
+
+UNKNOWN_LOOK_SECONDS: Final = 30.0
+"""How often it is looked for what says so, when nothing about the job itself changes."""
+
+PROOF_SECONDS: Final = 10.0
+"""How long an owner may take to say that a job is its child. Operators write that before they make
+the child; this program may hear of the two in the other order."""
+
+FOLLOW_SECONDS: Final = 2.0
+"""How long the children of a job that is suspended may take to be suspended as well."""
+
+PROOF_LOOK_SECONDS: Final = 1.0
+"""How often it is looked for that."""
+
+PREVIEW_LOOK_SECONDS: Final = 1.0
+"""How often it is looked whether a preview has been waited for long enough; an answer wakes."""
+
+OLD_PODS_SECONDS: Final = 60.0
+"""How long pods of an earlier run may keep an admitted job from its release before that is told:
+twice the usual grace period."""
+
+
+def with_event_once(
+    view: JobView, reason: str, message: str, actions: tuple[Action, ...] = ()
+) -> Decision:
+    """Return the actions, with a warning on the job that one process tells once."""
+    memory = view.memory
+    if reason not in memory.told:
+        actions = (*actions, TellJob(reason=reason, message=message, type=EventType.WARNING))
+        memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+    return Decision(actions=actions, memory=memory)
+
+
+def wait_for_demand(view: JobView, job: JobFacts, actions: tuple[Action, ...] = ()) -> Decision:
+    """Return the actions, and wait until it is known which pods a job makes.
+
+    What says so mostly comes a moment after the job; that it does not is told.
+    """
+    if job.unknown_demand == AWAITS_PREVIEW:
+        return Decision(
+            actions=actions, memory=view.memory, look_again_seconds=PREVIEW_LOOK_SECONDS
+        )
+    created_at = read_time(job.metadata.creation_timestamp)
+    age = UNKNOWN_SECONDS
+    if created_at is not None:
+        age = (view.moment.wall - created_at).total_seconds()
+    if age < UNKNOWN_SECONDS:
+        rest = UNKNOWN_SECONDS - age
+        return Decision(actions=actions, memory=view.memory, look_again_seconds=rest)
+    message = f"It is held until it is known which pods it makes: {job.unknown_demand}"
+    decision = with_event_once(view, "DemandUnknown", message, actions)
+    return msgspec.structs.replace(decision, look_again_seconds=UNKNOWN_LOOK_SECONDS)
+
+
+def wait_until_stopped(view: JobView, state: JobState) -> Decision:
+    """Look again when the operator has had its time; until then pods and objects wake us."""
+    since = view.memory.quiet_since
+    if not state.unclear or since is None:
+        return Decision(memory=view.memory)
+    rest = max(since + SILENT_SECONDS - view.moment.monotonic, 0.0)
+    return Decision(memory=view.memory, look_again_seconds=rest)
+
+
+def is_silent(view: JobView, state: JobState) -> bool:
+    """Say whether the job counts as stopped although its operator has not said so."""
+    return state.stopped and view.memory.quiet_since is not None
+
+
+def note_silence(view: JobView, unit: QueueUnit) -> PatchUnitStatus:
+    """Return the write which says that the operator has had its time."""
+    message = f"No pod lives, and the operator has not confirmed for {SILENT_SECONDS:g} s"
+    silent = Condition(type=OPERATOR_SILENT, status="True", reason="NotConfirmed", message=message)
+    return set_condition(unit, silent, view.moment)
+
+
+def wait_for_old_pods(view: JobView, state: JobState) -> Decision:
+    """Wait until nothing is left of an earlier run; its last pod object going wakes us.
+
+    What goes by itself goes within a pod's grace period. A pod whose node is lost stays.
+    """
+    pods, now = view.pods, view.moment.monotonic
+    if not (pods.living or pods.terminating):
+        return wait_until_stopped(view, state)
+    since = now if view.memory.old_pods_since is None else view.memory.old_pods_since
+    memory = msgspec.structs.replace(view.memory, old_pods_since=since)
+    view = msgspec.structs.replace(view, memory=memory)
+    if now - since < OLD_PODS_SECONDS:
+        return Decision(memory=memory, look_again_seconds=since + OLD_PODS_SECONDS - now)
+    message = (
+        "It is admitted, and resumed when the pods of its earlier run are gone:"
+        f" {pods.living} of them live, {pods.terminating} are being deleted."
+        " One whose node is lost must be deleted by force"
+    )
+    return with_event_once(view, "OldPodsLeft", message)
+
+
+def hold_with_owner(view: JobView, suspend: Action) -> Decision:
+    """Suspend a child that runs though its owner is held; its operator has a moment to do it."""
+    now, since = view.moment.monotonic, view.memory.unproved_since
+    since = now if since is None else since
+    memory = msgspec.structs.replace(view.memory, unproved_since=since)
+    if (rest := since + FOLLOW_SECONDS - now) > 0:
+        return Decision(memory=memory, look_again_seconds=rest)
+    view = msgspec.structs.replace(view, memory=memory)
+    message = f"{view.ownership.reason}: it is suspended until that is released"
+    return with_event_once(view, "OwnerIsHeld", message, (suspend,))
+
+
+def wait_for_owner(view: JobView) -> Decision | None:
+    """Leave a job alone whose owner may still say that it is its child; None: it is queued now."""
+    if not view.ownership.may_be_nested:
+        return None
+    now, since = view.moment.monotonic, view.memory.unproved_since
+    if since is not None and now - since >= PROOF_SECONDS:
+        return None
+    memory = msgspec.structs.replace(view.memory, unproved_since=now if since is None else since)
+    return Decision(memory=memory, look_again_seconds=PROOF_LOOK_SECONDS)

@@ -1,0 +1,275 @@
+"""Why pods of a released job do not run, as the condition `PodsReady` of its unit says. Pure.
+
+Two things go wrong after a release that nobody can know before it. No pod is made at all: what
+creates it is refused, and the job's own event says why. Or pods are there and have no node: their
+scheduler says why. The unit says so once that has lasted, and takes it back when it is over. A unit
+whose queue waits for its pods keeps the reason that says so (`WaitForPodsRunning`, by which its
+time to run is counted), and has the rest in the message. One in Running keeps the status True, by
+which the time that it may run is counted.
+
+A job of a kind that makes its pods at once, and that has had none for minutes, will not get any:
+it gives its quota back. What that is counted from stands in objects: the release on the job, and
+that there has been no pod since in the unit's condition.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.job_state import JobState, State
+from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.unit_status_patches import last_past, set_condition
+from queue_controllers.jobframework.generic_job import JobFacts, JobKind
+from queue_controllers.jobframework.pod_scheduling import UNSCHEDULABLE_SECONDS, NoNode
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    NO_PODS,
+    PODS_PENDING,
+    PODS_READY,
+    PODS_RUNNING,
+    PODS_UNSCHEDULABLE,
+    RUN,
+    WAITED_FOR,
+    Phase,
+    is_adopted,
+    phase_of,
+)
+from shared_api.timestamps import read_time
+
+NO_PODS_SECONDS: Final = 10.0
+"""How long a released job may have no pod before its unit says so. A Job's controller makes the
+first within a second, and says at once that it may not."""
+
+SLOW_NO_PODS_SECONDS: Final = 60.0
+"""The same where something else is set up before the first pod."""
+
+POD_CREATION_SECONDS: Final = 300.0
+"""How long a job may have no pod before it gives its quota back, unless a setting says otherwise;
+only of kinds that make their pods at once."""
+
+ASK_AGAIN_SECONDS: Final = 600.0
+"""Between two times that the events of one job are read in one attempt, whatever comes and goes:
+the server looks through all events of the namespace for it."""
+
+NO_POD: Final = "No pod of it exists"
+NO_EVENT: Final = "no event of it says why; those of what makes its pods may"
+PENDING: Final = "Pods of the job do not run yet"
+BUT: Final = "; "
+"""Between why its queue waits for a unit, and what is wrong with its pods; no name has it."""
+
+_REFUSED: Final = {
+    NoNode.QUOTA: "For more than a minute pods of it are refused by their quota",
+    NoNode.NODES: "For more than a minute pods of it fit no node",
+    NoNode.OTHER: "For more than a minute pods of it have no node",
+}
+
+
+class PodsVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to do about a released job's pods that do not run."""
+
+    memory: JobMemory
+    status: dict[str, Any] = {}
+    """The part of the unit's status that says so, {} where it does already."""
+    asks_why: bool = False
+    """The job's events have to be read before it is said."""
+    late: str = ""
+    """Why the job gives its quota back, "" where it does not."""
+    look_again_seconds: float | None = None
+
+
+class _Trouble(msgspec.Struct, frozen=True):
+    """What is wrong; `words` begin the message, and stay while it is the same."""
+
+    reason: str
+    words: str
+    detail: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.words}: {self.detail}"
+
+
+def first_look_seconds(kind: JobKind) -> float | None:
+    """Return how long after its release it is looked whether a job has pods; None: no need to.
+
+    Mostly its first pod is news before that, and no look is added.
+    """
+    if kind.held_by_gates:
+        return None  # its pods are there before it is
+    seconds = patience_with(kind)
+    return seconds if kind.nudge_seconds is None else min(seconds, kind.nudge_seconds)
+
+
+def patience_with(kind: JobKind) -> float:
+    """Return how long a released job may have no pod before its unit says so."""
+    return NO_PODS_SECONDS if kind.makes_pods_at_once else SLOW_NO_PODS_SECONDS
+
+
+def pod_creation_timeout(job: JobFacts, settings: JobSettings) -> float:
+    """Return after how many seconds without a pod a job gives its quota back; 0: never."""
+    if settings.pod_creation_timeout_seconds is not None:
+        return settings.pod_creation_timeout_seconds
+    return POD_CREATION_SECONDS if job.kind.makes_pods_at_once else 0.0
+
+
+def wants_no_pods(job: JobFacts) -> bool:
+    """Return whether there is nothing to wait for: of a job scaled to none, all pods run."""
+    return bool(job.pod_sets) and not any(each.count for each in job.pod_sets)
+
+
+def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> PodsVerdict:
+    """Return what is to do about the pods of a released job that is not suspended."""
+    if _has_pods(view, job, state):
+        return _judge_placement(view, unit, state)
+    memory, since = _without_since(view, job, unit)
+    view = msgspec.structs.replace(view, memory=memory)
+    passed = (view.moment.wall - since).total_seconds()
+    timeout = _timeout(view, job, unit)
+    patience = patience_with(job.kind)
+    patience = min(patience, timeout or patience)
+    if passed < patience:
+        status = _say(view, unit, None)
+        return PodsVerdict(memory=memory, status=status, look_again_seconds=patience - passed)
+    if not _says(unit, NO_PODS, NO_POD):
+        if _may_ask(view, since):
+            return PodsVerdict(memory=memory, asks_why=True)
+        then = f". If none comes within {timeout:g} s, it gives its quota back" if timeout else ""
+        trouble = _Trouble(NO_PODS, NO_POD, f"{memory.why or NO_EVENT}{then}")
+        return PodsVerdict(memory=memory, status=_say(view, unit, trouble))
+    if timeout and passed >= timeout:
+        return PodsVerdict(memory=memory, late=_why_late(unit, timeout))
+    rest = timeout - passed if timeout else None
+    return PodsVerdict(memory=memory, look_again_seconds=rest)
+
+
+def _timeout(view: JobView, job: JobFacts, unit: QueueUnit) -> float:
+    """Return after how many seconds without a pod this unit is evicted; 0: never.
+
+    That one in Running has no pod is its job's own business: what comes after is a retry.
+    """
+    may_evict = view.ownership.managed and not is_adopted(unit)
+    if not may_evict or phase_of(unit) is Phase.RUNNING:
+        return 0.0
+    return pod_creation_timeout(job, view.settings)
+
+
+def _has_pods(view: JobView, job: JobFacts, state: JobState) -> bool:
+    """Return whether pods of the job are there, or none need be, as far as anybody knows.
+
+    What its operator speaks of may not have reached the pod cache yet.
+    """
+    if view.pods.total or job.status.pods or state.state is not State.STARTING:
+        return True
+    return job.kind.held_by_gates or not job.pod_sets or wants_no_pods(job)
+
+
+def _without_since(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[JobMemory, datetime]:
+    """Return since when there is no pod, and the memory with it.
+
+    Since the release, where this process has released the job and seen no pod since, or the unit
+    says that there was none. Whoever begins to look later, or has seen pods go, counts from now.
+    """
+    memory, now = view.memory, view.moment.wall
+    if memory.without_pods_since is not None:
+        return memory, memory.without_pods_since
+    since, is_known = now, _says(unit, NO_PODS, NO_POD) or memory.first_release is not None
+    if is_known and not memory.has_seen_pods:
+        times = (job.released_at, read_time(unit.status.last_allocate_time))
+        since = last_past(times, view.moment) or now
+    memory = msgspec.structs.replace(memory, has_seen_pods=False, without_pods_since=since)
+    return memory, since
+
+
+def _may_ask(view: JobView, since: datetime) -> bool:
+    """Return whether the job's events may be read: once per attempt, and seldom after that."""
+    asked_at = view.memory.asked_why_at
+    if asked_at is None:
+        return True
+    passed = (view.moment.wall - asked_at).total_seconds()
+    return since > asked_at and passed >= ASK_AGAIN_SECONDS
+
+
+def _why_late(unit: QueueUnit, timeout: float) -> str:
+    said = find_condition(unit.status.conditions, PODS_READY)
+    text = "" if said is None else said.message
+    _, found, detail = text.partition(f"{NO_POD}: ")
+    why = detail.partition(". If none comes within")[0] if found else NO_EVENT
+    return f"Backoff since no pod of it exists {timeout:g} s after its release: {why}"
+
+
+# --- pods without a node ------------------------------------------------------------------------
+
+
+def _judge_placement(view: JobView, unit: QueueUnit, state: JobState) -> PodsVerdict:
+    is_starting = state.state is State.STARTING and phase_of(unit) is not Phase.RUNNING
+    memory = msgspec.structs.replace(
+        view.memory,
+        has_seen_pods=is_starting and view.pods.total > 0,
+        without_pods_since=None,
+    )
+    trouble, rest = _find_refusal(view)
+    status = _say(view, unit, trouble)
+    return PodsVerdict(memory=memory, status=status, look_again_seconds=rest)
+
+
+def _find_refusal(view: JobView) -> tuple[_Trouble | None, float | None]:
+    """Return of the pod that has had no node for longest why, once that is long; or when it is."""
+    for each in view.pods.unschedulable:
+        since = read_time(each.since)
+        if since is None:
+            continue
+        rest = UNSCHEDULABLE_SECONDS - (view.moment.wall - since).total_seconds()
+        if rest > 0:
+            return None, min(rest, UNSCHEDULABLE_SECONDS)
+        return _Trouble(PODS_UNSCHEDULABLE, _REFUSED[each.why], each.message), None
+    return None, None
+
+
+# --- the condition ------------------------------------------------------------------------------
+
+
+def _says(unit: QueueUnit, reason: str, words: str) -> bool:
+    """Return whether the unit says this of its pods already."""
+    said = find_condition(unit.status.conditions, PODS_READY)
+    if said is None:
+        return False
+    if said.reason == WAITED_FOR and said.status == "False":
+        return said.message.partition(BUT)[2].startswith(words)
+    return said.reason == reason and said.message.startswith(words)
+
+
+def _say(view: JobView, unit: QueueUnit, trouble: _Trouble | None) -> dict[str, Any]:
+    """Return the part of a status that says what is wrong, or that nothing is any more."""
+    wanted = _wanted_condition(unit, trouble)
+    if wanted is None:
+        return {}
+    status = set_condition(unit, wanted, view.moment).status
+    # That time says when the counts of pods were written: `missing_pods` goes by it.
+    return {key: value for key, value in status.items() if key != "lastUpdateTime"}
+
+
+def _wanted_condition(unit: QueueUnit, trouble: _Trouble | None) -> Condition | None:
+    if trouble is not None and _says(unit, trouble.reason, trouble.words):
+        return None
+    said = find_condition(unit.status.conditions, PODS_READY)
+    if said is not None and said.reason == WAITED_FOR and said.status == "False":
+        waits, _, before = said.message.partition(BUT)
+        if trouble is None and not before:
+            return None
+        message = waits if trouble is None else f"{waits}{BUT}{trouble.message}"
+        return msgspec.structs.replace(said, message=message)
+    runs = phase_of(unit) is Phase.RUNNING
+    status = "True" if runs else "False"
+    if trouble is not None:
+        return Condition(
+            type=PODS_READY, status=status, reason=trouble.reason, message=trouble.message
+        )
+    if said is None or said.reason not in {NO_PODS, PODS_UNSCHEDULABLE}:
+        return None
+    reason, message = (PODS_RUNNING, RUN) if runs else (PODS_PENDING, PENDING)
+    return Condition(type=PODS_READY, status=status, reason=reason, message=message)

@@ -1,0 +1,307 @@
+"""What a released job does, written into its unit: pods that run, work that is done, growth. Pure.
+
+Few writes tell it: Running once, with the right counts, then what is given back for good. Counts of
+running pods alone are corrected seldom, since nothing urgent is decided by them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queue_controllers.decision.actions import (
+    RELEASE_REFUSED,
+    EventType,
+    PatchUnit,
+    PatchUnitStatus,
+    ResizeJob,
+    TellJob,
+    TellUnit,
+)
+from queue_controllers.decision.job_state import JobState, State
+from queue_controllers.decision.job_view import Decision, JobView
+from queue_controllers.decision.missing_pods import missing_pods, partial_since
+from queue_controllers.decision.operator_wakeup import plan_nudge
+from queue_controllers.decision.pending import wait_for_old_pods
+from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
+from queue_controllers.decision.queue_unit_builder import (
+    build_growth,
+    build_reclaimable,
+    granted_counts,
+    plan_resize,
+)
+from queue_controllers.decision.unit_status_patches import (
+    OPERATOR_SILENT,
+    children_into_status,
+    count_into_status,
+    evict_unit,
+    last_past,
+    move_unit,
+    pods_ready_into_status,
+    running_timeout,
+    was_released_already,
+)
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.evictions import BACKOFF_TIMEOUT, LATE
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    RELEASED_PHASES,
+    SUSPEND_CONTESTED,
+    Phase,
+    is_adopted,
+    phase_of,
+)
+from shared_api.timestamps import read_time
+
+SETTLE_SECONDS: Final = 0.5
+"""How long Running waits for the other pods after the first: one write with the right counts
+instead of two. A job whose pods all run does not wait."""
+
+COUNT_SECONDS: Final = 30.0
+"""Least time between two writes that only correct the counts of a running unit. Half of a shorter
+partial-running timeout, which goes by them. Also how long a pod that waits before its job has come
+to run is not told of: in most lives that is over by then."""
+
+STAYS_SECONDS: Final = 1.0
+"""How long counts must differ before they are corrected: where a job ends, its end says so."""
+
+PARTLY_LATE: Final = "Backoff due to partial running timeout"
+
+
+def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Write down what a released job does, and announce its eviction when it is late."""
+    if growth := build_growth(job, unit):
+        return _note_growth(view, unit, growth)
+    if (more := _let_more_run(view, job, unit)) is not None:
+        return Decision(actions=(more,), memory=view.memory)
+    late, look_again = _is_late(view, job, unit, state)
+    pods = judge_pods(view, job, unit, state)
+    view = msgspec.structs.replace(view, memory=pods.memory)
+    if late or pods.late:
+        return announce_eviction(view, unit, BACKOFF_TIMEOUT, late or pods.late)
+    if pods.asks_why:
+        return Decision(memory=view.memory, asks_why=True)
+    look_again = _earliest(look_again, pods.look_again_seconds)
+    status: dict[str, object] = {}
+    if given_back := build_reclaimable(job, unit):
+        status["reclaimablePods"] = given_back
+    status |= children_into_status(unit, view.pods)
+    if phase_of(unit) is Phase.RUNNING:
+        # Its clock of running pods comes last: where both write conditions, the other waits a look.
+        status |= pods.status | _running_into_status(view, job, unit, state)
+        return _follow_counts(view, unit, status, look_again)
+    if state.state is not State.RUNNING and not wants_no_pods(job):
+        wake, wake_in = plan_nudge(view, job, state)
+        if wake:
+            return Decision(actions=wake, memory=view.memory)
+        look_again = _earliest(look_again, wake_in)
+        status |= pods.status
+        # Since when one ran stays: of a job of short pods no look need find two that run.
+        return _follow_counts(view, unit, status, look_again, stays_seconds=COUNT_SECONDS)
+    return _write_running(view, job, unit, status)
+
+
+def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Decision:
+    record = PatchUnit(unit=unit, body=growth)
+    if not unit.spec.pod_set:  # made by hand, it only had a sum: nothing has grown
+        return Decision(actions=(record,), memory=view.memory)
+    message = (
+        "It has grown beyond its admission: its new pods count at once, and are granted when"
+        " its quota has room for them; until then they run as far as koord-scheduler lets them"
+    )
+    grown = TellJob(reason="Grown", message=message)
+    return Decision(actions=(record, grown), memory=view.memory)
+
+
+def _running_into_status(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> dict[str, object]:
+    """Return the part of the status of a unit in Running that its pods make true."""
+    status: dict[str, object] = {}
+    if unit.status.requeue_state is not None and not _may_be_too_few(view, job, unit):
+        status["requeueState"] = None
+    if state.state is State.RUNNING:
+        status |= pods_ready_into_status(unit, view.moment)
+    return status
+
+
+def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | None:
+    """Return the write that lets a job run what its unit has been granted since its release."""
+    granted = granted_counts(unit)
+    has_more = any(
+        each.lowered_to is not None and granted.get(each.name, 0) > each.lowered_to
+        for each in job.pod_sets
+    )
+    resize = plan_resize(job, unit) if has_more and view.ownership.managed else None
+    return None if resize is None else ResizeJob(resize=resize)
+
+
+def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Wait until the pods of an earlier run are gone, no longer than a start may take.
+
+    One that has ended, and that somebody's finalizer keeps, may never go.
+    """
+    return wait_in_time(view, job, unit, wait_for_old_pods(view, state))
+
+
+def wait_in_time(view: JobView, job: JobFacts, unit: QueueUnit, decision: Decision) -> Decision:
+    """Return a decision to wait, no longer than a start may take: then it is an eviction."""
+    late, rest = _is_start_late(view, job, unit)
+    if late:
+        return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
+    rest = _earliest(rest, decision.look_again_seconds)
+    return msgspec.structs.replace(decision, look_again_seconds=rest)
+
+
+def _earliest(*rests: float | None) -> float | None:
+    return min((rest for rest in rests if rest is not None), default=None)
+
+
+def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
+    """Evict a job that may not be resumed, or not stay so, in its time to start; None: try again.
+
+    One that is late because no controllers were there to resume it is not given up.
+    """
+    if RELEASE_REFUSED not in view.memory.told and first_release(view, unit) is None:
+        return None
+    late, _ = _is_start_late(view, job, unit)
+    return announce_eviction(view, unit, BACKOFF_TIMEOUT, late) if late else None
+
+
+def first_release(view: JobView, unit: QueueUnit) -> datetime | None:
+    """Return when the job was first released in this admission, as far as this process knows."""
+    first, admitted_at = view.memory.first_release, read_time(unit.status.last_allocate_time)
+    is_earlier = first is not None and admitted_at is not None and first < admitted_at
+    return None if is_earlier else first
+
+
+def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str) -> Decision:
+    """Ask for an eviction, and say so on the unit; it is carried out at the next look."""
+    event = TellUnit(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
+    announced = evict_unit(unit, reason, message, view.moment)
+    return Decision(actions=(announced, event), memory=view.memory)
+
+
+def _is_late(
+    view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
+) -> tuple[str, float | None]:
+    """Return why a released job has to be evicted, "" where it has not, and when that may be so."""
+    if state.state is State.STARTING and not wants_no_pods(job):
+        return _is_start_late(view, job, unit)
+    seconds = view.settings.partial_running_timeout_seconds
+    is_so = phase_of(unit) is Phase.RUNNING and state.state is State.RUNNING
+    if not (seconds and is_so) or is_adopted(unit):
+        return "", None
+    return _is_over(view, PARTLY_LATE, seconds, partial_since(job, unit, view.pods))
+
+
+def _is_start_late(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[str, float | None]:
+    phase = phase_of(unit)
+    # That a unit in Running runs no pod is its job's own business: what comes after is a retry.
+    if phase not in RELEASED_PHASES or phase is Phase.RUNNING:
+        return "", None
+    seconds = running_timeout(unit, view.settings)
+    return _is_over(view, LATE, seconds, _may_run_since(view, job, unit))
+
+
+def _is_over(
+    view: JobView, why: str, seconds: float, since: datetime | None
+) -> tuple[str, float | None]:
+    """Return the reason if so many seconds have passed (0: never), or else when they will have."""
+    # One that is not managed is evicted by nobody, and so never late.
+    if not seconds or since is None or not view.ownership.managed:
+        return "", None
+    rest = seconds - (view.moment.wall - since).total_seconds()
+    return ("", rest) if rest > 0 else (why, None)
+
+
+def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
+    """Say whether the job may yet be evicted because only some of its pods run.
+
+    Until all do, its backoffs go on being counted: else every one would be the first.
+    """
+    has_timeout = view.settings.partial_running_timeout_seconds > 0 and view.ownership.managed
+    return has_timeout and missing_pods(job, unit, view.pods) > 0
+
+
+def _may_run_since(view: JobView, job: JobFacts, unit: QueueUnit) -> datetime | None:
+    """Return since when the job may run; somebody else may have resumed it after the admission.
+
+    Whoever suspends it, and has it released again, renews nothing. In strict mode it is since its
+    nodes are reserved: to find them is not the job's time. Nothing else is written until its
+    release; after it, every count of its pods is.
+    """
+    status = unit.status
+    is_strict = phase_of(unit) is Phase.SCHED_SUCCEED and not was_released_already(job, unit)
+    released_at = first_release(view, unit) or job.released_at
+    reserved_at = read_time(status.last_update_time if is_strict else None)
+    known = (released_at, read_time(status.last_allocate_time), reserved_at)
+    return last_past(known, view.moment)
+
+
+def _write_running(
+    view: JobView,
+    job: JobFacts,
+    unit: QueueUnit,
+    status: dict[str, object],
+) -> Decision:
+    """Move the unit to Running, with the counts that the next half second brings."""
+    memory, now = view.memory, view.moment.monotonic
+    since = now if memory.running_since is None else memory.running_since
+    rest = since + SETTLE_SECONDS - now
+    wanted = sum(granted_counts(unit).values())
+    if view.pods.running < wanted and rest > 0:
+        memory = msgspec.structs.replace(memory, running_since=since)
+        return Decision(memory=memory, look_again_seconds=rest)
+    status |= count_into_status(unit, view.pods)
+    too_few, requeue = _may_be_too_few(view, job, unit), unit.status.requeue_state
+    if too_few and requeue is not None:
+        status["requeueState"] = {"count": requeue.count}
+    move = move_unit(
+        unit,
+        Phase.RUNNING,
+        view.moment,
+        message="Running",
+        settled=(SUSPEND_CONTESTED, OPERATOR_SILENT),
+        extra=status,
+    )
+    memory = msgspec.structs.replace(
+        memory, running_since=None, counted_at=now, miscounted_since=None, first_release=None
+    )
+    # The next look says when that has lasted too long.
+    has_end = too_few or unit.spec.maximum_execution_time_seconds is not None
+    return Decision(actions=(move,), memory=memory, settled=not has_end)
+
+
+def _least_pause(view: JobView) -> float:
+    """Return how long a write of counts comes after another, at least."""
+    timeout = view.settings.partial_running_timeout_seconds
+    return min(COUNT_SECONDS, timeout / 2) if timeout else COUNT_SECONDS
+
+
+def _follow_counts(
+    view: JobView,
+    unit: QueueUnit,
+    status: dict[str, object],
+    look_again: float | None,
+    *,
+    stays_seconds: float = STAYS_SECONDS,
+) -> Decision:
+    """Correct the counts of a released unit, seldom, and say since when they are right."""
+    memory, now = view.memory, view.moment.monotonic
+    counts = count_into_status(unit, view.pods)
+    since = now if memory.miscounted_since is None else memory.miscounted_since
+    memory = msgspec.structs.replace(memory, miscounted_since=since if counts else None)
+    if counts:
+        due = since + stays_seconds
+        if memory.counted_at is not None:
+            due = max(due, memory.counted_at + _least_pause(view))
+        if due <= now or status:
+            status |= {**counts, "lastUpdateTime": view.moment.stamp}
+            memory = msgspec.structs.replace(memory, counted_at=now, miscounted_since=None)
+        else:
+            look_again = due - now if look_again is None else min(due - now, look_again)
+    write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
+    return Decision(actions=write, memory=memory, look_again_seconds=look_again)

@@ -1,0 +1,295 @@
+"""Jobs that are nothing but pods: a pod, or some that start as one. Pure.
+
+Such a job has no switch. What holds it is the scheduling gate `koord-queue/admission` on each pod,
+which only can be there when the pod is made; taking it off releases the pod, and nothing puts it
+back: to stop one is to delete it. Whoever made it makes a new one, or nobody does.
+
+There is no object for such a job, either. It is what its pods say, read from those that there are:
+`PodGroup` is put together whenever it is looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from queue_controllers.jobframework.generic_job import (
+    JobKind,
+    JobPodSet,
+    OtherObject,
+    Outcome,
+    PodStamp,
+    PrioritySource,
+    StatusFacts,
+)
+from queue_controllers.jobframework.pod_template import (
+    ScheduledPod,
+    ScheduledPodSpec,
+    ScheduledPodTemplate,
+    template_body,
+)
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
+from shared_api.objects.pod import Pod, TemplateMeta
+from shared_api.well_known_labels import (
+    ADMISSION_GATE,
+    QUOTA_NAME,
+    RELATED_POD_SET,
+    RELATED_QUEUE_UNIT,
+    RELEASED_AT,
+    SCHEDULE_ADMISSION,
+    STAMPED_PREEMPTIBLE,
+    STAMPED_QUOTA,
+    read_queue_name,
+    spellings,
+)
+
+_OWN_MARKS: Final = frozenset(
+    key
+    for mark in (RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA, STAMPED_PREEMPTIBLE)
+    for key in spellings(mark)
+)
+"""Annotations that a release puts on a pod: they say nothing that its user wants."""
+
+_UID_PARTS: Final = (0, 8, 12, 16, 20, 32)
+"""Where a uid has its dashes."""
+
+MAX_REMEMBERED: Final = 1024
+"""Shapes, uids of jobs, and orders of names: pods of a group mostly are alike, and all of it are
+asked at each look."""
+
+_DIGITS: Final = re.compile(r"([0-9]+)")
+
+
+class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods of one job, in a fixed order, and metadata as if it were an object."""
+
+    metadata: ObjectMeta
+    """Labels and annotations are the first pod's; uid and creation time are the group's."""
+    pods: tuple[ScheduledPod, ...]
+    """Those that may yet run come first, the oldest before the others."""
+    other: Any = None
+    """The object that says how many pods there will be, once it is read."""
+
+    @property
+    def first(self) -> ScheduledPod:
+        """The pod that speaks for the group."""
+        return self.pods[0]
+
+
+def is_held(pod: Pod) -> bool:
+    """Say whether the queue holds a pod back."""
+    return pod.has_gate(ADMISSION_GATE)
+
+
+def is_opened(pod: Pod) -> bool:
+    """Say whether a pod is on its way that the queue has not let go."""
+    is_on_its_way = pod.is_living and not pod.is_terminating and not is_held(pod)
+    return is_on_its_way and RELEASED_AT not in pod.metadata.annotations
+
+
+def is_candidate(pod: Pod) -> bool:
+    """Say whether a pod takes part in the queue at all: held, released, or by its queue's name.
+
+    The quota's label alone says nothing: it is koord-scheduler's, and on any pod.
+    """
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    if is_held(pod) or RELEASED_AT in annotations:
+        return True
+    return bool(read_queue_name(labels, annotations))
+
+
+class GatedPods:
+    """What all kinds that are made of pods have in common; each says which pods, and how many."""
+
+    kind: ClassVar[JobKind]
+    object_type: ClassVar[type[PodGroup]] = PodGroup
+
+    # --- which pods ---------------------------------------------------------------------------
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the name of the job that the pod is part of, "" where it is of none."""
+        raise NotImplementedError
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the pod set's name: pods of one set are alike."""
+        raise NotImplementedError
+
+    def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
+        """Return the job of its pods."""
+        ordered = in_order(pods)
+        meta = ordered[0].metadata
+        annotations = {k: v for k, v in meta.annotations.items() if k not in _OWN_MARKS}
+        return PodGroup(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=meta.namespace,
+                uid=self.uid_of(name, ordered),
+                generation=len(ordered),
+                creation_timestamp=min(pod.metadata.creation_timestamp for pod in ordered),
+                deletion_timestamp=self.deleted_at(ordered),
+                labels=_own_labels(ordered[0]),
+                annotations=annotations,
+                owner_references=meta.owner_references,
+            ),
+            pods=ordered,
+        )
+
+    def deleted_at(self, pods: Sequence[ScheduledPod]) -> Timestamp | None:
+        """Return when the job was deleted; one that outlives its pods never is."""
+        return None
+
+    def uid_of(self, name: str, pods: Sequence[ScheduledPod]) -> Uid:
+        """Return the job's uid; without an object, one that its name gives in every process."""
+        return _uid_of_text(f"{self.kind.key}:{pods[0].metadata.namespace}/{name}")
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    def is_suspended(self, job: PodGroup) -> bool:
+        """Say no: `gates.judge_gates` says it of the pods."""
+        return False
+
+    def why_not_hold(self, job: PodGroup) -> str:
+        """Name a pod that came without its gate; those whose gate was taken off are ours."""
+        for pod in job.pods:
+            if is_opened(pod):
+                return f"pod {pod.metadata.name} came without the scheduling gate {ADMISSION_GATE}"
+        return ""
+
+    def status_of(self, job: PodGroup) -> StatusFacts:
+        """Say what the pods say."""
+        runs = any(pod.status.phase == "Running" for pod in job.pods)
+        return StatusFacts(running=runs, outcome=self.outcome_of(job))
+
+    def outcome_of(self, job: PodGroup) -> Outcome | None:
+        """Say how the job has ended, None where it goes on; kinds that serve never end."""
+        return None
+
+    def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
+        """Return the pods that the job still needs."""
+        raise NotImplementedError
+
+    def priority_of(self, job: PodGroup) -> PrioritySource:
+        """Say what the first pod says: the API server has filled in the number of its class."""
+        spec = job.first.spec
+        return PrioritySource(class_name=spec.priority_class_name, value=spec.priority)
+
+    # --- patches: pods are written one by one, by `gated_pod_executor` --------------------------
+
+    def suspend_patch(self, job: PodGroup) -> dict[str, Any]:
+        """Return nothing: its pods are deleted."""
+        return {}
+
+    def release_patch(self, job: PodGroup, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Return nothing: gates are taken off its pods."""
+        return {}
+
+    def update_patch(self, job: PodGroup, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Return nothing: pods take updates as their gates are taken off."""
+        return {}
+
+
+class CountedPods(GatedPods):
+    """Kinds of whose jobs an object above their pods says how many there will be."""
+
+    def object_above(self, name: str, object_type: type[Any], group: str = "") -> OtherObject:
+        """Return the object of this name that says it, of the kind's API group or another."""
+        kind = self.kind
+        return OtherObject(
+            group=group or kind.group,
+            version=kind.version,
+            plural=kind.plural,
+            kind=kind.kind,
+            name=name,
+            object_type=object_type,
+            is_child=False,
+        )
+
+    def with_other(self, job: PodGroup, other: Any) -> PodGroup:  # noqa: ANN401 - what was read
+        """Return the pods together with that object."""
+        return msgspec.structs.replace(job, other=other)
+
+
+def in_order(pods: Iterable[ScheduledPod]) -> tuple[ScheduledPod, ...]:
+    """Return pods in the order in which they speak for their group."""
+    return tuple(sorted(pods, key=_rank))
+
+
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _uid_of_text(text: str) -> Uid:
+    digits = hashlib.sha256(text.encode()).hexdigest()
+    return Uid("-".join(digits[start:end] for start, end in pairwise(_UID_PARTS)))
+
+
+def _rank(pod: ScheduledPod) -> tuple[bool, str, tuple[tuple[int, str], ...]]:
+    meta = pod.metadata
+    is_over = pod.is_terminating or not pod.is_living
+    return is_over, meta.creation_timestamp, _natural(meta.name)
+
+
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Return what sorts w-2 before w-10."""
+    parts = _DIGITS.split(name)
+    return tuple([(int(part), "") if part.isdecimal() else (0, part) for part in parts])
+
+
+def _own_labels(pod: ScheduledPod) -> dict[str, str]:
+    """Return the labels without the quota that a release has put there, and the gate's label.
+
+    That one tells of the gate, and nothing that its user wants: what is reserved by the template of
+    a unit that carried it would be held.
+    """
+    labels = pod.metadata.labels
+    is_stamped = STAMPED_QUOTA in pod.metadata.annotations
+    if not is_stamped and SCHEDULE_ADMISSION not in labels:
+        return labels
+    marks = {SCHEDULE_ADMISSION, QUOTA_NAME} if is_stamped else {SCHEDULE_ADMISSION}
+    return {key: value for key, value in labels.items() if key not in marks}
+
+
+def template_of(pod: ScheduledPod) -> ScheduledPodTemplate:
+    """Return the template that would make such a pod again."""
+    annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in _OWN_MARKS}
+    annotations.pop(RELEASED_AT, None)
+    meta = TemplateMeta(labels=_own_labels(pod), annotations=annotations)
+    return ScheduledPodTemplate(metadata=meta, spec=_spec_of_template(pod.spec))
+
+
+def _spec_of_template(spec: ScheduledPodSpec) -> ScheduledPodSpec:
+    gates = tuple(each for each in spec.scheduling_gates if each.name != ADMISSION_GATE)
+    return msgspec.structs.replace(spec, scheduling_gates=gates, node_name="", priority=None)
+
+
+def shape_of(pod: ScheduledPod) -> str:
+    """Return a short name that pods have in common which ask for the same, and may go to the same.
+
+    Not names of claims: each pod of a set may have its own.
+    """
+    spec = msgspec.structs.replace(_spec_of_template(pod.spec), volumes=())
+    return _shape_of_text(msgspec.json.encode(spec))
+
+
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _shape_of_text(text: bytes) -> str:
+    """Return the name of the shape of a template with this spec."""
+    spec = msgspec.json.decode(text, type=ScheduledPodSpec)
+    body = template_body(ScheduledPodTemplate(spec=spec))
+    for container in (*body["spec"].get("containers", ()), *body["spec"].get("initContainers", ())):
+        container.pop("image", None)
+    ordered = msgspec.json.encode(body, order="sorted")
+    return f"pods-{hashlib.sha256(ordered).hexdigest()[:6]}"
+
+
+def controller_of(pod: Pod, group: str, kind: str) -> OwnerReference | None:
+    """Return the pod's controller where it is of this group and kind."""
+    owner = pod.metadata.controller_owner
+    if owner is None or owner.kind != kind:
+        return None
+    return owner if owner.api_version.partition("/")[0] == group else None

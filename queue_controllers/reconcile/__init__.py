@@ -1,0 +1,8 @@
+"""One step for one job: read the caches, decide, execute.
+
+- ``reconciler``: the step; ``job_lookup``: what is known of one key.
+- ``execute``: one guarded request per action; ``gated_pod_executor``: the same for jobs that are
+  only pods.
+
+Not here: what to do (``queue_controllers.decision``).
+"""

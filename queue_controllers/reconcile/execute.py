@@ -1,0 +1,405 @@
+"""Carry out what `decide` said: one method per action, each one guarded request.
+
+A write goes out only while this process surely leads long enough for it to end. What the server
+answers goes into the caches at once, so the next look does not decide from what was before.
+Nothing is judged here: whatever the server refuses is raised to the reconciler.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from queue_controllers.decision.actions import (
+    Action,
+    CreateUnit,
+    DeleteUnit,
+    MarkPods,
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    ResizeJob,
+    SuspendJob,
+    TellJob,
+    TellUnit,
+    TouchJob,
+)
+from queue_controllers.decision.pod_admission import overlay_body
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    GivesFullTemplates,
+    JobKind,
+    JobT,
+    ListsTemplates,
+    RunsWithFewerPods,
+    TakesTemplateUpdates,
+)
+from queue_controllers.jobframework.list_patches import fill_all, merge_patches
+from queue_controllers.jobframework.partial_parallelism import Resize
+from queue_controllers.jobframework.template_updates import (
+    NOTHING_ADDED,
+    read_added,
+    take_off_body,
+)
+from shared_api.client.errors import NotFound
+from shared_api.client.event_recorder import EventType, Happening, ObjectReference
+from shared_api.client.flow_control import Lane
+from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.leader_election import Leadership
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import (
+    POD_SET_UPDATES,
+    RELEASED_AT,
+    RELEASED_PARALLELISM,
+    SUSPEND,
+    TOUCHED_AT,
+)
+
+_ObjectT_contra = TypeVar("_ObjectT_contra", contravariant=True)
+
+log = structlog.get_logger("job_actions")
+
+
+class NotLeadingError(Exception):
+    """A write was not sent, because this process may not lead until it would end."""
+
+
+class WrittenObjects(Protocol[_ObjectT_contra]):
+    """The cache that is told of this process's own writes."""
+
+    def note_written(self, written: _ObjectT_contra) -> bool:
+        """Take in the object that the API server returned."""
+        ...
+
+
+class EventSink(Protocol):
+    """Where events go; never blocks, never raises."""
+
+    def record(self, happening: Happening) -> None:
+        """Put an event on an object."""
+        ...
+
+
+class Executor(Generic[JobT]):
+    """Sends the writes of one extension. Used from all of its workers."""
+
+    def __init__(
+        self,
+        adapter: GenericJob[JobT],
+        client: ResourceClient,
+        leadership: Leadership,
+        events: EventSink,
+        *,
+        jobs: WrittenObjects[JobT],
+        units: WrittenObjects[QueueUnit],
+        full_pod_templates: bool = False,
+    ) -> None:
+        self._adapter = adapter
+        self._client = client
+        self._leadership = leadership
+        self._events = events
+        self._jobs = jobs
+        self._units = units
+        self._full_pod_templates = full_pod_templates
+        # Once: asking a runtime protocol takes as long as a write does here.
+        self._list_keys = adapter.list_keys if isinstance(adapter, ListsTemplates) else None
+        kind = adapter.kind
+        self.job_type: ResourceType[JobT] = ResourceType(
+            kind.group,
+            kind.version,
+            kind.plural,
+            kind.kind,
+            namespaced=True,
+            object_type=adapter.object_type,
+        )
+
+    def may_write(self) -> bool:
+        """Say whether a write that begins now ends within this process's lead."""
+        return self._leadership.writable_seconds() >= WRITE_SECONDS
+
+    def execute(self, action: Action, job: JobT) -> ObjectMeta | None:
+        """Carry out one action; return what it has written as it is then, None for nothing.
+
+        Raises:
+            NotLeadingError: it was not sent.
+            ApiFailure: the server refused, or did not answer.
+        """
+        match action:
+            case TellJob():
+                tell(self._events, action, *self._about(job))
+                if EventType(action.type.value) is EventType.WARNING:
+                    self._log(action, job.metadata)
+            case TellUnit():
+                tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
+            case _:
+                if not self.may_write():
+                    raise NotLeadingError
+                return self._write(action, job)
+        return None
+
+    def _about(self, job: JobT) -> tuple[ResourceType[Any], ObjectMeta]:
+        """Return the object that events about a job are put on."""
+        return self.job_type, job.metadata
+
+    def _write(self, action: Action, job: JobT) -> ObjectMeta | None:
+        match action:
+            case SuspendJob():
+                return self._suspend(action, job)
+            case ReleaseJob():
+                return self._release(action, job)
+            case MarkPods():
+                self._mark(action, job)
+                return None
+            case ResizeJob():
+                return self._resize(action, job)
+            case TouchJob():
+                return self._touch(action, job)
+            case CreateUnit():
+                return self._create(action, job)
+            case PatchUnit():
+                return self._patch(action, job)
+            case PatchUnitStatus():
+                return self._patch_status(action)
+            case DeleteUnit():
+                self.delete_unit(action)
+                return None
+            case _:
+                raise AssertionError(f"nobody carries out {action!r}")
+
+    # --- the job ----------------------------------------------------------------------------
+
+    def _suspend(self, action: SuspendJob, job: JobT) -> ObjectMeta | None:
+        annotations: dict[str, str | None] = {SUSPEND: "true"} if action.annotate else {}
+        body = self._switch(suspend=True, job=job)
+        if action.resize is not None:
+            body = merge_patches(body, self._resized(action.resize, job, annotations))
+        metadata: dict[str, Any] = {"uid": job.metadata.uid}
+        if annotations:
+            metadata["annotations"] = annotations
+        return self._patch_job(job, {**body, "metadata": metadata})
+
+    def _mark(self, action: MarkPods, job: JobT) -> None:
+        raise AssertionError(f"{job.metadata.key} is held by its own switch, not by its pods")
+
+    def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta | None:
+        meta = job.metadata
+        annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
+        if action.annotation is not None:
+            annotations[SUSPEND] = action.annotation or None
+        if action.updates_note is not None:
+            annotations[POD_SET_UPDATES] = action.updates_note or None
+        metadata = {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "annotations": annotations,
+        }
+        patches = [self._adapter.release_patch(job, action.stamps)]
+        if action.updates:
+            assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
+            patches.append(self._adapter.update_patch(job, action.updates))
+        if action.resize is not None:
+            patches.append(self._resized(action.resize, job, annotations))
+        if (action.stamps or action.updates) and self._list_keys is not None:
+            # What is read at another version than the job was decided at meets a conflict.
+            body = fill_all(patches, self._read_whole(meta), self._list_keys)
+        else:
+            body = functools.reduce(merge_patches, patches)
+        return self._patch_job(job, {**body, "metadata": metadata})
+
+    def _read_whole(self, job: ObjectMeta) -> dict[str, Any]:
+        """Return a job with all its fields: they are not kept in memory.
+
+        Raises:
+            NotLeadingError: Reading has taken longer than the lease lasts.
+            ApiFailure: The server refused, or did not answer.
+        """
+        raw = self._client.get_raw(self.job_type.path(job.namespace, job.name))
+        if not self.may_write():
+            raise NotLeadingError
+        whole: dict[str, Any] = msgspec.json.decode(raw)
+        return whole
+
+    def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
+        meta = job.metadata
+        annotations: dict[str, str | None] = {}
+        body = self._resized(action.resize, job, annotations)
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        return self._patch_job(job, {**body, "metadata": {**guard, "annotations": annotations}})
+
+    def _touch(self, action: TouchJob, job: JobT) -> ObjectMeta:
+        annotations = {TOUCHED_AT: action.touched_at}
+        body = {"metadata": {"uid": job.metadata.uid, "annotations": annotations}}
+        return self._patch_job(job, body)
+
+    def _resized(
+        self, resize: Resize, job: JobT, annotations: dict[str, str | None]
+    ) -> dict[str, Any]:
+        """Return the patch of the counts, and put the note of it among the annotations."""
+        assert isinstance(self._adapter, RunsWithFewerPods), "decided for another kind"
+        annotations[RELEASED_PARALLELISM] = resize.note or None
+        return self._adapter.resize_patch(job, resize.counts)
+
+    def _switch(self, *, suspend: bool, job: JobT) -> dict[str, Any]:
+        if not self._adapter.kind.has_switch:
+            return {}
+        return self._adapter.suspend_patch(job) if suspend else {}
+
+    def _patch_job(self, job: JobT, body: Mapping[str, Any]) -> ObjectMeta:
+        meta = job.metadata
+        written = self._client.patch(self.job_type, meta.namespace, meta.name, body)
+        self._jobs.note_written(written)
+        return written.metadata
+
+    def read_job(self, namespace: str, name: str) -> JobT | None:
+        """Read a job from the server, past the cache; None when there is none."""
+        try:
+            found = self._client.get(self.job_type, namespace, name)
+        except NotFound:
+            return None
+        self._jobs.note_written(found)
+        return found
+
+    # --- its unit ---------------------------------------------------------------------------
+
+    def _create(self, action: CreateUnit, job: JobT) -> ObjectMeta:
+        namespace = action.body["metadata"]["namespace"]
+        body = self._with_full_templates(action.body, job)
+        created = self._client.create(QUEUE_UNITS, namespace, body)
+        self._units.note_written(created)
+        return created.metadata
+
+    def _patch(self, action: PatchUnit, job: JobT) -> ObjectMeta:
+        body = self._with_full_templates(action.body, job)
+        metadata = {**body.get("metadata", {}), **_guard(action.unit)}
+        lane = Lane.NORMAL if action.is_urgent else Lane.LOW
+        return self._patch_unit(action.unit, {**body, "metadata": metadata}, "", lane)
+
+    def _with_full_templates(self, body: dict[str, Any], job: JobT) -> dict[str, Any]:
+        """Put whole pod templates in place of the reduced ones, if the settings ask for it."""
+        pod_sets = body.get("spec", {}).get("podSet")
+        adapter = self._adapter
+        if not (self._full_pod_templates and pod_sets and isinstance(adapter, GivesFullTemplates)):
+            return body
+        meta = job.metadata
+        templates = adapter.full_templates(self._read_whole(meta))
+        added = read_added(meta.annotations)
+        whole = [
+            {**each, "template": overlay_body(template, each["template"])}
+            for each in pod_sets
+            for name in (each["name"],)
+            for template in (take_off_body(templates[name], added.get(name, NOTHING_ADDED)),)
+        ]
+        return {**body, "spec": {**body["spec"], "podSet": whole}}
+
+    def _patch_status(self, action: PatchUnitStatus) -> ObjectMeta:
+        body = {"metadata": _guard(action.unit), "status": action.status}
+        return self._patch_unit(action.unit, body, "status")
+
+    def _patch_unit(
+        self,
+        unit: QueueUnit,
+        body: Mapping[str, Any],
+        subresource: str,
+        lane: Lane = Lane.NORMAL,
+    ) -> ObjectMeta:
+        meta = unit.metadata
+        written = self._client.patch(
+            QUEUE_UNITS, meta.namespace, meta.name, body, subresource=subresource, lane=lane
+        )
+        self._units.note_written(written)
+        return written.metadata
+
+    def delete_unit(self, action: DeleteUnit) -> None:
+        """Delete a unit that has no job of the queue's any more.
+
+        Raises:
+            NotLeadingError: it was not sent.
+            ApiFailure: the server refused, or did not answer.
+        """
+        if not self.may_write():
+            raise NotLeadingError
+        meta = action.unit.metadata
+        self._client.delete(QUEUE_UNITS, meta.namespace, meta.name, uid=meta.uid)
+
+    def delete_second(self, own: QueueUnit, unit: QueueUnit) -> bool:
+        """Delete a further unit of a job, if its own is there, and this one is as it was.
+
+        Returns whether it was deleted.
+
+        Raises:
+            NotLeadingError: it was not sent.
+            ApiFailure: the server refused, or did not answer.
+        """
+        if not self.may_write():
+            raise NotLeadingError
+        meta, namespace = unit.metadata, own.metadata.namespace
+        if meta.deletion_timestamp is not None:
+            return False
+        there = self.read_unit(namespace, own.metadata.name)
+        if there is None or there.metadata.uid != own.metadata.uid:
+            return False  # the cache is behind, and will be told
+        guard = meta.resource_version
+        try:
+            self._client.delete(QUEUE_UNITS, namespace, meta.name, uid=meta.uid, version=guard)
+        except NotFound:
+            return False
+        return True
+
+    def read_unit(self, namespace: str, name: str) -> QueueUnit | None:
+        """Read a unit from the server, past the cache; None when there is none."""
+        try:
+            found = self._client.get(QUEUE_UNITS, namespace, name)
+        except NotFound:
+            return None
+        self._units.note_written(found)
+        return found
+
+    def awaits_pods(self, unit: QueueUnit) -> bool:
+        """Say whether a unit without a job waits for pods that will be made: only of jobs of pods.
+
+        Raises:
+            ApiFailure: the server refused, or did not answer.
+        """
+        return False
+
+    # --- people -----------------------------------------------------------------------------
+
+    def _log(self, warning: TellJob, about: ObjectMeta) -> None:
+        log.warning(
+            "job needs attention",
+            extension=self._adapter.kind.key,
+            job=about.key,
+            reason=warning.reason,
+            note=warning.message,
+        )
+
+
+def tell(
+    events: EventSink,
+    action: TellJob | TellUnit,
+    kind: JobKind | ResourceType[Any],
+    about: ObjectMeta,
+) -> None:
+    """Put an event on an object of a kind."""
+    events.record(
+        Happening(
+            regarding=ObjectReference(
+                kind.api_version, kind.kind, about.name, about.namespace, about.uid
+            ),
+            type=EventType(action.type.value),
+            reason=action.reason,
+            action=action.reason,
+            note=action.message,
+        )
+    )
+
+
+def _guard(unit: QueueUnit) -> dict[str, str]:
+    """Return the metadata that makes a patch meet this very version or fail."""
+    return {"uid": unit.metadata.uid, "resourceVersion": unit.metadata.resource_version}

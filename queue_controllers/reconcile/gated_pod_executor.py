@@ -1,0 +1,224 @@
+"""Carry out what `decide` said about jobs that are pods: each pod is written by itself.
+
+To release one is to take its gate off, in the same patch that says whose it is; one whose gate
+somebody else took off is marked with the latter alone. To suspend one is to delete it. Each of
+these writes may be done twice, and what fails half way goes on at the next look, so none is guarded
+by more than the pod's uid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Final, Protocol, cast
+
+import msgspec
+
+from queue_controllers.decision.actions import MarkPods, ReleaseJob, SuspendJob
+from queue_controllers.job_families.gated_pods import PodGroup, is_held, is_opened
+from queue_controllers.jobframework.generic_job import (
+    GenericJob,
+    SortsPods,
+    pod_set_of_pod,
+    updates_of_stamps,
+)
+from queue_controllers.jobframework.list_patches import merge_patches
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from queue_controllers.reconcile.execute import (
+    EventSink,
+    Executor,
+    NotLeadingError,
+    WrittenObjects,
+)
+from shared_api.client.errors import NotFound
+from shared_api.client.resource_client import PatchType, ResourceClient, ResourceType
+from shared_api.client.resource_types import PODS
+from shared_api.leader_election import Leadership
+from shared_api.objects.meta import ObjectMeta, Uid, WireStruct
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_booked
+from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
+
+HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
+    PODS.group,
+    PODS.version,
+    PODS.plural,
+    PODS.kind,
+    namespaced=True,
+    object_type=ScheduledPod,
+)
+"""Pods with all that says where they may go."""
+
+_OPEN: Final = {"schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}]}
+_OPEN_BY_LABEL: Final = {"labels": {SCHEDULE_ADMISSION: "true"}}
+_NO_UPDATE: Final = TemplateUpdate()
+
+
+class _ObjectSpec(WireStruct, frozen=True):
+    """`spec` of such an object."""
+
+    replicas: int = 0
+
+
+class _Object(WireStruct, frozen=True):
+    """The object of a job, as far as it is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _ObjectSpec = _ObjectSpec()
+
+
+class PodGroups(Protocol):
+    """The cache of jobs that are made of pods."""
+
+    def get(self, key: str) -> PodGroup | None:
+        """Return the job with this key (`namespace/name`), of the pods that there are."""
+        ...
+
+    def note_written(self, written: ScheduledPod) -> bool:
+        """Take in a pod that the API server returned."""
+        ...
+
+    def note_deleted(self, pod: ScheduledPod) -> None:
+        """Take in that this process has deleted a pod."""
+        ...
+
+
+class GateExecutor(Executor[PodGroup]):
+    """Sends the writes of one extension whose jobs are pods.
+
+    Args:
+        adapter: The facts of the kind.
+        client: Where writes go.
+        leadership: Whether this process may write.
+        events: What people are told.
+        groups: The cache of jobs.
+        units: The cache of units.
+        labels_opened: A pod whose gate is taken off is labelled "may be scheduled", too.
+    """
+
+    def __init__(
+        self,
+        adapter: GenericJob[PodGroup],
+        client: ResourceClient,
+        leadership: Leadership,
+        events: EventSink,
+        *,
+        groups: PodGroups,
+        units: WrittenObjects[QueueUnit],
+        labels_opened: bool = False,
+    ) -> None:
+        super().__init__(adapter, client, leadership, events, jobs=_Nothing(), units=units)
+        self._groups = groups
+        self._opened_metadata: dict[str, Any] = _OPEN_BY_LABEL if labels_opened else {}
+        self._object_type = cast(
+            "ResourceType[_Object]", msgspec.structs.replace(self.job_type, object_type=_Object)
+        )
+
+    def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:
+        """Return the object of the job, or its first pod where it has none."""
+        if self._adapter.kind.has_object:
+            return super()._about(job)
+        return HELD_PODS, job.first.metadata
+
+    def _suspend(self, action: SuspendJob, job: PodGroup) -> None:
+        for pod in job.pods:
+            if is_held(pod) or pod.is_terminating or not pod.is_living:
+                continue
+            self._check_lead()
+            meta = pod.metadata
+            with contextlib.suppress(NotFound):  # the watch will tell
+                self._client.delete(HELD_PODS, meta.namespace, meta.name, uid=meta.uid)
+            self._groups.note_deleted(pod)
+
+    def _release(self, action: ReleaseJob, job: PodGroup) -> None:
+        room = dict(action.room)
+        stamps = updates_of_stamps(action.stamps)
+        assert isinstance(self._adapter, SortsPods), "kinds that gather pods sort them"
+        metadata = {**self._opened_metadata, "annotations": {RELEASED_AT: action.released_at}}
+        for pod in job.pods:
+            name = pod_set_of_pod(self._adapter, pod, tuple(room))
+            if not is_held(pod) or pod.is_terminating or room.get(name, 0) <= 0:
+                continue
+            self._check_lead()
+            self._patch_pod(
+                pod,
+                update_body(stamps.get(name, _NO_UPDATE)),
+                update_body(action.updates.get(name, _NO_UPDATE)),
+                {"metadata": metadata, "spec": _OPEN},
+            )
+            room[name] -= 1
+
+    def _mark(self, action: MarkPods, job: PodGroup) -> None:
+        stamps = updates_of_stamps(action.stamps)
+        marks = {"metadata": {"annotations": {RELEASED_AT: action.released_at}}}
+        for pod in filter(is_opened, job.pods):
+            self._check_lead()
+            name = pod_set_of_pod(self._adapter, pod, tuple(stamps))
+            self._patch_pod(pod, update_body(stamps.get(name, _NO_UPDATE)), marks)
+
+    def _patch_pod(self, pod: ScheduledPod, *patches: dict[str, Any]) -> None:
+        meta = pod.metadata
+        body = functools.reduce(merge_patches, (*patches, {"metadata": {"uid": meta.uid}}))
+        written = self._client.patch(
+            HELD_PODS, meta.namespace, meta.name, body, patch_type=PatchType.STRATEGIC
+        )
+        self._groups.note_written(written)
+
+    def _check_lead(self) -> None:
+        """Raise NotLeadingError unless a write that begins now ends within this process's lead."""
+        if not self.may_write():
+            raise NotLeadingError
+
+    def read_job(self, namespace: str, name: str) -> PodGroup | None:
+        """Read the first pod of a job from the server; None when no pod of it is there.
+
+        None, too, when what made the pods is gone, or on its way: they may outlive it for as long
+        as they take to stop, and a unit that is made for them would be collected at once.
+        """
+        group = self._groups.get(f"{namespace}/{name}")
+        if group is None or not self._has_maker(group):
+            return None
+        meta = group.first.metadata
+        try:
+            found = self._client.get(HELD_PODS, meta.namespace, meta.name)
+        except NotFound:
+            return group if len(group.pods) > 1 else None
+        self._groups.note_written(found)
+        return self._groups.get(f"{namespace}/{name}")
+
+    def _has_maker(self, job: PodGroup) -> bool:
+        """Say whether the object stays that makes the pods, where that is the job's own."""
+        meta = job.metadata
+        if not self._adapter.kind.has_object or meta.uid == job.first.metadata.uid:
+            return True
+        return self._read_object(meta.namespace, meta.name, meta.uid) is not None
+
+    def awaits_pods(self, unit: QueueUnit) -> bool:
+        """Say whether a unit that occupies nothing is of an object that makes pods anew.
+
+        Between the last pod and the next there is nothing to put the job together from. What has
+        been decided about it (deactivated, backing off, its priority) stands on the unit.
+        """
+        consumer = unit.spec.consumer_ref
+        if not self._adapter.kind.has_object or consumer is None or is_booked(unit):
+            return False
+        found = self._read_object(unit.metadata.namespace, consumer.name, consumer.uid)
+        return found is not None and found.spec.replicas > 0
+
+    def _read_object(self, namespace: str, name: str, uid: Uid) -> _Object | None:
+        """Read the object of a job from the server; None when it is gone, or on its way."""
+        try:
+            found = self._client.get(self._object_type, namespace, name)
+        except NotFound:
+            return None
+        stays = found.metadata.uid == uid and found.metadata.deletion_timestamp is None
+        return found if stays else None
+
+
+class _Nothing:
+    """Where objects of jobs go that have none."""
+
+    def note_written(self, written: PodGroup) -> bool:
+        """Take nothing in."""
+        return False

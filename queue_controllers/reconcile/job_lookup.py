@@ -1,0 +1,183 @@
+"""What is known of one key: the job, its unit, its pods, from the caches of this process."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.owners import Owners
+from queue_controllers.decision.queue_unit_builder import is_our_make
+from queue_controllers.jobframework.generic_job import JobKind, JobT, OtherObject
+from shared_api.informer.indexed_store import IndexedStore, IndexFunction
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
+from shared_api.queue_unit_phases import is_booked
+
+BY_CONSUMER_NAME: Final = "consumer-name"
+BY_NAMESPACE: Final = "namespace"
+
+
+class JobCache(Protocol[JobT]):
+    """The jobs of a kind, by key."""
+
+    def get(self, key: str) -> JobT | None:
+        """Return the job with this key (`namespace/name`)."""
+        ...
+
+    def list(self) -> builtins.list[JobT]:
+        """Return all jobs."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+
+class PodLookup(Protocol):
+    """The pods of a job."""
+
+    def __call__(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
+        """Return the pods of one job, finished ones included."""
+        ...
+
+
+class SurroundingsLookup(Protocol):
+    """What is known outside of jobs."""
+
+    def __call__(self, namespace: str) -> Surroundings:
+        """Return what is known about a namespace."""
+        ...
+
+
+class OwnerLookup(Protocol):
+    """What is known about owners."""
+
+    def __call__(self, namespace: str) -> Owners:
+        """Return what can be asked about the owners of jobs in a namespace."""
+        ...
+
+
+class OtherLookup(Protocol):
+    """What other objects say about a job."""
+
+    def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return the object, None where it is not there; may ask the API server.
+
+        Raises ApiFailure.
+        """
+        ...
+
+
+class EventLookup(Protocol):
+    """What other programs say about a job in events."""
+
+    def __call__(self, job: ObjectMeta, since: datetime | None) -> str:
+        """Return the newest warning about a job that is not from before `since`, or "".
+
+        Asks the API server, and never raises: who asks goes on without.
+        """
+        ...
+
+
+class UnitsOfJob(msgspec.Struct, frozen=True):
+    """The units that name one job, by uid or by name."""
+
+    own: QueueUnit | None = None
+    """The one that counts: the booked one, else the oldest."""
+    surplus: tuple[QueueUnit, ...] = ()
+    """Further units of the same job, made by this program: one job, one unit."""
+    orphans: tuple[QueueUnit, ...] = ()
+    """Units of an earlier bearer of the name, made by this program."""
+
+
+def unit_indexes(*, by_namespace: bool = False) -> Mapping[str, IndexFunction[QueueUnit]]:
+    """Return the indexes of the unit cache that this module asks.
+
+    `by_namespace`: `has_units` is asked as well; it costs an entry per unit.
+    """
+    indexes: dict[str, IndexFunction[QueueUnit]] = {BY_CONSUMER_NAME: _consumer_names_of}
+    if by_namespace:
+        indexes[BY_NAMESPACE] = _namespaces_of
+    return indexes
+
+
+def has_units(units: IndexedStore[QueueUnit], namespace: str) -> bool:
+    """Return whether there is a unit in a namespace."""
+    return bool(units.by_index(BY_NAMESPACE, namespace))
+
+
+def find_units(
+    units: IndexedStore[QueueUnit], kind: JobKind, key: str, uid: Uid | None
+) -> UnitsOfJob:
+    """Return the units of the job with this key and uid (None: there is no such job).
+
+    A unit is found by its consumer's uid. A unit that was made without one (by hand, by upstream)
+    counts where it has the job as owner, or names it in full and nobody else is it. One in another
+    namespace never counts: whoever writes units there has no say about jobs here.
+    """
+    named = units.by_index(BY_CONSUMER_NAME, _name_value(kind.group, kind.kind, key))
+    mine: dict[str, QueueUnit] = {}
+    orphans = []
+    for unit in named:
+        consumer = unit.spec.consumer_ref
+        assert consumer is not None
+        if uid is not None and (consumer.uid == uid or _is_nameless(unit, consumer, uid)):
+            mine[unit.metadata.uid] = unit
+        elif consumer.uid and consumer.uid != uid and is_our_make(unit):
+            orphans.append(unit)
+    if not mine:
+        return UnitsOfJob(orphans=tuple(orphans))
+    own, *others = sorted(mine.values(), key=_rank)
+    surplus = tuple(each for each in others if is_our_make(each) and not is_booked(each))
+    return UnitsOfJob(own=own, surplus=surplus, orphans=tuple(orphans))
+
+
+def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str) -> bool:
+    """Say whether a job for which no unit was found must give its unit another name."""
+    return units.get(f"{namespace}/{name}") is not None
+
+
+def key_of_consumer(consumer: ConsumerReference, namespace: str) -> str:
+    """Return the key of the job that a unit in this namespace names; "" for one in another."""
+    return f"{namespace}/{consumer.name}" if consumer.namespace in {"", namespace} else ""
+
+
+def consumer_group(consumer: ConsumerReference) -> str:
+    """Return the API group of the job, whichever version the unit says."""
+    group, slash, _ = consumer.api_version.partition("/")
+    return group if slash else ""
+
+
+def _rank(unit: QueueUnit) -> tuple[bool, str, str]:
+    meta = unit.metadata
+    return (not is_booked(unit), meta.creation_timestamp, meta.name)
+
+
+def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool:
+    """Say whether a unit without a consumer uid is this job's: its owner, or nobody's."""
+    if consumer.uid:
+        return False
+    owners = [owner.uid for owner in unit.metadata.owner_references]
+    return uid in owners or not owners
+
+
+def _consumer_names_of(unit: QueueUnit) -> tuple[str, ...]:
+    consumer = unit.spec.consumer_ref
+    if consumer is None or not consumer.name:
+        return ()
+    key = key_of_consumer(consumer, unit.metadata.namespace)
+    return (_name_value(consumer_group(consumer), consumer.kind, key),) if key else ()
+
+
+def _namespaces_of(unit: QueueUnit) -> tuple[str, ...]:
+    return (unit.metadata.namespace,)
+
+
+def _name_value(group: str, kind: str, key: str) -> str:
+    return f"{group}/{kind}/{key}"

@@ -1,0 +1,597 @@
+"""One step for one key: read the caches, decide, execute.
+
+Whatever the API server says to a write is news, not an error: a conflict or a refusal makes the
+object be read again and the job be looked at anew. Only what stays in the way (a schema or a policy
+that refuses, a missing permission) is told on the job, once, and tried again ever more slowly.
+
+No key is worked on by two threads (the work queue sees to that), so the memory of a job has one
+writer at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, Protocol, cast
+
+import msgspec
+import structlog
+
+from queue_controllers.decision.actions import (
+    REFUSALS,
+    Action,
+    DeleteUnit,
+    EventType,
+    ReleaseJob,
+    ResizeJob,
+    SuspendJob,
+    TellJob,
+)
+from queue_controllers.decision.decide import decide
+from queue_controllers.decision.gates import count_gated
+from queue_controllers.decision.job_ownership import Ownership, Surroundings, judge_managed
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.job_state import count_pods
+from queue_controllers.decision.job_view import (
+    NOTHING_KNOWN,
+    Decision,
+    JobMemory,
+    JobView,
+    LostUnit,
+    Moment,
+)
+from queue_controllers.decision.pod_admission import admit_job
+from queue_controllers.decision.queue_unit_builder import choose_unit_name
+from queue_controllers.decision.suspend_conflict import read_lost
+from queue_controllers.decision.unit_status_patches import MAX_JITTER
+from queue_controllers.job_families.gated_pods import PodGroup
+from queue_controllers.jobframework.generic_job import (
+    AWAITS_PREVIEW,
+    GenericJob,
+    JobFacts,
+    JobT,
+    NeedsOther,
+    pod_set_of_pod,
+    read_facts,
+)
+from queue_controllers.reconcile.execute import Executor, NotLeadingError
+from queue_controllers.reconcile.job_lookup import (
+    EventLookup,
+    JobCache,
+    OtherLookup,
+    OwnerLookup,
+    PodLookup,
+    SurroundingsLookup,
+    UnitsOfJob,
+    find_units,
+    has_units,
+    is_name_taken,
+)
+from shared_api.client.errors import (
+    AlreadyExists,
+    ApiFailure,
+    BadRequest,
+    Conflict,
+    ConnectionLost,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.work_queue import WorkQueue
+
+ORPHAN_SECONDS: Final = 5.0
+"""How long a unit outlives its job before it is deleted from here: the cluster's own garbage
+collector is nearly always quicker, and then nothing need be sent."""
+
+NOT_LEADING_SECONDS: Final = 1.0
+"""How long a key rests that could not be written because too little of the lease was left."""
+
+MAX_LOOKS: Final = 3
+"""At one key in one step: after a write it is looked at again, until there is nothing to do. What
+is left then comes back with the watch."""
+
+SHORTLY: Final = 0.01
+"""Least time until a key is looked at again: none would be for ever."""
+
+MAX_TOLD_CHARS: Final = 500
+"""Of a server's refusal that is told in an event."""
+
+MOST_CONFLICTS: Final = 3
+"""In a row, at one key: more are no news, but somebody's refusal, such as a webhook's."""
+
+log = structlog.get_logger("job_reconciler")
+
+
+class ReconcilerObserver(Protocol):
+    """Counts, for metrics. Called on the workers' threads."""
+
+    def on_action(self, extension: str, action: str, outcome: str) -> None:
+        """See an action carried out ("done") or failed (the kind of the error)."""
+        ...
+
+    def on_error(self, extension: str) -> None:
+        """See a look at a job fail, for another reason than a passing conflict."""
+        ...
+
+
+class JobPreviews(Protocol):
+    """Asks the API server for pods of jobs, without having them made."""
+
+    def __call__(
+        self,
+        adapter: GenericJob[Any],
+        job: JobFacts,
+        around: Surroundings,
+        *,
+        has_unit: bool,
+        wake: Callable[[str], None],
+    ) -> JobFacts:
+        """Return the facts of a job with its pod sets as its pods will be; never waits.
+
+        `wake` is called with the job's key when there is an answer that was not there yet.
+        """
+        ...
+
+
+class Lookups(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look asks about other objects than the job, its unit and its pods."""
+
+    owners: OwnerLookup
+    """What is known about the owners of jobs."""
+    others: OtherLookup
+    """What other objects say about a job."""
+    previews: JobPreviews | None = None
+    """What the API server itself says that it makes of pods, where it may be asked."""
+
+
+class _Versions:
+    """The versions of a job and its unit that are looked at, our own writes to them included."""
+
+    def __init__(self, job: ObjectMeta, unit: QueueUnit | None) -> None:
+        self.job = job.resource_version
+        self.unit = "" if unit is None else unit.metadata.resource_version
+
+    def note(self, action: Action, written: ObjectMeta | None) -> None:
+        """Take what an action has written; None for nothing."""
+        if written is None:
+            return
+        if isinstance(action, SuspendJob | ReleaseJob | ResizeJob):
+            self.job = written.resource_version
+        else:
+            self.unit = written.resource_version
+
+
+class _Look(NamedTuple):
+    """A look that found nothing more to do: at which versions, and at how many pods."""
+
+    job: str
+    unit: str
+    wanted_pods: int
+
+
+_NO_LOOK: Final = _Look("", "", 0)
+
+
+class _Judged(NamedTuple):
+    """What a job says, and whether it is the queue's business."""
+
+    facts: JobFacts
+    around: Surroundings
+    ownership: Ownership
+
+
+class JobReconciler(Generic[JobT]):
+    """Looks at the jobs of one kind.
+
+    Args:
+        adapter: the facts of the kind.
+        executor: carries actions out.
+        jobs: the jobs of the kind.
+        units: all units, with `job_lookup.unit_indexes`.
+        pods: the pods of a job.
+        lookups: what is known about other objects.
+        around: what is known outside.
+        settings: of this extension.
+        queue: keys of jobs (`namespace/name`).
+        clock: the time of decisions.
+        rng: spreads the ends of backoffs.
+        is_open: whether this process decides at all (it leads, and its caches are complete).
+        observer: counts.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+        self,
+        adapter: GenericJob[JobT],
+        executor: Executor[JobT],
+        *,
+        jobs: JobCache[JobT],
+        units: IndexedStore[QueueUnit],
+        pods: PodLookup,
+        lookups: Lookups,
+        events: EventLookup,
+        around: SurroundingsLookup,
+        settings: JobSettings,
+        queue: WorkQueue[str],
+        clock: Clock,
+        rng: random.Random,
+        is_open: Callable[[], bool],
+        observer: ReconcilerObserver | None = None,
+    ) -> None:
+        self._adapter = adapter
+        self._executor = executor
+        self._jobs = jobs
+        self._units = units
+        self._pods = pods
+        self._lookups = lookups
+        self._events = events
+        self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
+        self._around = around
+        self._settings = settings
+        self._queue = queue
+        self._clock = clock
+        self._rng = rng
+        self._is_open = is_open
+        self._observer = observer
+        # Written by the worker that has the key, and by the job handler before and after a job's
+        # life; dicts take that without a lock.
+        self._memories: dict[Uid, JobMemory] = {}
+        # A watch that brings just the versions that were looked at, which is what it does with
+        # every write of our own, has no news.
+        self._looked_at: dict[str, _Look] = {}
+        self._orphan_since: dict[Uid, float] = {}
+        # Jobs whose unit has vanished: the job may have gone with it, unheard of as yet.
+        self._bereft: dict[Uid, None] = {}
+        # What such units said that counts against the next.
+        self._lost: dict[Uid, LostUnit] = {}
+
+    @property
+    def remembered_jobs(self) -> int:
+        """Of how many jobs anything is remembered."""
+        return len(self._memories)
+
+    # --- what the handlers say ---------------------------------------------------------------
+
+    def on_arrival(self, uid: Uid) -> None:
+        """Note that a watch brought a job that was not there before."""
+        self._memories.setdefault(uid, JobMemory(arrived=True))
+
+    def on_gone(self, gone: ObjectMeta) -> None:
+        """Forget a job."""
+        self._memories.pop(gone.uid, None)
+        self._bereft.pop(gone.uid, None)
+        self._lost.pop(gone.uid, None)
+        self._looked_at.pop(gone.key, None)
+
+    def on_unit_gone(self, key: str, unit: QueueUnit) -> None:
+        """Forget a unit of the job with this key."""
+        self._orphan_since.pop(unit.metadata.uid, None)
+        job, consumer = self._jobs.get(key), unit.spec.consumer_ref
+        if job is not None and consumer is not None and consumer.uid == job.metadata.uid:
+            self._bereft[consumer.uid] = None
+            self._note_lost(consumer.uid, read_lost(unit))
+
+    def _note_lost(self, job: Uid, lost: LostUnit | None) -> None:
+        if lost is None:
+            self._lost.pop(job, None)
+        else:
+            self._lost[job] = lost
+
+    def has_looked_at_job(self, job: ObjectMeta) -> bool:
+        """Say whether this very version was looked at, and nothing was to do."""
+        return self._looked_at.get(job.key, _NO_LOOK).job == job.resource_version
+
+    def has_looked_at_unit(self, key: str, unit: ObjectMeta) -> bool:
+        """Say whether this version of the unit was, in a look at the job with this key."""
+        return self._looked_at.get(key, _NO_LOOK).unit == unit.resource_version
+
+    def wanted_pods(self, key: str) -> int:
+        """Return how many pods the job with this key wanted at the last look, 0 if not known."""
+        return self._looked_at.get(key, _NO_LOOK).wanted_pods
+
+    # --- what people ask ---------------------------------------------------------------------
+
+    def view_of(self, key: str, lookups: Lookups) -> JobView | None:
+        """Return what a look at the job with this key would decide by; None: it is not there.
+
+        From any thread. Nothing is written, and only `lookups` may ask others; what they raise
+        passes.
+        """
+        job, units = self._find(key)
+        if job is None:
+            return None
+        job, judged = self._judge_whole(job, units.own, lookups)
+        return self._view_of(job, units.own, judged)
+
+    # --- the step ----------------------------------------------------------------------------
+
+    def step(self) -> float | None:
+        """Look at one key; None, until woken, when there is none."""
+        rest = self._queue.work(self._look_at)
+        # Somebody else keeps the time of delays: one alarm for all workers.
+        return 0.0 if rest == 0.0 else None
+
+    def _look_at(self, key: str) -> None:
+        if not self._is_open():
+            return  # all keys are queued when it opens
+        try:
+            self._reconcile(key)
+            self._queue.forget(key)
+        except NotLeadingError:
+            self._queue.add_after(key, NOT_LEADING_SECONDS)
+        except (Conflict, AlreadyExists) as news:
+            if self._queue.retries(key) >= MOST_CONFLICTS:
+                self._note_failure(key, news)
+            self._read_again(key)
+        except ApiFailure as failure:
+            self._note_failure(key, failure)
+            if failure.retry_after_seconds:
+                # The server is busy: a read now would be refused as well.
+                self._queue.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
+            elif isinstance(failure, ConnectionLost | NotFound | Invalid):
+                self._read_again(key)
+            else:
+                self._queue.add_rate_limited(key)
+
+    def _note_failure(self, key: str, failure: ApiFailure) -> None:
+        log.warning("could not act on a job", key=key, error=str(failure))
+        if self._observer is not None:
+            self._observer.on_error(self._adapter.kind.key)
+
+    def _read_again(self, key: str) -> None:
+        """Bring the caches up to date for one key, then look again, ever more slowly."""
+        asked = 0.0
+        try:
+            namespace, _, name = key.partition("/")
+            job = self._executor.read_job(namespace, name)
+            if job is not None:
+                own = find_units(self._units, self._adapter.kind, key, job.metadata.uid).own
+                facts = read_facts(self._adapter, job, held_by_annotation=False)
+                wanted, _ = choose_unit_name(facts, is_taken=False)
+                unique, _ = choose_unit_name(facts, is_taken=True)
+                names = {wanted, unique} if own is None else {own.metadata.name}
+                for unit_name in sorted(names):
+                    self._executor.read_unit(namespace, unit_name)
+        except ApiFailure as failure:
+            log.debug("could not read again", key=key, error=str(failure))
+            asked = failure.retry_after_seconds
+        self._queue.add_rate_limited(key, at_least_seconds=asked)
+
+    def _reconcile(self, key: str) -> None:
+        try:
+            for _ in range(MAX_LOOKS):
+                self._looked_at.pop(key, None)
+                job, units = self._find(key)
+                if units.own is not None:
+                    self._orphan_since.pop(units.own.metadata.uid, None)
+                if job is None or not self._look_once(key, job, units.own):
+                    return
+        finally:
+            # Neither may keep the other from being done: what a unit books goes, whatever jobs do.
+            _, units = self._find(key)
+            for unit in units.orphans:
+                self._let_go(key, unit)
+            for unit in units.surplus:  # at once: admitted, it would be the one that counts
+                if units.own is not None and self._executor.delete_second(units.own, unit):
+                    self._count("DeleteUnit", "done")
+
+    def _find(self, key: str) -> tuple[JobT | None, UnitsOfJob]:
+        job = self._jobs.get(key)
+        uid = None if job is None else job.metadata.uid
+        return job, find_units(self._units, self._adapter.kind, key, uid)
+
+    def _look_once(self, key: str, job: JobT, own: QueueUnit | None) -> bool:
+        """Do what one look at a job says; return whether that may have made more to do."""
+        job, judged = self._judge_whole(job, own, self._lookups)
+        if own is None and not judged.ownership.managed:
+            self._let_out(job.metadata.uid)
+        view = self._view_of(job, own, judged)
+        decision = decide(view)
+        if own is None and (again := self._look_if_there(key, job.metadata)) is not None:
+            return again
+        if decision.asks_why:
+            self._remember(job.metadata, self._with_why(decision.memory, job.metadata, view))
+            self._queue.add_after(key, SHORTLY)  # also when this was the last look of a step
+            return True
+        seen = _Versions(job.metadata, own)
+        self._remember(job.metadata, self._carry_out(decision, job, view, seen))
+        if decision.look_again_seconds is not None:
+            self._queue.add_after(key, max(decision.look_again_seconds, SHORTLY))
+        if decision.actions and not decision.settled:
+            return True
+        wanted = sum(each.count for each in judged.facts.pod_sets)
+        self._looked_at[key] = _Look(seen.job, seen.unit, wanted)
+        return False
+
+    def _look_if_there(self, key: str, job: ObjectMeta) -> bool | None:
+        """Return None if a unit may be made for the job, else whether to look at its key again."""
+        bereft = job.uid in self._bereft
+        # Others may have gone since this look began: that they were bereft is forgotten with them.
+        read = self._executor.read_job
+        found = read(job.namespace, job.name) if bereft else self._jobs.get(key)
+        if found is None:
+            return False  # the watch will tell
+        if bereft:
+            self._bereft.pop(job.uid, None)
+        return None if found.metadata.uid == job.uid else True
+
+    def _let_out(self, job: Uid) -> None:
+        """Note that a job has left the queue: what it runs from now on is its own business.
+
+        Its place is not: should it come back, it stands where it stood.
+        """
+        lost = self._lost.get(job)
+        if lost is not None and lost.waited:
+            left = None if lost.contested is None else LostUnit(contested=lost.contested)
+            self._note_lost(job, left)
+
+    def _remember(self, job: ObjectMeta, memory: JobMemory) -> None:
+        if memory == NOTHING_KNOWN:
+            self._memories.pop(job.uid, None)
+            return
+        if self._memories.get(job.uid) == memory:
+            return
+        self._memories[job.uid] = memory
+        # The cache loses a job before its handler forgets it: gone already, nobody would any more.
+        there = self._jobs.get(job.key)
+        if there is None or there.metadata.uid != job.uid:
+            self._memories.pop(job.uid, None)
+
+    def _with_why(self, memory: JobMemory, job: ObjectMeta, view: JobView) -> JobMemory:
+        """Return the memory with what events say about a job that has no pods.
+
+        Nothing of the decision is carried out, so what it has to tell is still to be told.
+        """
+        released_at = None if view.job is None else view.job.released_at
+        why, told = self._events(job, released_at), view.memory.told
+        return msgspec.structs.replace(memory, asked_why_at=view.moment.wall, why=why, told=told)
+
+    def _judge_whole(
+        self, job: JobT, own: QueueUnit | None, lookups: Lookups
+    ) -> tuple[JobT, _Judged]:
+        """Return the job with what another object says about it, and what follows from that."""
+        judged = self._judge(job, own, lookups)
+        whole = self._with_other(job, judged, lookups)
+        return (job, judged) if whole is None else (whole, self._judge(whole, own, lookups))
+
+    def _judge(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> _Judged:
+        adapter, namespace = self._adapter, job.metadata.namespace
+        written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
+        around = self._around(namespace)
+        facts = admit_job(written, around.admission)
+        ownership = judge_managed(
+            facts,
+            around,
+            self._settings,
+            has_unit=unit is not None,
+            owners=lookups.owners(namespace),
+        )
+        if lookups.previews is not None and ownership.managed:
+            has_unit, wake = unit is not None, self._queue.add
+            facts = lookups.previews(adapter, written, around, has_unit=has_unit, wake=wake)
+        return _Judged(facts, around, ownership)
+
+    def _with_other(self, job: JobT, judged: _Judged, lookups: Lookups) -> JobT | None:
+        """Return the job with what another object says about it; None where nothing is added."""
+        adapter, facts = self._needs_other, judged.facts
+        if adapter is None or facts.status.outcome is not None:
+            return None
+        if facts.unknown_demand in {"", AWAITS_PREVIEW} or not judged.ownership.managed:
+            return None
+        wanted = adapter.other_of(job)
+        other = None if wanted is None else lookups.others(job.metadata, wanted)
+        return None if other is None else cast("JobT", adapter.with_other(job, other))
+
+    def _has_queued_neighbors(self, namespace: str, ownership: Ownership) -> bool:
+        asked = self._settings.report_unqueued_jobs and not ownership.managed
+        return asked and has_units(self._units, namespace)
+
+    def _view_of(self, job: JobT, unit: QueueUnit | None, judged: _Judged) -> JobView:
+        adapter, meta, facts = self._adapter, job.metadata, judged.facts
+        memory = self._memories.get(meta.uid, NOTHING_KNOWN)
+        taken = False
+        if unit is None:
+            name, _ = choose_unit_name(facts, is_taken=False)
+            taken = is_name_taken(self._units, meta.namespace, name)
+        unit_key = "" if unit is None else unit.metadata.key
+        names = [pod_set.name for pod_set in facts.pod_sets]
+        # A job that is made of pods is what is looked at: to gather it again would be a second job.
+        there = job.pods if isinstance(job, PodGroup) else self._pods(adapter.kind, meta, unit_key)
+
+        def pod_set_of(pod: Pod) -> str:
+            return pod_set_of_pod(adapter, pod, names)
+
+        if adapter.kind.held_by_gates:
+            pods = count_gated(there, pod_set_of)
+        else:
+            pods = count_pods(there, pod_set_of, NO_UID if adapter.kind.owns_pods else meta.uid)
+        return JobView(
+            job=facts,
+            unit=unit,
+            pods=pods,
+            ownership=judged.ownership,
+            around=judged.around,
+            settings=self._settings,
+            memory=memory,
+            lost=self._lost.get(meta.uid),
+            has_queued_neighbors=self._has_queued_neighbors(meta.namespace, judged.ownership),
+            name_is_taken=taken,
+            jitter=self._rng.uniform(-MAX_JITTER, MAX_JITTER),
+            moment=Moment(monotonic=self._clock.monotonic(), wall=self._clock.now()),
+        )
+
+    def _carry_out(
+        self, decision: Decision, job: JobT, view: JobView, seen: _Versions
+    ) -> JobMemory:
+        """Execute the actions in order; return what to remember. The first failure ends it."""
+        if decision.actions:
+            self._queue.hand_over()
+        for action in decision.actions:
+            name = type(action).__name__
+            try:
+                seen.note(action, self._executor.execute(action, job))
+            except (ApiFailure, NotLeadingError) as failure:
+                self._count(name, type(failure).__name__)
+                if isinstance(failure, BadRequest | Forbidden | Invalid):
+                    self._learn(action, failure, job, view.memory)
+                raise
+            self._count(name, "done")
+        return decision.memory
+
+    def _learn(
+        self,
+        action: Action,
+        refusal: BadRequest | Forbidden | Invalid,
+        job: JobT,
+        memory: JobMemory,
+    ) -> None:
+        """Remember that a write was refused, and say so on the job, once."""
+        if isinstance(action, ReleaseJob):
+            # Perhaps only the stamp is refused (a template that may not change now): once without.
+            # Refused as well, it was not the stamp.
+            without = bool(action.stamps) and isinstance(refusal, Invalid)
+            memory = msgspec.structs.replace(memory, stamp_refused=without)
+            if without:
+                self._remember(job.metadata, memory)
+                return
+        reason, words = REFUSALS.get(type(action), ("", ""))
+        if reason and reason not in memory.told:
+            memory = msgspec.structs.replace(memory, told=memory.told | {reason})
+            message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]
+            event = TellJob(reason=reason, message=message, type=EventType.WARNING)
+            self._executor.execute(event, job)
+        self._remember(job.metadata, memory)
+
+    def _let_go(self, key: str, unit: QueueUnit) -> None:
+        """Delete a unit that has no job any more, once the garbage collector had its time."""
+        meta = unit.metadata
+        if meta.deletion_timestamp is not None:
+            return
+        now = self._clock.monotonic()
+        since = self._orphan_since.setdefault(meta.uid, now)
+        rest = since + ORPHAN_SECONDS - now
+        if rest > 0:
+            self._queue.add_after(key, rest)
+            return
+        namespace, _, name = key.partition("/")
+        job = self._executor.read_job(namespace, name)
+        uid = None if job is None else job.metadata.uid
+        own = find_units(self._units, self._adapter.kind, key, uid).own
+        if own is not None and own.metadata.uid == meta.uid:
+            return  # the cache was behind
+        if job is None and self._executor.awaits_pods(unit):
+            self._queue.add_after(key, ORPHAN_SECONDS)
+            return
+        try:
+            self._executor.delete_unit(DeleteUnit(unit=unit))
+            self._count("DeleteUnit", "done")
+        except NotFound:
+            pass
+
+    def _count(self, action: str, outcome: str) -> None:
+        if self._observer is not None:
+            self._observer.on_action(self._adapter.kind.key, action, outcome)

@@ -1,0 +1,199 @@
+"""What the API server goes by when it creates pods, followed: limits, runtimes, classes, accounts.
+
+Rights to read are all that this takes. A kind that may not be read is said (log, readiness check)
+and counts as unknown: no template is changed by it, and no job is held for want of it. One that was
+read before, and may not be any more, still changes templates as it did last: to forget a LimitRange
+would be to admit too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from queue_controllers.decision.pod_admission import DEFAULT_ACCOUNT, AdmissionObjects
+from shared_api.client.resource_types import OnlyMetadata
+from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.shared_informer import SharedInformer
+from shared_api.objects.limit_range import LimitRange
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.priority_class import PriorityClass
+from shared_api.objects.runtime_class import RuntimeClass
+
+BY_NAMESPACE: Final = "namespace"
+
+Check = Callable[[], tuple[bool, str]]
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+
+class AdmissionInformers(msgspec.Struct, frozen=True, kw_only=True):
+    """What is followed."""
+
+    limit_ranges: SharedInformer[LimitRange]
+    """Its store has the index `BY_NAMESPACE`."""
+    runtime_classes: SharedInformer[RuntimeClass]
+    service_accounts: SharedInformer[OnlyMetadata]
+    priority_classes: SharedInformer[PriorityClass]
+
+    def by_name(self) -> dict[str, SharedInformer[Any]]:
+        """Return all of them, by the plural of the kind."""
+        return {
+            "limitranges": self.limit_ranges,
+            "runtimeclasses": self.runtime_classes,
+            "serviceaccounts": self.service_accounts,
+            "priorityclasses": self.priority_classes,
+        }
+
+
+class AdmissionCaches:
+    """Answers what counts in a namespace; tells which jobs a change concerns.
+
+    Args:
+        informers: What is followed; whoever made them starts them.
+        on_demand_changed: Told the namespace, "" for all, whose jobs may ask for something else.
+        on_names_changed: Told the namespace where something that templates name came or went.
+    """
+
+    def __init__(
+        self,
+        informers: AdmissionInformers,
+        *,
+        on_demand_changed: Callable[[str], None],
+        on_names_changed: Callable[[str], None],
+    ) -> None:
+        self._informers = informers
+        self._on_demand_changed = on_demand_changed
+        self._on_names_changed = on_names_changed
+        self._runtimes = _ByName(informers.runtime_classes.store)
+        self._classes = _NamesIn(informers.priority_classes.store)
+        informers.limit_ranges.add_handler(self.on_limit_range)
+        informers.runtime_classes.add_handler(self.on_runtime_class)
+        informers.service_accounts.add_handler(self.on_service_account)
+
+    def __call__(self, namespace: str) -> AdmissionObjects:
+        """Return what counts in a namespace."""
+        informers = self._informers
+        ranges = informers.limit_ranges.store.by_index(BY_NAMESPACE, namespace)
+        known_accounts = _is_known(informers.service_accounts)
+        accounts = _NamesIn(informers.service_accounts.store, f"{namespace}/")
+        return AdmissionObjects(
+            limit_ranges=tuple(sorted(ranges, key=_name_of)) if ranges else (),
+            runtime_classes=self._runtimes if _is_known(informers.runtime_classes) else None,
+            priority_classes=self._classes if _is_known(informers.priority_classes) else None,
+            service_accounts=accounts if known_accounts else None,
+        )
+
+    # --- handlers -------------------------------------------------------------------------------
+
+    def on_limit_range(self, old: LimitRange | None, new: LimitRange | None) -> None:
+        """Take in a change of a LimitRange."""
+        if (old and old.spec) != (new and new.spec) and (either := new or old):
+            self._on_demand_changed(either.metadata.namespace)
+
+    def on_runtime_class(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
+        """Take in a change of a RuntimeClass."""
+        if _effect_of(old) != _effect_of(new):
+            self._on_demand_changed("")
+
+    def on_service_account(self, old: OnlyMetadata | None, new: OnlyMetadata | None) -> None:
+        """Take in that an account came or went; that of every namespace is not waited for."""
+        either = new or old
+        is_there_before, is_there = old is not None, new is not None
+        if either is None or is_there_before == is_there:
+            return
+        # The first list is a namespace each: jobs are looked at when all caches are complete.
+        if (
+            either.metadata.name != DEFAULT_ACCOUNT
+            and self._informers.service_accounts.has_synced()
+        ):
+            self._on_names_changed(either.metadata.namespace)
+
+    # --- how far they are -----------------------------------------------------------------------
+
+    def are_ready(self) -> bool:
+        """Return whether nothing more can be known now: complete, or not to be read."""
+        return all(
+            each.has_synced() or each.is_forbidden() for each in self._informers.by_name().values()
+        )
+
+    def readable(self) -> list[SharedInformer[Any]]:
+        """Return those that are complete and can be asked for news."""
+        return [each for each in self._informers.by_name().values() if _is_known(each)]
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        """Return one check per cache; that one may not be read is told, and holds nothing up."""
+        return {
+            f"{name}-synced": _check_of(each) for name, each in self._informers.by_name().items()
+        }
+
+
+def slim_account(account: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyMetadata:
+    """Return an account as it is kept: there is one or more in each namespace."""
+    meta = account.metadata
+    return OnlyMetadata(
+        metadata=ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+    )
+
+
+def namespace_index(found: LimitRange) -> tuple[str, ...]:
+    """Return the values of `BY_NAMESPACE`."""
+    return (found.metadata.namespace,)
+
+
+class _NamesIn(Generic[ObjectT]):
+    """The names of what is in a store, below a namespace; as a container."""
+
+    def __init__(self, store: IndexedStore[ObjectT], prefix: str = "") -> None:
+        self._store, self._prefix = store, prefix
+
+    def __contains__(self, name: object) -> bool:
+        return self._store.get(f"{self._prefix}{name}") is not None
+
+
+class _ByName(Mapping[str, RuntimeClass]):
+    """The runtime classes by name, as they are now."""
+
+    def __init__(self, store: IndexedStore[RuntimeClass]) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> RuntimeClass:
+        found = self._store.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([each.metadata.name for each in self._store.list()])
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+
+def _is_known(informer: SharedInformer[Any]) -> bool:
+    return informer.has_synced() and not informer.is_forbidden()
+
+
+def _check_of(informer: SharedInformer[Any]) -> Check:
+    def check() -> tuple[bool, str]:
+        is_synced, detail = informer.check_synced()
+        if informer.is_forbidden():
+            return True, f"{detail}; jobs go on without what it would say"
+        return is_synced, detail
+
+    return check
+
+
+def _name_of(found: LimitRange) -> str:
+    return found.metadata.name
+
+
+def _effect_of(runtime: RuntimeClass | None) -> tuple[object, ...] | None:
+    return None if runtime is None else (runtime.overhead, runtime.scheduling)

@@ -1,0 +1,103 @@
+"""Makes the informers of the controllers, and watches for kinds that may come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from queue_controllers.jobframework.generic_job import JobKind
+from queue_controllers.watches.kind_election import KindTurn
+from shared_api.client.discovery import is_served
+from shared_api.client.resource_client import ResourceType
+from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.kind_watch import KindWatch
+from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.program import Host
+
+GATHER_SECONDS: Final = 0.05
+"""How long caches gather changes: no job is quicker than this, and most changes make no work."""
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+
+class InformerMaker:
+    """Makes informers that share a host.
+
+    Args:
+        host: the process.
+        wait_seconds: 0 where steps are called on one thread.
+    """
+
+    def __init__(self, host: Host, wait_seconds: float) -> None:
+        self._host = host
+        self._wait_seconds = wait_seconds
+        self.runs_threads = False
+        """Whether an informer that is made begins at once, on a thread of its own."""
+
+    def make(
+        self,
+        resource_type: ResourceType[ObjectT],
+        store: IndexedStore[ObjectT],
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        label_selector: str = "",
+    ) -> SharedInformer[ObjectT]:
+        """Return an informer that fills a store; it is not started."""
+        host = self._host
+        return SharedInformer(
+            host.client,
+            resource_type,
+            clock=host.clock,
+            rng=host.rng,
+            settings=InformerSettings(
+                wait_seconds=self._wait_seconds,
+                gather_seconds=gather_seconds,
+                label_selector=label_selector,
+            ),
+            store=store,
+            observer=host.metrics.informers.of_resource(resource_type.plural),
+        )
+
+    def follow(
+        self,
+        resource_type: ResourceType[ObjectT],
+        store: IndexedStore[ObjectT],
+        *,
+        on_made: Callable[[SharedInformer[ObjectT]], None],
+        on_gone: Callable[[], None] | None = None,
+        label_selector: str = "",
+        turn: KindTurn | None = None,
+    ) -> KindWatch[ObjectT]:
+        """Return the watch for a kind that may not be served; `on_made` adds handlers.
+
+        With a turn it is followed only while that is taken, and `on_gone` is the turn's.
+        """
+        rt = resource_type
+
+        def serves(kind: JobKind | ResourceType[ObjectT]) -> bool:
+            return is_served(self._host.client, kind.group, kind.version, kind.plural)
+
+        def find() -> ResourceType[ObjectT] | str | None:
+            if turn is None:
+                return rt if serves(rt) else None
+            why_not = turn.take(serves)
+            return rt if why_not == "" else why_not
+
+        def make(version: ResourceType[ObjectT]) -> SharedInformer[ObjectT]:
+            informer = self.make(version, store, label_selector=label_selector)
+            on_made(informer)
+            return informer
+
+        return KindWatch(
+            f"{rt.kind} ({rt.api_version})",
+            find=find,
+            make_informer=make,
+            clock=self._host.clock,
+            start=self.start,
+            on_gone=on_gone if turn is None else turn.give_back,
+        )
+
+    def start(self, informer: SharedInformer[Any]) -> None:
+        """Start an informer on a thread of its own, where there are threads."""
+        if self.runs_threads:
+            informer.start(self._host.metrics.process.on_loop_error)

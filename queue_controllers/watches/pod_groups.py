@@ -1,0 +1,134 @@
+"""The jobs of one kind that are made of pods: put together from the pod cache when looked at.
+
+Nothing is kept here but the uids of pods that this process has deleted, until the watch says so
+too: a job that was just stopped must not be found running and stopped again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol, cast
+
+import msgspec
+
+from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from queue_controllers.watches.pod_usage import group_index
+from shared_api.informer.indexed_store import IndexedStore
+from shared_api.informer.kind_watch import LOOK_SECONDS
+from shared_api.informer.shared_informer import SharedInformer
+from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
+from shared_api.objects.pod import Pod
+
+Groups = list[PodGroup]
+"""A name for it, because inside the class "list" is its method."""
+
+_JUST_NOW: Final = Timestamp("9999-12-31T23:59:59Z")
+"""When a pod is being deleted whose deletion the watch has not brought yet."""
+
+
+class PodGroupCache:
+    """Looks like the cache of a kind's objects; reads from any thread."""
+
+    def __init__(self, adapter: GatedPods, pods: IndexedStore[Pod]) -> None:
+        self._adapter = adapter
+        self._pods = pods
+        self._index = group_index(adapter)
+        self._deleted: dict[Uid, None] = {}
+
+    def key_of(self, pod: Pod) -> str:
+        """Return the key of the job that a pod is part of, "" where it is of none."""
+        name = self._adapter.group_of(pod)
+        return f"{pod.metadata.namespace}/{name}" if name else ""
+
+    def get(self, key: str) -> PodGroup | None:
+        """Return the job with this key, None where none of its pods is there."""
+        pods = self._pods.by_index(self._index, key)
+        if not pods:
+            return None
+        _, _, name = key.partition("/")
+        return self._adapter.gather(name, [self._as_deleted(pod) for pod in pods])
+
+    def has(self, key: str) -> bool:
+        """Say whether any pod of the job with this key is there."""
+        return self._pods.has_index_value(self._index, key)
+
+    def list(self) -> Groups:
+        """Return all jobs of the kind."""
+        found = (self.get(key) for key in self._pods.index_values(self._index))
+        return [each for each in found if each is not None]
+
+    def __len__(self) -> int:
+        return len(self._pods.index_values(self._index))
+
+    def last_of(self, key: str, pod: Pod) -> ObjectMeta:
+        """Return the metadata of a job whose last pod this was."""
+        _, _, name = key.partition("/")
+        return self._adapter.gather(name, [cast("ScheduledPod", pod)]).metadata
+
+    # --- writes of this process -----------------------------------------------------------------
+
+    def note_written(self, written: ScheduledPod) -> bool:
+        """Take in a pod that the API server returned."""
+        return self._pods.note_written(written)
+
+    def note_deleted(self, pod: ScheduledPod) -> None:
+        """Take in that this process has deleted a pod."""
+        self._deleted[pod.metadata.uid] = None
+
+    def forget(self, gone: Pod) -> None:
+        """Take in that a pod is gone."""
+        self._deleted.pop(gone.metadata.uid, None)
+
+    def _as_deleted(self, pod: Pod) -> ScheduledPod:
+        held = cast("ScheduledPod", pod)
+        if pod.is_terminating or pod.metadata.uid not in self._deleted:
+            return held
+        meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=_JUST_NOW)
+        return msgspec.structs.replace(held, metadata=meta)
+
+
+class FollowedKind(Protocol):
+    """What a server asks about the informer of its kind; a `KindWatch` is one."""
+
+    @property
+    def name(self) -> str:
+        """Of the kind, for logs and probes."""
+        ...
+
+    @property
+    def informer(self) -> SharedInformer[Any] | None:
+        """Return what follows the kind, None while it is not served."""
+        ...
+
+    def step(self) -> float:
+        """Look whether the kind is served, when it is time; return when to look again."""
+        ...
+
+    def is_served(self) -> bool:
+        """Say whether the kind was there at the last look."""
+        ...
+
+    def check(self) -> tuple[bool, str]:
+        """Judge for `/readyz`."""
+        ...
+
+
+class PodsFollowed:
+    """Stands where a kind's `KindWatch` does: pods are always served, and followed by all."""
+
+    name: Final = "Pod (v1)"
+
+    def __init__(self, informer: SharedInformer[Pod]) -> None:
+        self.informer = informer
+
+    def step(self) -> float:
+        """Do nothing, for as long as a kind that may come and go is left alone."""
+        return LOOK_SECONDS
+
+    def is_served(self) -> bool:
+        """Say yes."""
+        return True
+
+    def check(self) -> tuple[bool, str]:
+        """Judge for `/readyz`."""
+        return self.informer.check_synced()

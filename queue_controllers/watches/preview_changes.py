@@ -1,0 +1,103 @@
+"""Which changes of the cluster change what the API server makes of pods (`pod_preview`).
+
+Of webhook configurations, policies and profiles nothing is read but that they have changed. Which
+of them are about pods is the API server's to say: each change has it asked again. So has one of
+what is followed in any case (`admission_caches`): a class that is made lets pods through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from queue_controllers.watches.informers import InformerMaker
+from shared_api.client.resource_client import ResourceType
+from shared_api.client.resource_types import OnlyMetadata
+from shared_api.informer.indexed_store import ApiObject, IndexedStore
+from shared_api.informer.kind_watch import KindWatch
+from shared_api.informer.shared_informer import SharedInformer
+from shared_api.objects.meta import ObjectMeta
+
+_REGISTRATION: Final = "admissionregistration.k8s.io"
+
+
+def _of(group: str, version: str, plural: str, kind: str) -> ResourceType[OnlyMetadata]:
+    return ResourceType(
+        group,
+        version,
+        plural,
+        kind,
+        namespaced=False,
+        object_type=OnlyMetadata,
+        only_metadata=True,
+    )
+
+
+FOLLOWED: Final = (
+    _of(_REGISTRATION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    _of(_REGISTRATION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    _of(_REGISTRATION, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+    _of(_REGISTRATION, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+    _of(_REGISTRATION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+    _of(
+        _REGISTRATION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
+    ),
+    _of(
+        "config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", "ClusterColocationProfile"
+    ),
+)
+"""Where they are served; the chart grants the right to read them."""
+
+
+class PreviewNews:
+    """Follows what changes the answers.
+
+    Args:
+        informers: Makes and starts the watches.
+        on_news: Told the namespace in which answers may have changed, "" for all.
+    """
+
+    def __init__(self, informers: InformerMaker, *, on_news: Callable[[str], None]) -> None:
+        self._on_news = on_news
+        self.watches: tuple[KindWatch[OnlyMetadata], ...] = tuple(
+            informers.follow(
+                each,
+                IndexedStore[OnlyMetadata](transform=slim_news),
+                on_made=self._on_made,
+                on_gone=lambda: on_news(""),
+            )
+            for each in FOLLOWED
+        )
+
+    def step(self) -> float:
+        """Look which of the kinds are served."""
+        return min([each.step() for each in self.watches])
+
+    def on_change(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Take in a change of what counts; where generations are counted, of its spec alone."""
+        if _version_of(old) != _version_of(new) and (either := new or old):
+            self._on_news(either.metadata.namespace)
+
+    def _on_made(self, informer: SharedInformer[OnlyMetadata]) -> None:
+        informer.add_handler(self.on_change)
+
+
+def slim_news(found: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyMetadata:
+    """Return what is kept of an object: that it is there, and in which version."""
+    meta = found.metadata
+    return OnlyMetadata(
+        metadata=ObjectMeta(
+            name=meta.name,
+            uid=meta.uid,
+            generation=meta.generation,
+            resource_version=meta.resource_version,
+        )
+    )
+
+
+def _version_of(found: ApiObject | None) -> tuple[object, ...] | None:
+    """Return what changes with a spec: a kind that does not count generations has versions."""
+    if found is None:
+        return None
+    meta = found.metadata
+    return (meta.uid, meta.generation or meta.resource_version)

@@ -1,0 +1,104 @@
+"""What other objects say about jobs: read when a job is looked at, and remembered for a while.
+
+Of some kinds a job's own object does not say which pods it makes: another does, which the job
+controls. To watch those would keep all of a kind in memory for the few that are asked for; they
+change with their job, and so are read again whenever the job's spec has changed. That takes the
+right to get the kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from queue_controllers.jobframework.generic_job import OtherObject
+from queue_controllers.watches.owner_lookup import Remembered
+from shared_api.client.errors import ApiFailure, Forbidden, NotFound
+from shared_api.client.resource_client import ResourceType
+from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.process.clock import Clock
+
+BELIEVED_SECONDS: Final = 60.0
+"""How long an answer counts while the job stays as it is: somebody else may change the object."""
+
+ObjectT = TypeVar("ObjectT")
+
+log = structlog.get_logger("other_objects")
+
+
+class OtherClient(Protocol):
+    """What is used of the `ResourceClient`."""
+
+    def get(self, resource_type: ResourceType[ObjectT], namespace: str, name: str) -> ObjectT:
+        """Return one object; raises ApiFailure."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    found: Any
+    generation: int
+    """Of the job."""
+    believed_until: float
+
+    def counts_for(self, job: ObjectMeta, now: float) -> bool:
+        return self.generation == job.generation and now < self.believed_until
+
+
+class OtherReader:
+    """Reads objects for the reconcilers; called on all of their threads."""
+
+    def __init__(self, client: OtherClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._answers: Remembered[Uid, _Answer] = Remembered()
+
+    def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return what an object says; None where none is known, or it is another job's.
+
+        One that was there once is believed until it can be read anew: its job may just have it made
+        again.
+
+        Raises:
+            ApiFailure: The server could not be asked, and never was about this job.
+        """
+        now = self._clock.monotonic()
+        answer = self._answers.get(job.uid)
+        if answer is not None and answer.counts_for(job, now):
+            return answer.found
+        try:
+            found = self._read(job, other)
+        except ApiFailure:
+            if answer is None:
+                raise
+            found = None
+        if found is None:
+            return None if answer is None else answer.found
+        self._answers.put(job.uid, _Answer(found, job.generation, now + BELIEVED_SECONDS))
+        return found
+
+    def recall(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return what an object said when it was read last, None if it never was; asks nobody."""
+        answer = self._answers.get(job.uid)
+        return None if answer is None else answer.found
+
+    def _read(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
+        resource_type = ResourceType(
+            other.group,
+            other.version,
+            other.plural,
+            other.kind,
+            namespaced=True,
+            object_type=other.object_type,
+        )
+        try:
+            found = self._client.get(resource_type, job.namespace, other.name)
+        except NotFound:
+            return None
+        except Forbidden:
+            log.warning("objects of this kind may not be read", kind=other.kind)
+            return None
+        if not other.is_child:
+            return found
+        owner = found.metadata.controller_owner
+        return found if owner is not None and owner.uid == job.uid else None

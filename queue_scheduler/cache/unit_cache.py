@@ -1,0 +1,595 @@
+"""Every unit and where it stands: placing, and the counts that follow from it.
+
+A unit is *placed* from its object: judged by its phase, mapped to quota and queue, its demand
+read. `enter` and `leave` are each other's undo: between the two, a unit is in exactly one
+line, one count, one set of holds. Bookings follow the standing (`usage`).
+
+Where a unit stands depends on its object and on what is known of queues, quotas and
+namespaces, never on the order in which these were told: whatever a fact may map differently
+is placed again (`place_again`). So a restart, or late quotas, end in the same books.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache import in_flight
+from queue_scheduler.cache.admission_check_rules import KnownChecks, needed_checks
+from queue_scheduler.cache.admitted_units import AdmittedUnits
+from queue_scheduler.cache.expected_ends import remaining_seconds
+from queue_scheduler.cache.partial_admission import shape_of
+from queue_scheduler.cache.unit_demand import InvalidDemandError, admitted_occupancy, build_demand
+from queue_scheduler.cache.unit_state import (
+    Standing,
+    UnitRecord,
+    find_known_demand,
+    is_disowned,
+    is_same_claim,
+    judge,
+    judge_place,
+    occupancy_of,
+    priority_to_overtake,
+)
+from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, HeldCounts
+from queue_scheduler.cache.usage import Bookings
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.extension_points import Mapped, Unmapped
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import (
+    NO_DEMAND,
+    Occupancy,
+    OrderKey,
+    QueueUnitInfo,
+    UnitDemand,
+    unit_key,
+)
+from queue_scheduler.queueing.queue_options import QueueOptions
+from queue_scheduler.queueing.queue_policies import creation_order
+from queue_scheduler.queueing.queue_set import QueueSet
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import is_adopted
+from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PREEMPTIBLE
+
+GONE_REMEMBERED = 10_000
+"""Uids of deleted units that are remembered at least: the answer to a write may arrive after
+the deletion, some seconds late (a write's timeout and its retries), and must not bring the
+unit back."""
+
+_NOT_THEIRS = Reason.QUOTA_NOT_IN_NAMESPACE
+
+_STAYS_IN = {
+    Standing.WAITING: Standing.WAITING,
+    Standing.DECIDED: Standing.BOOKED,
+    Standing.BOOKED: Standing.BOOKED,
+}
+
+
+class UnitRegistry:
+    """The units, by `namespace/name`.
+
+    Attributes:
+        records: All units by key; written here, read everywhere.
+        queues: The lines that waiting units stand in.
+        bookings: What is booked for units.
+        checks: The AdmissionCheck objects.
+        held: How many units are pending without standing in a line.
+        admitted: Those that occupy quota, by what their eviction costs.
+        changed_lines: Names of queues whose line changed since somebody looked.
+        held_lately: Keys of units that left the line without being booked, or came back into one,
+            or that are booked and say that they must not be, since somebody looked.
+        lowered_lately: Keys of units on their way in of which nobody was told yet that their queue
+            lets them have less priority than they say.
+    """
+
+    def __init__(
+        self, plugins: PluginRunner, queue_namespace: str = DEFAULT_QUEUE_NAMESPACE
+    ) -> None:
+        self.records: dict[str, UnitRecord] = {}
+        self.queues = QueueSet()
+        self.bookings = Bookings(plugins, self.unit)
+        self.checks = KnownChecks()
+        self.held = HeldCounts()
+        self.admitted = AdmittedUnits()
+        self.changed_lines: dict[str, None] = {}
+        self.held_lately: dict[str, None] = {}
+        self.lowered_lately: dict[str, None] = {}
+        self._plugins = plugins
+        self._queue_namespace = queue_namespace
+        self._waits_for = FactWaits()
+        self._gone: set[Uid] = set()
+        self._gone_before: set[Uid] = set()
+
+    def unit(self, key: str) -> QueueUnit | None:
+        """Return a unit as last seen."""
+        record = self.records.get(key)
+        return record.unit if record is not None else None
+
+    def is_gone(self, uid: Uid) -> bool:
+        """Say whether a unit of that uid was deleted not long ago."""
+        return uid in self._gone or uid in self._gone_before
+
+    def revive(self, uid: Uid) -> None:
+        """Forget that a unit of that uid was deleted."""
+        self._gone.discard(uid)
+        if uid in self._gone_before:
+            self._gone_before = self._gone_before - {uid}
+
+    def held_for(self, name: str) -> tuple[str, ...]:
+        """Return the keys of the units that wait for a fact (`Unmapped.waits_for`)."""
+        return self._waits_for.keys(name)
+
+    def pending_count(self, queue_name: str) -> int:
+        """Return how many units wait in a queue or are held on their way into it."""
+        line = self.queues.line(queue_name)
+        return (line.length if line is not None else 0) + self.held.total(queue_name)
+
+    def admitted_count(self, queue_name: str) -> int:
+        """Return how many units that came through a queue occupy quota."""
+        return self.admitted.count(queue_name)
+
+    # --- placing ------------------------------------------------------------------------------
+
+    def place(
+        self,
+        unit: QueueUnit,
+        version: int,
+        verdict: Standing | Refusal,
+        before: UnitRecord | None = None,
+    ) -> None:
+        """Put a unit where it belongs.
+
+        Args:
+            unit: Its object.
+            version: The object's resourceVersion.
+            verdict: What `judge` says of it.
+            before: Where it stood; it must have left. What did not change is not read again.
+        """
+        if verdict is Standing.ENDED:
+            record = UnitRecord(unit=unit, version=version, standing=Standing.ENDED)
+            self.enter(record)
+            self.charge_living(record)
+            return
+        if verdict is Standing.BOOKED and (refusal := self._why_not_adopted(unit)) is not None:
+            verdict = refusal
+        try:
+            demand = find_known_demand(unit, before) or build_demand(unit)
+        except InvalidDemandError as error:
+            demand = NO_DEMAND
+            if verdict is not Standing.BOOKED:
+                verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
+        if verdict is Standing.BOOKED:
+            self._place_booked(unit, version, demand, before)
+        else:
+            self._place_waiting(unit, version, demand, verdict, before)
+
+    def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
+        """Return why a unit whose job ran before it was queued is not booked where it says.
+
+        Nobody has decided about it, so the label of a job that already runs would be enough to fill
+        another team's quota. What lives of it is charged where koord-scheduler charges it.
+        """
+        if not is_adopted(unit):
+            return None
+        mapped = self._plugins.map_unit(unit, self.queues)
+        if isinstance(mapped, Mapped) or mapped.refusal.reason is not _NOT_THEIRS:
+            return None
+        return mapped.refusal
+
+    def _place_booked(
+        self, unit: QueueUnit, version: int, demand: UnitDemand, before: UnitRecord | None
+    ) -> None:
+        known = before.info if before is not None else None
+        waits_for: tuple[str, ...] = ()
+        mapped = self._plugins.map_unit(unit, self.queues)
+        if not isinstance(mapped, Mapped):
+            # Quota or queue are missing: what it occupies stays charged under the quota's name.
+            waits_for = mapped.waits_for
+            mapped = self._map_by_name(unit, mapped, known)
+        info = self._info(unit, mapped, demand, known)
+        self.enter(
+            UnitRecord(
+                unit=unit,
+                version=version,
+                standing=Standing.BOOKED,
+                info=info,
+                waits_for=waits_for,
+            )
+        )
+        self.bookings.charge_admitted(info, admitted_occupancy(unit, demand))
+        if is_disowned(unit):
+            self.held_lately[info.key] = None
+
+    def _map_by_name(
+        self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
+    ) -> Mapped:
+        names = self._plugins.quota_names(unit)
+        quota = names[0] if names else known.quota if known is not None else ""
+        return Mapped(quota=quota, queue=missing.queue or unit.spec.queue)
+
+    def _place_waiting(
+        self,
+        unit: QueueUnit,
+        version: int,
+        demand: UnitDemand,
+        verdict: Standing | Refusal,
+        before: UnitRecord | None,
+    ) -> None:
+        mapped = self._plugins.map_unit(unit, self.queues)
+        hold = verdict if isinstance(verdict, Refusal) else None
+        waits_for: tuple[str, ...] = ()
+        info = None
+        if isinstance(mapped, Mapped):
+            info = self._info(unit, mapped, demand, None)
+            waits_for = (f"queue/{mapped.queue}", f"quota/{mapped.quota}")
+            queue = self.queues.queue(mapped.queue)
+            hold = hold or judge_place(unit, queue, mapped.queue, self.checks.inactive)
+            hold = hold or self._plugins.check_requests(info)
+        else:
+            hold = hold or mapped.refusal
+            waits_for = mapped.waits_for
+        if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
+            # Plugins and the rules of places know queues by their names alone.
+            hold = replace(hold, detail=self._queue_namespace)
+        record = UnitRecord(
+            unit=unit,
+            version=version,
+            standing=Standing.HELD if hold is not None else Standing.WAITING,
+            info=info,
+            hold=hold,
+            waits_for=waits_for if hold is not None else (),
+        )
+        self.enter(record)
+        self.charge_living(record)
+        if record.is_lowered and (before is None or _priorities(before) != _priorities(record)):
+            self.lowered_lately[record.key] = None
+
+    def _info(
+        self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
+    ) -> QueueUnitInfo:
+        """Build what plugins are told; `known` spares a booked unit, which stands in no line."""
+        meta = unit.metadata
+        line = self.queues.line(mapped.queue)
+        bounded = unit if line is None else line.bounded(unit)
+        priority = bounded.spec.priority
+        non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
+            self._plugins.has_own_labels
+            and self._plugins.is_non_preemptible(mapped.quota, meta.labels)
+        )
+        if (
+            known is not None
+            and known.demand is demand
+            and known.quota == mapped.quota
+            and known.queue == mapped.queue
+            and known.non_preemptible == non_preemptible
+        ):
+            return replace(known, unit=unit, priority=priority)
+        order_key: OrderKey | None = None
+        if line is not None:
+            order_key = self._place_in(line, bounded)
+        keys = self._plugins.class_keys(unit)
+        class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        if self.bookings.pods.has_living(meta.uid):
+            class_key = (*class_key, meta.uid)  # it has a part of its room already
+        if line is not None:
+            if line.options.is_strict:
+                class_key = (*class_key, priority)  # they are held back by it
+            if line.is_backfilling:
+                # Who waits for checks passes nobody by ending early.
+                checks = bool(needed_checks(line.queue, unit))
+                class_key = (*class_key, remaining_seconds(unit), checks)
+            class_key, demand = line.share(class_key, demand)
+        return QueueUnitInfo(
+            key=meta.key,
+            uid=meta.uid,
+            unit=unit,
+            queue=mapped.queue,
+            quota=mapped.quota,
+            demand=demand,
+            non_preemptible=non_preemptible,
+            priority=priority,
+            order_key=order_key or creation_order(unit),
+            class_key=class_key,
+        )
+
+    def place_in(self, line: SchedulingQueue, unit: QueueUnit) -> OrderKey:
+        """Return where a unit would stand in a line; `info` of a booked one may not know."""
+        return self._place_in(line, line.bounded(unit))
+
+    def _place_in(self, line: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
+        return line.place(bounded, self._plugins.order_key(bounded, line.queue))
+
+    def can_stay(
+        self, record: UnitRecord, unit: QueueUnit, version: int, verdict: Standing | Refusal
+    ) -> bool:
+        """Keep a unit where it is when only what nobody decides by has changed.
+
+        That is a waiting unit whose conditions were written, a booked one whose pods were
+        counted, and one that reads now what was decided: the counts, the line and mostly the
+        bookings stay as they are.
+        """
+        info = record.info
+        if info is None or verdict is not _STAYS_IN.get(record.standing):
+            return False
+        if not is_same_claim(record.unit, unit):
+            return False
+        info = replace(info, unit=unit)
+        stays = UnitRecord(
+            unit=unit, version=version, standing=_STAYS_IN[record.standing], info=info
+        )
+        if stays.standing is Standing.BOOKED:
+            if record.waits_for or not in_flight.are_alike(record, stays):
+                return False
+            if record.standing is Standing.DECIDED and not self._is_mapped_like(unit, info):
+                return False
+            self.bookings.charge_admitted(info, admitted_occupancy(unit, info.demand))
+            self.admitted.replace(record, stays)
+            line = self.queues.line(info.queue)
+            if line is not None and info.uid in line.in_flight:
+                line.in_flight[info.uid] = priority_to_overtake(stays)
+                self.changed_lines[info.queue] = None
+        self.records[info.key] = stays
+        return True
+
+    def _is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
+        """What it is mapped by may have changed while its write was under way."""
+        return self._plugins.map_unit(unit, self.queues) == Mapped(info.quota, info.queue)
+
+    def pull_out(self, line: SchedulingQueue) -> list[str]:
+        """Take all units out of a line; return their keys, to be placed again."""
+        keys = [unit_key(key) for key in line.in_order()]
+        for key in keys:
+            record = self.records[key]
+            self.leave(record)
+            self.records[key] = replace(record, standing=Standing.PULLED_OUT)  # with its demand
+        return keys
+
+    def place_again(self, keys: Iterable[str]) -> None:
+        """Place units once more, since what they are mapped by has changed.
+
+        A unit whose write is under way, or whose fresh object is, is placed when that arrives.
+        """
+        for key in list(keys):
+            record = self.records[key]
+            if record.standing not in {Standing.DECIDED, Standing.STALE, Standing.ENDED}:
+                self.leave(record)
+                self.place(record.unit, record.version, judge(record.unit), record)
+
+    def place_again_for(self, names: Sequence[str]) -> None:
+        """Place again the units that wait for one of these facts, or stand on it."""
+        if not names:
+            return
+        keys: dict[str, None] = {}
+        namespaces: set[str] = set()
+        for name in names:
+            keys.update(dict.fromkeys(self._waits_for.keys(name)))
+            kind, _, value = name.partition("/")
+            if kind == "quota":
+                for queue_name in self.queues.queues_of(value):
+                    line = self.queues.line(queue_name)
+                    assert line is not None, f"{queue_name} has units of {value} and no line"
+                    keys.update({unit_key(key): None for key in line.in_order(value)})
+            elif kind == "namespace":
+                namespaces.add(value)
+        if namespaces:
+            keys.update({k: None for k in self.records if k.partition("/")[0] in namespaces})
+        self.place_again(keys)
+        # What only pods are charged for may be another quota's now.
+        for group, key in self.bookings.pods.groups():
+            found = self._record_of(group, key)
+            if found is None or not found.occupies:
+                self._charge(Uid(group), found)
+
+    # --- entering and leaving a standing ------------------------------------------------------
+
+    def enter(self, record: UnitRecord) -> None:
+        """Put a unit into its standing: a line, a count, a hold."""
+        info, standing = record.info, record.standing
+        key = record.key if info is None else info.key
+        self.records[key] = record
+        if record.waits_for:
+            self._waits_for.add(key, record.waits_for)
+        if standing in OUT_OF_LINE:
+            self.held_lately[key] = None
+            self.held.add(record)
+        if info is None:
+            return
+        if standing is Standing.WAITING:
+            woken = self.queues.enqueue(info)
+            if woken is not None:
+                self._plugins.stop_waiting((info.queue, woken))
+            self.changed_lines[info.queue] = None
+        elif standing is Standing.BOOKED or standing is Standing.DECIDED:
+            self.admitted.add(record)
+            line = self.queues.line(info.queue)
+            if line is not None and line.counts_admitted and in_flight.enter(line, record):
+                self.changed_lines[info.queue] = None
+
+    def leave(self, record: UnitRecord | None) -> None:
+        """Undo `enter`; what is booked stays until the next placing says otherwise."""
+        if record is None:
+            return
+        if record.waits_for:
+            self._waits_for.remove(record.key, record.waits_for)
+        info, standing = record.info, record.standing
+        if standing in OUT_OF_LINE:
+            self.held_lately[record.key] = None
+            self.held.remove(record)
+        if info is None:
+            return
+        if standing is Standing.WAITING:
+            emptied = self.queues.withdraw(info)
+            if emptied is not None:
+                self._plugins.stop_waiting((info.queue, emptied))
+            self.changed_lines[info.queue] = None
+        elif standing is Standing.BOOKED or standing is Standing.DECIDED:
+            self.admitted.remove(record)
+            line = self.queues.line(info.queue)
+            if line is not None and line.counts_admitted and in_flight.leave(line, info.uid):
+                self.changed_lines[info.queue] = None
+
+    def set_options(self, line: SchedulingQueue, options: QueueOptions) -> None:
+        """Let a queue behave like this; it finds what is under way."""
+        before = line.options
+        self.queues.set_options(line, options)
+        if before.max_priority != options.max_priority:
+            self.bound_again(line.name)
+        if (before.waits_for_pods, before.is_strict) != (options.waits_for_pods, options.is_strict):
+            in_flight.count_again(line, self.records.values())
+
+    def bound_again(self, queue_name: str) -> None:
+        """Find the priorities of the units that came through a queue, by what its ceiling is now.
+
+        Those in its line are placed again. Where a write is under way the bookings stay with it.
+        """
+        line = self.queues.line(queue_name)
+        buckets = self.admitted.of_queue(queue_name)
+        keys = [key for of_quota in buckets for bucket in of_quota.values() for key in bucket]
+        for key in keys:
+            record = self.records[key]
+            info = record.info
+            assert info is not None, f"{key} occupies quota without a demand"
+            priority = self._priority_in(queue_name, record.unit)
+            bounded = replace(record, info=replace(info, priority=priority))
+            self.records[key] = bounded
+            self.admitted.replace(record, bounded)
+        if line is not None and line.counts_admitted:
+            in_flight.count_again(line, self.records.values())
+
+    def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
+        line = self.queues.line(queue_name)
+        return (unit if line is None else line.bounded(unit)).spec.priority
+
+    def forget(self, record: UnitRecord) -> None:
+        """A unit is gone: only its living pods are left."""
+        uid = record.uid
+        self.leave(record)
+        del self.records[record.key]
+        self.held_lately.pop(record.key, None)
+        self.lowered_lately.pop(record.key, None)
+        self._gone.add(uid)
+        if len(self._gone) >= GONE_REMEMBERED:
+            self._gone, self._gone_before = set(), self._gone
+        # Charged before the pods lose sight of the unit: they stay charged to its quota.
+        self.charge_living(record)
+        self.bookings.pods.on_unit_gone(record.unit)
+
+    # --- what is booked -----------------------------------------------------------------------
+
+    def charge_living(self, record: UnitRecord) -> None:
+        """Book for a unit that is not booked itself what its living pods ask for."""
+        uid = record.unit.metadata.uid
+        if self.bookings.pods.has_living(uid):
+            quota, non_preemptible = self._quota_of(record)
+            self.bookings.charge_living(uid, quota, non_preemptible=non_preemptible)
+        else:
+            self.bookings.release(uid)
+
+    def set_growing(self, record: UnitRecord, growing: Occupancy | None) -> None:
+        """Book for a booked unit what it will be granted, or (None) what its object says."""
+        before, record = record, replace(record, granting=growing)
+        self.admitted.replace(before, record)
+        self.records[record.key] = record
+        self._charge(record.uid, record)
+
+    def charge_changed_pods(self) -> None:
+        """Bring the bookings in step with the pods that came, changed and went."""
+        for group, key in self.bookings.pods.take_changed_groups():
+            self._charge(Uid(group), self._record_of(group, key))
+        self.bookings.tell_foreign()
+
+    def _record_of(self, group: str, key: str) -> UnitRecord | None:
+        """Return the unit of a group of pods, unless it is gone."""
+        record = self.records.get(key)
+        return record if record is not None and record.uid == group else None
+
+    def _charge(self, uid: Uid, record: UnitRecord | None) -> None:
+        if record is None:
+            self.bookings.charge_left_behind(uid)
+        elif record.info is not None and record.occupies:
+            self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
+        elif record.standing is Standing.WAITING:
+            # What its pods have is asked for no more: it is asked again, and waits for less.
+            self.place_again((record.key,))
+        else:
+            self.charge_living(record)
+
+    def _quota_of(self, record: UnitRecord) -> tuple[str, bool]:
+        """Return (quota, non-preemptible) of a unit as its object says; "" where it does not."""
+        info = record.info
+        if info is not None:
+            return info.quota, info.non_preemptible
+        uid, labels = record.uid, record.unit.metadata.labels
+        is_theirs = record.hold is None or record.hold.reason is not _NOT_THEIRS
+        if not is_theirs and self.bookings.pods.has_living(uid):
+            # What the unit names is not its own to name: what its pods say counts in the cluster.
+            namespace, labels = self.bookings.pods.labels_of(uid)
+            quota = self._plugins.quota_of_pod(namespace, labels)
+        else:
+            names = self._plugins.quota_names(record.unit)
+            quota = names[0] if names else ""
+        return quota, self._plugins.is_non_preemptible(quota, labels)
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def fork(self, plugins: PluginRunner) -> UnitRegistry:
+        """Return an independent copy over forked plugins; shares units, copies containers."""
+        twin = UnitRegistry(plugins, self._queue_namespace)
+        twin.queues = self.queues.fork()
+        twin.bookings = self.bookings.fork(plugins, twin.unit)
+        twin.changed_lines = dict(self.changed_lines)
+        twin.records = dict(self.records)
+        twin._waits_for = self._waits_for.fork()
+        twin.checks = self.checks.copy()
+        twin.held = self.held.fork()
+        twin.admitted = self.admitted.fork()
+        twin._gone = set(self._gone)
+        twin._gone_before = self._gone_before  # replaced, never changed
+        return twin
+
+    def validate(self) -> None:
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        self.queues.validate(self._plugins.domains)
+        self.bookings.pods.validate()
+        counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
+        for record in self.records.values():
+            info = record.info
+            if info is not None:
+                counts[record.standing][info.queue] += 1
+                priority = self._priority_in(info.queue, record.unit)
+                is_known = record.standing is Standing.STALE or info.priority == priority
+                assert is_known, f"{record.key} has priority {info.priority}, should be {priority}"
+        self._waits_for.validate({key: each.waits_for for key, each in self.records.items()})
+        lengths = Counter({line.name: line.length for line in self.queues})
+        assert counts[Standing.WAITING] == lengths, "units in line differ"
+        assert not counts[Standing.PULLED_OUT], "units were pulled out and forgotten"
+        self.held.validate(self.records.values())
+        self.admitted.validate(self.records.values())
+        for line in self.queues:
+            in_flight.check_counts(line, self.records.values())
+        self._validate_charges()
+
+    def _validate_charges(self) -> None:
+        pods = self.bookings.pods
+        for key, record in self.records.items():
+            charge = self.bookings.charge_of(record.uid)
+            living = pods.living(record.uid)
+            want = living if pods.has_living(record.uid) else None
+            if record.occupies and record.info is not None:
+                want = living.at_least(occupancy_of(record, record.info))
+            got = None if charge is None else charge.occupancy
+            assert got == want, f"{key} is charged {got}, should be {want}"
+            quota, non_preemptible = self._quota_of(record)
+            if charge is not None and quota:
+                terms = (charge.quota, charge.non_preemptible)
+                assert terms == (quota, non_preemptible), f"{key}: {charge}, not {quota}"
+        self.bookings.validate_left_behind({record.uid for record in self.records.values()})
+
+
+def _priorities(record: UnitRecord) -> tuple[int, int]:
+    """Return what a unit says, and what counts."""
+    return record.unit.spec.priority, record.priority

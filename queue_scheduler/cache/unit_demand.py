@@ -1,0 +1,151 @@
+"""From a QueueUnit to amounts: what it asks for, and what it was granted.
+
+Demand is `podSet`; where there is none `request`; where that is empty too `resource`, the
+deprecated total. A unit with none of them, or with something that can not be read or an
+amount that is negative, is invalid: it is told so and stands in nobody's way.
+
+Amounts have the names that koord-scheduler reads (`shared_api.resource_names`), however the unit
+or an admission of an older version spells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from queue_scheduler.cache.partial_admission import with_least
+from queue_scheduler.decision import Grant
+from queue_scheduler.framework.queue_unit_info import Occupancy, PodSetDemand, UnitDemand
+from shared_api.objects.pod import ResourceQuantities
+from shared_api.objects.queue_unit import (
+    DEFAULT_REQUIREMENT,
+    MAX_POD_SETS,
+    Admission,
+    QueueUnit,
+    SalvagedUnit,
+)
+from shared_api.pod_requests import pod_requests
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
+from shared_api.resource_names import rename_deprecated
+
+
+class InvalidDemandError(ValueError):
+    """The unit's demand can not be read; the text says which field and why."""
+
+
+def build_demand(unit: QueueUnit) -> UnitDemand:
+    """Return what the unit asks for, in base units.
+
+    Raises:
+        InvalidDemandError: No demand at all, too many pod sets, or what can not be read.
+    """
+    if isinstance(unit, SalvagedUnit):
+        raise InvalidDemandError(unit.unreadable)
+    spec = unit.spec
+    if len(spec.pod_set) > MAX_POD_SETS:
+        msg = f"spec.podSet: {len(spec.pod_set)} entries, at most {MAX_POD_SETS} are possible"
+        raise InvalidDemandError(msg)
+    if spec.pod_set:
+        return _demand_of_pod_sets(unit)
+    for field, quantities in (("request", spec.request), ("resource", spec.resource)):
+        if quantities:
+            return UnitDemand(pod_sets=(), total=_parse(f"spec.{field}", quantities))
+    msg = "no demand: spec.podSet, spec.request and spec.resource are all empty"
+    raise InvalidDemandError(msg)
+
+
+def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
+    pod_sets = []
+    min_counts: list[int | None] = []
+    total: Amounts = {}
+    pods = 0
+    for index, pod_set in enumerate(unit.spec.pod_set):
+        path = f"spec.podSet[{index}]"
+        if pod_set.count < 0:
+            msg = f"{path}.count: {pod_set.count} is negative"
+            raise InvalidDemandError(msg)
+        try:
+            per_pod = pod_requests(pod_set.template.spec)
+        except QuantityError as error:
+            msg = f"{path}.template: {error}"
+            raise InvalidDemandError(msg) from error
+        pod_sets.append(PodSetDemand(pod_set.name, pod_set.count, per_pod))
+        min_counts.append(pod_set.min_count)
+        total = add(total, scale(per_pod, pod_set.count))
+        pods += pod_set.count
+    demand = UnitDemand(pod_sets=tuple(pod_sets), total=total, pods=pods)
+    return demand if not any(min_counts) else with_least(demand, tuple(min_counts))
+
+
+def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
+    try:
+        return rename_deprecated(parse_demand(quantities))
+    except QuantityError as error:
+        msg = f"{path}: {error}"
+        raise InvalidDemandError(msg) from error
+
+
+def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
+    """Return the admissions that grant a whole demand, or one with fewer pods.
+
+    A unit without pod sets gets the one entry that upstream's readers expect.
+    """
+    pod_sets = demand.pod_sets
+    if not pod_sets:
+        return (Grant(DEFAULT_REQUIREMENT, 1, demand.total),)
+    if len(pod_sets) == 1:
+        return (Grant(pod_sets[0].name, pod_sets[0].count, demand.total),)
+    return tuple(
+        [Grant(each.name, each.count, scale(each.per_pod, each.count)) for each in pod_sets]
+    )
+
+
+def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
+    """Return what the unit's admissions grant it, less what it has given back.
+
+    Per admission the `resources` that it records, so that no edit of the spec changes what is
+    booked; where it records none, replicas x request of a pod of the set of that name. Of the
+    replicas those count that are not reclaimable. A booked unit without admissions (adopted, or
+    of an old version) was granted what it asks for.
+    """
+    status = unit.status
+    admissions: Sequence[Admission] = status.admissions
+    if not admissions:
+        if not status.reclaimable_pods or not demand.pod_sets:
+            return demand.occupancy
+        admissions = [Admission(name=each.name, replicas=each.count) for each in demand.pod_sets]
+    reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
+    total: Amounts = {}
+    pods = 0
+    for admission in admissions:
+        left = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
+        granted = _granted(admission, left, demand)
+        total = add(total, granted) if total else granted
+        pods += left
+    # One dict for all units of a class.
+    return Occupancy(demand.total if total == demand.total else total, pods)
+
+
+def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
+    """Return what `left` of the admission's replicas were granted."""
+    recorded = _recorded(admission.resources)
+    if recorded:
+        if 0 < admission.replicas <= left:
+            return recorded
+        if not left:
+            return {}
+        # Rounded up: nothing that may still run goes unbooked.
+        return {key: -(-amount * left // admission.replicas) for key, amount in recorded.items()}
+    if not demand.pod_sets and admission.name == DEFAULT_REQUIREMENT:
+        return scale(demand.total, left)
+    per_pod = next((each.per_pod for each in demand.pod_sets if each.name == admission.name), {})
+    return scale(per_pod, left)
+
+
+def _recorded(resources: ResourceQuantities) -> Amounts:
+    """Return the amounts that an admission records; what can not be read counts nothing."""
+    try:
+        amounts = rename_deprecated(parse_amounts(resources))
+    except QuantityError:
+        return {}
+    return amounts if all(amount >= 0 for amount in amounts.values()) else maximum({}, amounts)

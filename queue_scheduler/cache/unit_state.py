@@ -1,0 +1,253 @@
+"""Where one unit stands with the scheduler, judged from the object alone.
+
+`judge` is the only place that reads a unit's phase and conditions to say whether it waits,
+is booked, has ended, or is held and why. The engine keeps one `UnitRecord` per unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.cache.admission_check_rules import needed_checks
+from queue_scheduler.cache.unit_demand import admitted_occupancy
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.framework.queue_unit_info import (
+    NO_DEMAND,
+    Occupancy,
+    QueueUnitInfo,
+    UnitDemand,
+)
+from shared_api.objects.meta import Uid, find_condition, is_condition_true
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import (
+    BACKOFF_LIMIT_REACHED,
+    BOOKED_PHASES,
+    EVICTED,
+    FINAL_PHASES,
+    MAKING_ROOM,
+    QUOTA_RESERVED,
+    Phase,
+    contested_since,
+    is_adopted,
+)
+from shared_api.well_known_labels import (
+    BLOCK_FOR_TEST,
+    MAX_REFUSAL_CHARS,
+    PODS_REFUSED,
+    read_annotation,
+)
+
+_NONE_INACTIVE: Final[Mapping[str, str]] = {}
+
+
+class Standing(Enum):
+    """Where a unit stands."""
+
+    # Members are singletons; Enum's own hash is a call of Python code, on the hottest paths.
+    __hash__ = object.__hash__
+
+    HELD = "held"
+    """Not in line: something is missing or forbids it."""
+    WAITING = "waiting"
+    """In line."""
+    DECIDED = "decided"
+    """Booked; the write that says so is under way, of the version that is known."""
+    STALE = "stale"
+    """Its write met a conflict, and the fresh object has not arrived yet; or it was refused, and
+    the unit stands aside."""
+    BOOKED = "booked"
+    """The object says that it occupies quota."""
+    ENDED = "ended"
+    """The job has ended."""
+    PULLED_OUT = "pulled out"
+    """Its queue is being replaced; placed again before the engine answers."""
+
+
+class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What the engine keeps of a unit.
+
+    Attributes:
+        unit: The newest object seen.
+        version: Its resourceVersion; older facts are ignored.
+        standing: Where it stands.
+        info: Set when it is mapped and its demand is valid.
+        hold: Why it is held, where it is.
+        waits_for: Facts that may place it differently (`Unmapped.waits_for`).
+        granting: What the unit will have been granted by the write that is under way, of a booked
+            one that grows, and of a decided one that starts with fewer pods than it asks for; None:
+            neither.
+        to: Of a decided unit, the phase that is being written.
+    """
+
+    unit: QueueUnit
+    version: int
+    standing: Standing
+    info: QueueUnitInfo | None = None
+    hold: Refusal | None = None
+    waits_for: tuple[str, ...] = ()
+    granting: Occupancy | None = None
+    to: Phase | None = None
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it is charged what it was granted, not only for living pods."""
+        return self.standing is Standing.BOOKED or self.standing is Standing.DECIDED
+
+    @property
+    def priority(self) -> int:
+        """The priority that counts; of a unit that is mapped to no queue, what its object says."""
+        return self.unit.spec.priority if self.info is None else self.info.priority
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether its queue's ceiling lets it have less priority than its object says."""
+        return self.priority < self.unit.spec.priority
+
+    @property
+    def uid(self) -> Uid:
+        """Uid of the unit."""
+        return self.unit.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """`namespace/name` of the unit."""
+        return self.unit.metadata.key
+
+
+def version_of(unit: QueueUnit) -> int:
+    """Return the resourceVersion as a number; they come from one counter and can be compared."""
+    text = unit.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+_BY_PHASE: Mapping[str, Standing] = {
+    **{phase.value: Standing.ENDED for phase in FINAL_PHASES},
+    **{phase.value: Standing.BOOKED for phase in BOOKED_PHASES},
+}
+
+_IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
+"""Between the decision and running pods. Phases are texts, so a unit's own can be looked up."""
+
+
+def judge(unit: QueueUnit) -> Standing | Refusal:
+    """Say from the unit alone where it stands; a Refusal means held.
+
+    Queue and quota are judged by `judge_place` and by the mapping plugins.
+    """
+    standing = _BY_PHASE.get(unit.status.phase)
+    if standing is not None:
+        return standing
+    # What is left is Enqueued, under whatever name, or in backoff.
+    if unit.status.phase == Phase.TIMEOUT_BACKOFF:
+        return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
+    if unit.metadata.deletion_timestamp is not None:
+        return Refusal(reason=Reason.INACTIVE, detail="the unit is being deleted")
+    if unit.spec.active is False:
+        return Refusal(reason=Reason.INACTIVE, detail=_why_inactive(unit))
+    if why := unit.metadata.annotations.get(PODS_REFUSED):
+        return Refusal(reason=Reason.PODS_REFUSED, detail=why[:MAX_REFUSAL_CHARS])
+    if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":
+        return Refusal(reason=Reason.BLOCKED_FOR_TEST)
+    return Standing.WAITING
+
+
+def _why_inactive(unit: QueueUnit) -> str:
+    if is_condition_true(unit.status.conditions, BACKOFF_LIMIT_REACHED):
+        return f"its backoff limit is reached, see the condition {BACKOFF_LIMIT_REACHED}"
+    return "spec.active is false"
+
+
+def _return_time(unit: QueueUnit) -> str:
+    """Return until when a unit in backoff waits, as its object says; "" where it does not."""
+    state = unit.status.requeue_state
+    return (state.requeue_at or "") if state is not None else ""
+
+
+def is_in_flight(record: UnitRecord) -> bool:
+    """Say whether a unit is admitted, and its pods do not run yet.
+
+    One that has to make room for others is under way no more, though it stays booked until it is
+    stopped: whoever displaced it starts at once.
+    """
+    if record.standing is Standing.BOOKED:
+        is_starting = record.unit.status.phase in _IN_FLIGHT_PHASES
+        return is_starting and not makes_room(record.unit)
+    return record.standing is Standing.DECIDED
+
+
+def makes_room(unit: QueueUnit) -> bool:
+    """Say whether the scheduler has asked for the unit's eviction, so that another can start."""
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
+
+
+def is_preemptible(record: UnitRecord) -> bool:
+    """Say whether the unit may be evicted so that another can start: no label forbids it."""
+    return record.info is not None and not record.info.non_preemptible
+
+
+def priority_to_overtake(record: UnitRecord) -> int | None:
+    """Return above which priority others may displace a unit under way; None: nobody may."""
+    if record.standing is Standing.DECIDED or not is_preemptible(record):
+        return None
+    return record.priority
+
+
+def occupancy_of(record: UnitRecord, info: QueueUnitInfo) -> Occupancy:
+    """Return what an occupying unit was granted, or will be by the write that is under way."""
+    if record.granting is not None:
+        return record.granting
+    if record.standing is Standing.DECIDED:
+        return info.demand.occupancy
+    return admitted_occupancy(record.unit, info.demand)
+
+
+def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
+    """Say whether two versions of a waiting unit ask for the same, in the same place."""
+    old, new = before.metadata, after.metadata
+    return (
+        before.spec == after.spec
+        and old.labels == new.labels
+        and old.annotations == new.annotations
+        and before.status.job_creation_timestamp == after.status.job_creation_timestamp
+        and contested_since(before) == contested_since(after)
+        and is_adopted(before) == is_adopted(after)  # which may not be in every quota
+    )
+
+
+def is_disowned(unit: QueueUnit) -> bool:
+    """Say whether an adopted unit says that its namespace may not name its quota."""
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
+    if reserved is None:
+        return False
+    said = (reserved.status, reserved.reason)
+    return said == ("False", Reason.QUOTA_NOT_IN_NAMESPACE)
+
+
+def find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand | None:
+    """Return the demand that was read before, if the unit still asks for the same."""
+    if before is None or before.info is None or before.info.demand is NO_DEMAND:
+        return None
+    return before.info.demand if before.unit.spec == unit.spec else None
+
+
+def judge_place(
+    unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
+) -> Refusal | None:
+    """Say whether the queue of that name is missing or asks for something that holds the unit.
+
+    `inactive`: admission checks that can not be carried out now, each with the reason.
+    """
+    if queue is None:
+        return Refusal(reason=Reason.NO_QUEUE, other=name)
+    for check in needed_checks(queue, unit) if inactive else ():
+        if check in inactive:
+            return Refusal(
+                reason=Reason.ADMISSION_CHECK_INACTIVE, other=check, detail=inactive[check]
+            )
+    return None

@@ -1,0 +1,12 @@
+"""The threads around the engine: they feed it, ask it, and carry out its decisions.
+
+Read in this order:
+
+1. ``shared_engine``: the engine behind its one lock, and the wake-up of the workers.
+2. ``event_handlers``: what informers report, as facts for the engine.
+3. ``queue_worker``: one thread per queue: ask for the next decision, hand it over.
+4. ``dequeue_cycle``: one status patch per admission; then it is confirmed, or taken back.
+5. ``preemption_cycle``: the evictions of one round; ``eviction_patches``: how they are written.
+
+Not here: what follows from one unit's object and the time (``queue_scheduler.unit_controllers``).
+"""

@@ -1,0 +1,392 @@
+r"""Carries a decision out: one status patch, then confirm, or take back.
+
+    Dequeue --> patch --> written               confirmed by the server's answer
+                      \-> conflict, gone        taken back; the fresh object decides, and is read
+                                                where no watch brings it; if there is none, the
+                                                server refuses it by a 409
+                      \-> refused by the server taken back; it stands aside, longer each time, so
+                                                that it takes no room and no turn from others
+                      \-> unknown (time-out)    stays booked; the object is read, and decides
+
+A write whose answer was lost is never sent again blindly, and never forgotten: it is read until
+the server says what it holds. So is one whose answer could not be told, because somebody's plugin
+raised; one that could not be handed over is taken back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+from msgspec.structs import replace
+
+from queue_scheduler.cache.admission_check_rules import fresh_entries
+from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Dequeue, WriteFailure
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.strict_mode import ASKED_FOR_NODES, request_nodes
+from queue_scheduler.required_requests import join_with_or
+from shared_api.backoff import Backoff
+from shared_api.client.errors import ApiError, ApiFailure, Conflict, Invalid, NotFound
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.write_dispatcher import (
+    Dropped,
+    Outcome,
+    Rejected,
+    Unknown,
+    Write,
+    Written,
+)
+from shared_api.objects.meta import Condition, Timestamp, Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.placement import placement_body
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import (
+    NOTHING_REQUESTED,
+    PODS_READY,
+    QUOTA_RESERVED,
+    WAITED_FOR,
+    Phase,
+    Writer,
+    status_of_move,
+    with_condition,
+)
+from shared_api.resource_list import format_amounts
+from shared_api.timestamps import parse_time, rfc3339
+from shared_api.work_queue import WorkQueue
+
+REJECTED_PAUSE_SECONDS: Final = 5.0
+"""Of a queue: what the server refuses to all of its units does not change by itself."""
+
+ASIDE: Final = Backoff(base_seconds=60.0, cap_seconds=900.0)
+"""Until a unit whose admission the server refuses is tried again, if it does not change before."""
+
+ASIDE_AFTER_CONFLICT: Final = Backoff(base_seconds=1.0, cap_seconds=900.0)
+"""The same for one that lost against nobody: mostly that is over at the next try."""
+
+MANY_IN_A_ROW: Final = 10
+"""Units of a queue that the server refuses with none admitted between: it is not about each of
+them. With the queue's rests, two a second are tried. So nearly two thousand that are refused for
+good, each every quarter of an hour, leave time for others."""
+
+MAX_REFUSED: Final = 10_000
+"""Units whose refusals are counted. Nobody tells of one that is deleted while it waits in line."""
+
+CONFLICT_SECONDS: Final = 2.0
+"""The version that a write lost against comes by the watch; if it does not, it is read."""
+
+LOST_TO_NOBODY: Final = (
+    "409 Conflict, and the unit has not changed: an admission webhook may answer so"
+)
+"""Why a write is refused that lost against nothing. A rest of the queue would be for ever."""
+
+DROPPED_PAUSE_SECONDS: Final = 0.5
+"""The lease left too little time for this write; the next moment tells. A busy server may ask for
+longer."""
+
+log = structlog.get_logger("dequeue_cycle")
+
+ObjectT_contra = TypeVar("ObjectT_contra", contravariant=True)
+
+
+class UnitReader(Protocol):
+    """Reads one unit from the API server."""
+
+    def __call__(self, namespace: str, name: str) -> QueueUnit:
+        """Return the unit; raises ApiFailure."""
+        ...
+
+
+class WriteSink(Protocol):
+    """Takes writes."""
+
+    def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
+        """Send a write at some time and tell what became of it, once."""
+        ...
+
+
+class WritersCache(Protocol[ObjectT_contra]):
+    """What a writer uses of the cache of the objects that it writes into (`SharedInformer`)."""
+
+    def note_written(self, written: ObjectT_contra, /) -> object:
+        """Take what the server answered."""
+        ...
+
+    def is_readable(self, key: str) -> bool:
+        """Say whether the newest version of an object can be read."""
+        ...
+
+
+class AdmissionObserver(Protocol):
+    """Counts admissions."""
+
+    def on_admitted(self, queue: str, waited_seconds: float) -> None:
+        """Take an admission that the server has confirmed."""
+        ...
+
+
+class Refusals:
+    """What the server has refused: how often each unit, and how many of a queue in a row."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards the fields: outcomes come from every writer
+        self._times: dict[Uid, int] = {}
+        self._aside: dict[Uid, str] = {}  # -> the resourceVersion that was refused
+        self._in_a_row: dict[str, int] = {}
+
+    def note(self, decision: Dequeue, pauses: Backoff = ASIDE) -> float:
+        """Take a refusal; return for how long the unit stands aside, by these pauses."""
+        with self._lock:
+            before = self._times.pop(decision.uid, 0)
+            self._times[decision.uid] = before + 1
+            if len(self._times) > MAX_REFUSED:
+                del self._times[next(iter(self._times))]  # the one that was tried longest ago
+            self._aside[decision.uid] = decision.resource_version
+        return pauses.seconds(before)
+
+    def note_in_a_row(self, queue: str) -> bool:
+        """Take a refusal that may be about all units; say whether there were many by now."""
+        with self._lock:
+            count = self._in_a_row.pop(queue, 0) + 1
+            if count < MANY_IN_A_ROW:
+                self._in_a_row[queue] = count
+        return count >= MANY_IN_A_ROW
+
+    def end_aside(self, decision: Dequeue) -> bool:
+        """Let a unit back; say whether it stood aside after this decision."""
+        with self._lock:
+            stood_aside = self._aside.get(decision.uid) == decision.resource_version
+            if stood_aside:
+                del self._aside[decision.uid]
+        return stood_aside
+
+    def note_admitted(self, decision: Dequeue) -> None:
+        """Take an admission: nothing is refused to all units of the queue."""
+        with self._lock:
+            self._in_a_row.pop(decision.queue, None)
+            self._drop(decision.uid)
+
+    def forget(self, decision: Dequeue) -> None:
+        """The unit has changed or is gone; what was refused of a newer version still counts."""
+        with self._lock:
+            refused = self._aside.get(decision.uid, decision.resource_version)
+            if refused == decision.resource_version:
+                self._drop(decision.uid)
+
+    def _drop(self, uid: Uid) -> None:
+        self._times.pop(uid, None)
+        self._aside.pop(uid, None)
+
+
+class DequeueCycle:
+    """Writes decisions and settles what became of them."""
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        read_unit: UnitReader,
+        note_written: Callable[[QueueUnit], object],
+        clock: Clock,
+        unsettled: WorkQueue[Dequeue],
+        observer: AdmissionObserver,
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._read_unit = read_unit
+        self._note_written = note_written
+        self._clock = clock
+        self._unsettled = unsettled
+        self._observer = observer
+        self._refusals = Refusals()
+
+    def carry_out(self, decision: Dequeue) -> None:
+        """Send the patch of a decision; returns at once."""
+        record = self._shared.ask(Engine.open_record, decision)
+        if record is None:
+            return  # news that came just now has ended it
+        namespace, _, name = decision.unit.partition("/")
+        try:
+            body = build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now()))
+        except BaseException:
+            self._pause(decision, DROPPED_PAUSE_SECONDS)
+            raise
+        write = Write(
+            resource_type=QUEUE_UNITS,
+            namespace=namespace,
+            name=name,
+            body=body,
+            subresource="status",
+        )
+        self._writes.submit(write, lambda outcome: self._on_outcome(decision, outcome))
+
+    def step(self) -> float | None:
+        """Read one unit of which it is not known what the server holds; None: there is none."""
+        return self._unsettled.work(self._look_at)
+
+    def _look_at(self, decision: Dequeue) -> None:
+        is_open = self._shared.ask(Engine.open_record, decision) is not None
+        if not is_open:
+            self._refusals.forget(decision)
+        again = self._settle(decision) if is_open else None
+        if again is None:
+            self._unsettled.forget(decision)
+        else:
+            self._unsettled.add_rate_limited(decision, at_least_seconds=again)
+
+    def _settle(self, decision: Dequeue) -> float | None:
+        """Read the unit and tell what it says; else return how long the server wants to rest."""
+        namespace, _, name = decision.unit.partition("/")
+        try:
+            unit = self._read_unit(namespace, name)
+        except NotFound:
+            self._refusals.forget(decision)
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+            return None
+        except ApiFailure as failure:
+            log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
+            return failure.retry_after_seconds
+        record = self._shared.ask(Engine.record, decision.unit)
+        if unit.metadata.resource_version != decision.resource_version:
+            self._refusals.forget(decision)
+        elif record is not None and record.standing is Standing.STALE:
+            if self._refusals.end_aside(decision):
+                self._pause(decision, 0.0)
+            else:
+                self._refuse(decision, LOST_TO_NOBODY, pauses=ASIDE_AFTER_CONFLICT)
+            return None
+        self._note_written(unit)
+        self._shared.tell(Engine.on_written, decision, unit)
+        return None
+
+    def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+        try:
+            self._tell(decision, outcome)
+        except BaseException:
+            self._unsettled.add_rate_limited(decision)
+            raise
+
+    def _tell(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
+        """Tell the engine the server's answer."""
+        match outcome:
+            case Written(object=unit):
+                self._refusals.note_admitted(decision)
+                self._note_written(unit)
+                self._shared.tell(Engine.on_written, decision, unit)
+                if not decision.checks:
+                    self._observer.on_admitted(decision.queue, waited_seconds(unit, self._clock))
+            case Rejected(error=error) if not error.after_retry:
+                self._take_back(decision, error)
+            case Rejected() | Unknown():
+                self._unsettled.add(decision)
+            case Dropped(retry_after_seconds=asked):
+                self._pause(decision, max(asked, DROPPED_PAUSE_SECONDS))
+
+    def _take_back(self, decision: Dequeue, error: ApiError) -> None:
+        if isinstance(error, Conflict):
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.CONFLICT)
+            self._unsettled.add_after(decision, CONFLICT_SECONDS)
+        elif isinstance(error, NotFound):
+            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+        else:
+            # What is invalid is this unit; all else may be about every unit.
+            self._refuse(decision, str(error), may_be_about_all=not isinstance(error, Invalid))
+
+    def _refuse(
+        self,
+        decision: Dequeue,
+        why: str,
+        *,
+        may_be_about_all: bool = True,
+        pauses: Backoff = ASIDE,
+    ) -> None:
+        """Take the decision back, and let its unit stand aside."""
+        is_about_all = may_be_about_all and self._refusals.note_in_a_row(decision.queue)
+        aside = self._refusals.note(decision, pauses)
+        self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=why)
+        self._unsettled.add_after(decision, aside)
+
+    def _pause(self, decision: Dequeue, seconds: float, *, why: str = "") -> None:
+        """Take the decision back, and let its queue rest so long; `why` the server refuses it."""
+        retry_at = self._clock.monotonic() + seconds if seconds else 0.0
+        failure = WriteFailure.REFUSED if why else WriteFailure.REJECTED
+        self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
+
+
+def waited_seconds(unit: QueueUnit, clock: Clock) -> float:
+    """Return how long ago a unit was created, by the wall clock."""
+    created = parse_time(unit.metadata.creation_timestamp)
+    return max(0.0, (clock.now() - created).total_seconds())
+
+
+def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch that admits a unit.
+
+    Guarded by the version that the decision was made on. The list of admissions is written
+    whole: the scheduler is its only writer at this move. What an earlier run gave back, and nobody
+    has taken off, would count against it; what checks said of an earlier run is not about this one.
+    """
+    if decision.is_waited_for:
+        unit = note_awaited(unit, decision.queue, now)
+    if decision.unrequested:
+        unit = note_nothing_requested(unit, decision, now)
+    message = _tell_admission(decision)
+    status = status_of_move(unit, decision.to, writer=Writer.SCHEDULER, now=now, message=message)
+    if decision.to is Phase.SCHED_READY:
+        status |= request_nodes(unit)
+    status["lastAllocateTime"] = now
+    status["placement"] = placement_body(unit, decision.quota)
+    if unit.status.reclaimable_pods:
+        status["reclaimablePods"] = []
+    if decision.checks or unit.status.admission_checks:
+        status["admissionChecks"] = fresh_entries(decision.checks, now)
+    status["admissions"] = [
+        {
+            "name": grant.name,
+            "replicas": grant.replicas,
+            "running": 0,
+            "resources": format_amounts(grant.amounts),
+        }
+        for grant in decision.grants
+    ]
+    return {
+        "metadata": {"resourceVersion": decision.resource_version},
+        "status": status,
+    }
+
+
+def note_awaited(unit: QueueUnit, queue: str, now: Timestamp) -> QueueUnit:
+    """Return a unit whose conditions say that its queue waits until its pods run.
+
+    The controllers do not know queues: by this they end a start that takes too long.
+    """
+    waits = f"queue {queue} waits until its pods run"
+    awaited = Condition(type=PODS_READY, status="False", reason=WAITED_FOR, message=waits)
+    conditions = with_condition(unit.status.conditions, awaited, now=now)
+    return replace(unit, status=replace(unit.status, conditions=conditions))
+
+
+def note_nothing_requested(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> QueueUnit:
+    """Return a unit whose conditions say that its admission takes nothing of its quota.
+
+    The controllers do not know what quotas govern: by this they tell the job.
+    """
+    message = (
+        f"It requests no {join_with_or(decision.unrequested)}, which quota {decision.quota}"
+        " governs: nothing of the quota is reserved for it"
+    )
+    free = Condition(type=QUOTA_RESERVED, status="True", reason=NOTHING_REQUESTED, message=message)
+    conditions = with_condition(unit.status.conditions, free, now=now)
+    return replace(unit, status=replace(unit.status, conditions=conditions))
+
+
+def _tell_admission(decision: Dequeue) -> str:
+    place = f"through queue {decision.queue}, charged to quota {decision.quota}"
+    if decision.to is Phase.SCHED_READY:
+        return ASKED_FOR_NODES
+    if not decision.checks:
+        return f"admitted {place}"
+    return f"reserved {place}; waits for admission checks {', '.join(decision.checks)}"

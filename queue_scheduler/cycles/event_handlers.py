@@ -1,0 +1,130 @@
+"""From informer notifications to facts: translation only.
+
+Informers tell (old, new); the engine takes levels. What the slow resync brings is told again
+and changes nothing, unless the first time ended in an error. Events that a watch lost are found by
+the list after it; the informer counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.extension_points import QuotaSource
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.node import Node
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import BOOKED_PHASES, FINAL_PHASES
+
+_PAST_WAITING: Final = BOOKED_PHASES | FINAL_PHASES
+"""Phases are texts: a phase that is unknown here is looked at."""
+
+
+class Workers(Protocol):
+    """Who asks for the decisions of each queue."""
+
+    def run_for(self, queue: str) -> None:
+        """Make sure that the queue has its worker."""
+        ...
+
+    def end_for(self, queue: str) -> None:
+        """End the worker of a queue that is gone."""
+        ...
+
+
+class EventHandlers:
+    """One handler per kind, each called by its informer's thread.
+
+    Args:
+        shared: Told of every change.
+        workers: Started and ended with the queues.
+        on_unit_seen: Told the key of every unit that came or changed and may wait
+            (`pending_reason`).
+        is_rewound: Says while a unit is told whether its history was replaced
+            (`SharedInformer.is_rewound`).
+        on_unit_left: Told the key of every unit that waits no more.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        workers: Workers,
+        on_unit_seen: Callable[[str], None],
+        is_rewound: Callable[[], bool],
+        on_unit_left: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._shared = shared
+        self._workers = workers
+        self._on_unit_seen = on_unit_seen
+        self._is_rewound = is_rewound
+        self._on_unit_left = on_unit_left
+
+    def on_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """Tell of a queue, and give it its worker."""
+        if new is not None:
+            self._shared.tell(Engine.on_queue, new)
+            self._workers.run_for(new.metadata.name)
+        elif old is not None:
+            self._shared.tell(Engine.on_queue_gone, old.metadata.name)
+            self._workers.end_for(old.metadata.name)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Tell of a unit."""
+        if new is not None:
+            self._shared.tell(Engine.on_queue_unit, new, is_rewound=self._is_rewound())
+            # Two of three versions of a unit are started or ended ones, which wait for nothing.
+            if new.status.phase not in _PAST_WAITING:
+                self._on_unit_seen(new.metadata.key)
+            else:
+                self._on_unit_left(new.metadata.key)
+        elif old is not None:
+            self._shared.tell(Engine.on_queue_unit_gone, old)
+            self._on_unit_left(old.metadata.key)
+
+    def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        """Tell of an AdmissionCheck."""
+        if new is not None:
+            self._shared.tell(Engine.on_admission_check, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_admission_check_gone, old.metadata.name)
+
+    def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
+        """Tell of a quota."""
+        if new is not None:
+            self._shared.tell(Engine.on_quota, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_quota_gone, old)
+
+    def on_quota_source(self, old: QuotaSource | None, new: QuotaSource | None) -> None:
+        """Tell of another object that quotas come from: the engine passes it on, as it is."""
+        if new is not None:
+            self._shared.tell(Engine.on_quota, cast("ElasticQuota", new))
+        elif old is not None:
+            self._shared.tell(Engine.on_quota_gone, cast("ElasticQuota", old))
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Tell of a pod."""
+        if new is not None:
+            self._shared.tell(Engine.on_pod, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_pod_gone, old)
+
+    def on_node(self, old: Node | None, new: Node | None) -> None:
+        """Tell of a node; a heartbeat that changes nothing of interest is left out."""
+        if new is not None:
+            if old is None or _capacity_differs(old, new):
+                self._shared.tell(Engine.on_node, new)
+        elif old is not None:
+            self._shared.tell(Engine.on_node_gone, old.metadata.name)
+
+
+def _capacity_differs(old: Node, new: Node) -> bool:
+    return (
+        old.status.allocatable != new.status.allocatable
+        or old.metadata.annotations != new.metadata.annotations
+    )

@@ -1,0 +1,166 @@
+r"""Carries a round of evictions out: asks for each, and tells the engine what became of them.
+
+    Preempt --> a patch per victim --> all written     the room is kept for whom it is for
+                                   \-> some are not    changed meanwhile, or gone: chosen again,
+                                                       with those that are written counted as gone
+
+Only asked for is it here: condition `Evicted=True`, and in the admissions how many replicas are
+wanted back (`reclaimState`). Phase and admissions stay, so the victim is booked until its job is
+stopped. That is the controllers' part, as with every eviction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Any, Protocol
+
+import structlog
+
+from queue_scheduler.cache.admitted_units import runs_whole
+from queue_scheduler.cycles.dequeue_cycle import WriteSink
+from queue_scheduler.cycles.eviction_patches import build_request
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Notice, Preempt, Victim
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.wording import eviction_message, preemption_note
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import Outcome, Write, Written, status_change
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import admission_body
+
+log = structlog.get_logger("preemption_cycle")
+
+
+class PreemptionObserver(Protocol):
+    """Counts rounds."""
+
+    def on_preempted(self, queue: str, reason: str, victims: int) -> None:
+        """Take a round of a queue's unit, and how many evictions the server has taken."""
+        ...
+
+
+class Round:
+    """The answers that a round waits for."""
+
+    def __init__(self, decision: Preempt) -> None:
+        self._lock = threading.Lock()  # guards the fields: outcomes come from every writer
+        self._open = len(decision.victims)
+        self._failed: list[Victim] = []
+
+    def settle(self, victim: Victim, *, is_written: bool) -> tuple[Victim, ...] | None:
+        """Note one answer; after the last, return those that failed."""
+        with self._lock:
+            self._open -= 1
+            if not is_written:
+                self._failed.append(victim)
+            return None if self._open else tuple(self._failed)
+
+
+class PreemptionCycle:
+    """Writes the requests of a round."""
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        note_written: Callable[[QueueUnit], object],
+        tell: Callable[[Notice], None],
+        clock: Clock,
+        observer: PreemptionObserver,
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._note_written = note_written
+        self._tell = tell
+        self._clock = clock
+        self._observer = observer
+
+    def carry_out(self, decision: Preempt) -> None:
+        """Send the patches of a round; returns at once."""
+        a_round = Round(decision)
+        # One that raises does not keep the others from being asked: the round would never end.
+        with ExitStack() as stack:
+            for victim in reversed(decision.victims):
+                stack.callback(self._send, a_round, decision, victim)
+
+    def _send(self, a_round: Round, decision: Preempt, victim: Victim) -> None:
+        try:
+            write = self._write_for(decision, victim)
+        except BaseException:
+            self._settle(a_round, decision, victim, is_written=False)
+            raise
+        if write is None:
+            self._settle(a_round, decision, victim, is_written=False)
+        else:
+            self._writes.submit(
+                write, lambda outcome: self._on_outcome(a_round, decision, victim, outcome)
+            )
+
+    def _write_for(self, decision: Preempt, victim: Victim) -> Write[Any] | None:
+        """Return the request to a victim, None when it has changed meanwhile."""
+        record = self._shared.ask(Engine.record, victim.unit)
+        version = None if record is None else record.unit.metadata.resource_version
+        if record is None or (record.uid, version) != (victim.uid, victim.resource_version):
+            return None
+        status = build_eviction_status(record.unit, decision, self._clock.now())
+        return status_change(QUEUE_UNITS, record.unit.metadata, status)
+
+    def _on_outcome(
+        self, a_round: Round, decision: Preempt, victim: Victim, outcome: Outcome[Any]
+    ) -> None:
+        """Take the server's answer. What is not known to be written is chosen again.
+
+        If it was written after all, its object says so, and it counts as leaving.
+        """
+        is_written = isinstance(outcome, Written)
+        try:
+            if isinstance(outcome, Written):
+                self._note_written(outcome.object)
+                self._shared.tell(Engine.on_queue_unit, outcome.object)
+                note = eviction_message(decision)
+                self._tell(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
+            else:
+                log.info("eviction was not written", unit=victim.unit, outcome=str(outcome))
+        finally:
+            self._settle(a_round, decision, victim, is_written=is_written)
+
+    def _settle(
+        self, a_round: Round, decision: Preempt, victim: Victim, *, is_written: bool
+    ) -> None:
+        failed = a_round.settle(victim, is_written=is_written)
+        if failed is None:
+            return
+        self._shared.tell(Engine.on_preempted, decision, failed)
+        written = [each for each in decision.victims if each not in failed]
+        if written:
+            self._observer.on_preempted(decision.queue, decision.reason, len(written))
+            note = preemption_note(written)
+            self._tell(_notice(decision.unit, decision.uid, "Preempting", note, warning=False))
+
+
+def _notice(key: str, uid: Uid, reason: str, note: str, *, warning: bool) -> Notice:
+    return Notice(kind="QueueUnit", key=key, uid=uid, reason=reason, note=note, warning=warning)
+
+
+def build_eviction_status(unit: QueueUnit, decision: Preempt, now: datetime) -> dict[str, Any]:
+    """Return the status that asks for a victim's eviction, to be merged.
+
+    The list of admissions is carried over whole, since a merge patch replaces lists; of a unit that
+    does not run whole those replicas are wanted back that do not run (upstream's numbers), and of
+    one that runs, all.
+    """
+    runs = runs_whole(unit)
+    return {
+        **build_request(unit, decision.reason, eviction_message(decision), now),
+        "admissions": [_asked_back(each, runs=runs) for each in unit.status.admissions],
+    }
+
+
+def _asked_back(admission: Admission, *, runs: bool) -> dict[str, Any]:
+    wanted = admission.replicas if runs else max(0, admission.replicas - admission.running)
+    return {**admission_body(admission), "reclaimState": {"replicas": wanted}}

@@ -1,0 +1,114 @@
+"""One queue's thread: ask for the next decision, hand it over, rest when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Dequeue, Preempt, Refused, Rest
+from shared_api.process.clock import Clock
+from shared_api.process.loop_thread import LoopThread
+
+
+class DecisionObserver(Protocol):
+    """Counts what was decided."""
+
+    def on_decision(
+        self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
+    ) -> None:
+        """Take one decision and how long it took the engine."""
+        ...
+
+
+class QueueWorker:
+    """The step of one queue.
+
+    Args:
+        queue: Name of the queue.
+        shared: The engine.
+        carry_out: Takes a Dequeue or Preempt and returns at once; the writes go on elsewhere.
+        may_decide: False while this process does not lead, its caches are not complete, or too
+            many writes are under way. Whoever makes it true again wakes the workers.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        shared: SharedEngine,
+        carry_out: Callable[[Dequeue | Preempt], None],
+        may_decide: Callable[[], bool],
+        clock: Clock,
+        observer: DecisionObserver,
+    ) -> None:
+        self._queue = queue
+        self._shared = shared
+        self._carry_out = carry_out
+        self._may_decide = may_decide
+        self._clock = clock
+        self._observer = observer
+
+    def step(self) -> float | None:
+        """Decide one unit; return how long to rest (None: until woken)."""
+        if not self._may_decide():
+            return None
+        started = self._clock.monotonic()
+        decision = self._shared.decide_next(self._queue, started, self._clock.now())
+        if isinstance(decision, Rest):
+            if decision.until is None:
+                return None
+            return max(0.0, decision.until - self._clock.monotonic())
+        if isinstance(decision, Dequeue | Preempt):
+            self._carry_out(decision)
+        self._observer.on_decision(self._queue, decision, self._clock.monotonic() - started)
+        return 0.0
+
+
+class QueueWorkers:
+    """The threads, one per queue. Start, stop and `run_for` are called by one thread only."""
+
+    def __init__(
+        self,
+        build: Callable[[str], QueueWorker],
+        start_thread: Callable[[str, QueueWorker], LoopThread],
+    ) -> None:
+        self._build = build
+        self._start_thread = start_thread
+        # Replaced whole, never changed in place: `wake` reads it from any thread.
+        self._threads: dict[str, LoopThread] = {}
+
+    def run_for(self, queue: str) -> None:
+        """Make sure that the queue has its thread."""
+        if queue not in self._threads:
+            thread = self._start_thread(queue, self._build(queue))
+            self._threads = {**self._threads, queue: thread}
+            thread.wake()
+
+    def end_for(self, queue: str) -> None:
+        """End the thread of a queue that is gone."""
+        threads = dict(self._threads)
+        thread = threads.pop(queue, None)
+        self._threads = threads
+        if thread is not None:
+            thread.stop()
+
+    def wake(self, queues: Iterable[str]) -> None:
+        """Let the workers of these queues ask again."""
+        threads = self._threads
+        for queue in queues:
+            thread = threads.get(queue)
+            if thread is not None:
+                thread.wake()
+
+    def wake_all(self) -> None:
+        """Let every worker ask again."""
+        self.wake(self._threads)
+
+    def stop(self) -> None:
+        """End all threads."""
+        for queue in list(self._threads):
+            self.end_for(queue)
+
+    def threads(self) -> tuple[LoopThread, ...]:
+        """Return the threads, for liveness checks."""
+        return tuple(self._threads.values())

@@ -1,0 +1,71 @@
+"""The engine behind its one lock, and the wake-up of the workers.
+
+The lock is held for one call of the engine: microseconds, some milliseconds for a fork. Nothing
+is called back, logged or sent under it. Names of queues to wake come out of the call and are
+passed on after the lock is released.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Concatenate, ParamSpec, TypeVar
+
+from queue_scheduler.decision import BEGINNING, Decision, Growth, Refusal
+from queue_scheduler.engine.engine import Engine
+
+P = ParamSpec("P")
+AnswerT = TypeVar("AnswerT")
+
+Fact = Callable[Concatenate[Engine, P], tuple[str, ...]]
+"""A method of the engine that takes news and returns the queues to wake."""
+
+
+class SharedEngine:
+    """Lets many threads tell and ask one engine.
+
+    Args:
+        engine: Nobody else may use it afterwards.
+        wake: Called, without the lock, with the names of queues whose workers should ask again.
+    """
+
+    def __init__(self, engine: Engine, wake: Callable[[Iterable[str]], None]) -> None:
+        self._engine = engine
+        self._wake = wake
+        self._lock = threading.Lock()  # guards the engine and all that hangs on it
+
+    def tell(self, fact: Fact[P], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell the engine news: `tell(Engine.on_queue_unit, unit)`."""
+        with self._lock:
+            woken = fact(self._engine, *args, **kwargs)
+        if woken:
+            self._wake(woken)
+
+    def decide_next(self, queue: str, now: float, wall: datetime = BEGINNING) -> Decision:
+        """Ask for the next decision of a queue; wakes the queues that it lets move."""
+        with self._lock:
+            decision = self._engine.decide_next(queue, now, wall)
+        if decision.wake:
+            self._wake(decision.wake)
+        return decision
+
+    def grow(self, key: str) -> Growth | Refusal | None:
+        """Let a unit grow, if it may; wakes the queues that this lets move."""
+        with self._lock:
+            answer = self._engine.grow(key)
+        if isinstance(answer, Growth) and answer.wake:
+            self._wake(answer.wake)
+        return answer
+
+    def ask(
+        self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs
+    ) -> AnswerT:
+        """Put a short question, under the lock; it must change nothing."""
+        with self._lock:
+            return question(self._engine, *args, **kwargs)
+
+    def fork(self) -> Engine:
+        """Return a copy for long questions, which then need no lock."""
+        with self._lock:
+            return self._engine.fork()

@@ -1,0 +1,178 @@
+"""Whether the unit whose turn it is may start, and with how many pods. Pure; part of the engine.
+
+The filters are asked, then the promise of a queue that backfills, then whether room is kept for
+others. What passes is booked at once: check and book are one call. What does not waits, with
+whoever knows when to ask again.
+
+A unit that may run with fewer pods than all starts with as many as fit, where not all do; the same
+questions are asked for fewer. Where not even the least fits, the unit is refused, waits, and has
+others evicted with its least: so whatever makes room for that wakes it, and it is asked again how
+many it can have. Runtimes are rounded, so the whole may fit where the least does not: what makes
+room for the whole wakes it, too.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache.partial_admission import most_that
+from queue_scheduler.decision import Moment, Preempt, Refusal, Refused
+from queue_scheduler.engine.backfill import Backfill
+from queue_scheduler.engine.wake_up import Settlement
+from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
+from queue_scheduler.preemption.candidates import Found
+from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+
+No: TypeAlias = tuple[Refusal, Plugin | None]
+"""Why a unit may not start, and which plugin says so; None: it fits, and is held up."""
+
+
+class UnitStarts:
+    """Books units, or refuses them."""
+
+    def __init__(
+        self,
+        plugins: PluginRunner,
+        backfill: Backfill,
+        rounds: PreemptionRounds,
+        settlement: Settlement,
+    ) -> None:
+        self._plugins = plugins
+        self._backfill = backfill
+        self._rounds = rounds
+        self._settlement = settlement
+
+    def start(
+        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> QueueUnitInfo | Refused | Preempt:
+        """Book the unit whose turn it is; return it with what is booked, or why nothing is."""
+        no = self._try(line, info, moment)
+        if no is not None and info.demand.least is not None:
+            info, no = self._try_fewer(line, info, no, moment)
+        if no is None:
+            return info
+        refusal, by = no
+        if by is not None:
+            return self._refuse(line, info, refusal, by, moment)
+        number = line.refuse(info, refusal, moment.seconds)
+        if self._backfill.is_its_own(refusal):
+            again = self._backfill.again_seconds(line, info, moment.seconds)
+            if again is not None:
+                self._rounds.ask_at((line.name, number), moment.now + again)
+            return self._say_no(line, info, refusal, None)
+        # It would fit; the room is kept for another, or somebody of its queue is under way.
+        self._rounds.wait((line.name, number), refusal)
+        preempt = None
+        if not line.is_backfilling or self._may_evict_behind(line, info, moment):
+            preempt = self._rounds.displace(line, info, refusal, moment)
+        return self._say_no(line, info, refusal, preempt)
+
+    def _try(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
+        """Book a unit if it may start; else return why not, and which plugin says so."""
+        refused = self._plugins.check(info)
+        if refused is not None:
+            return refused
+        if line.is_backfilling:
+            delay = self._backfill.check(line, info, moment.seconds)
+            if delay is not None:
+                return delay, None
+        if line.in_flight or not self._rounds.is_idle:
+            held_up = self._rounds.hold_up(line, info, moment)
+            if held_up is not None:
+                return held_up, None
+        return self._plugins.reserve(info)
+
+    def _try_fewer(
+        self, line: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
+    ) -> tuple[QueueUnitInfo, No | None]:
+        """Book as many pods as fit; return the unit with them, or with its least and why not."""
+        assert info.demand.least is not None, f"{info.key} needs all its pods"
+        fewer = self._with_fewer(line, info, info.demand.least, moment)
+        again = self._try(line, fewer, moment)
+        if again is None or again[1] is None:
+            return fewer, again
+        if no[1] is None:
+            return info, no  # all its pods fit, and its least does not: runtimes are rounded
+        return fewer, (replace(again[0], is_least=True), again[1])
+
+    def _with_fewer(
+        self, line: SchedulingQueue, info: QueueUnitInfo, least: UnitDemand, moment: Moment
+    ) -> QueueUnitInfo:
+        """Return a unit with the most pods that fit of those it may run with, or its least."""
+
+        def fits(demand: UnitDemand) -> bool:
+            return self._would_start(line, replace(info, demand=demand), moment)
+
+        if not fits(least):
+            return at_least(info)
+        return replace(info, demand=most_that(fits, info.demand, least))
+
+    def _would_start(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+        if self._plugins.check(info) is not None:
+            return False
+        if line.is_backfilling and self._backfill.delays(line, info, moment.seconds):
+            return False
+        return self._rounds.hold_up(line, info, moment) is None
+
+    def _refuse(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        by: Plugin,
+        moment: Moment,
+    ) -> Refused | Preempt:
+        number = line.refuse(info, refusal, moment.seconds)
+        self._plugins.wait((line.name, number), info, refusal, by)
+        if self._backfill.waiting:
+            self._backfill.on_refused(line, info)
+        preempt = None
+        if not line.is_backfilling or self._may_evict_behind(line, info, moment):
+            preempt = self._rounds.evict(line, info, refusal, moment)
+        return self._say_no(line, info, refusal, preempt)
+
+    def _may_evict_behind(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
+        """Say whether a unit that was refused where others pass may have somebody evicted.
+
+        One for which others leave already goes on with its round.
+        """
+        if info.key in self._rounds.nominated:
+            return True
+        return self._rounds.search.may_evict(line, info) and not self._backfill.stays_behind(
+            line, info, moment.seconds
+        )
+
+    def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
+        """Return why the filters refuse a waiting unit now, with its fewest pods; or None.
+
+        For a fork: what is found on the way is not kept in step with who waits.
+        """
+        refused = self._plugins.check(info)
+        if refused is None or info.demand.least is None:
+            return None if refused is None else refused[0]
+        refused = self._plugins.check(at_least(info))
+        return None if refused is None else replace(refused[0], is_least=True)
+
+    def would_evict(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> Found | None:
+        """Return whom a waiting unit would have evicted now; None: nobody, or it needs nobody."""
+        seconds = int(wall.timestamp())
+        if line.is_backfilling and self._backfill.is_behind(line, info, seconds):
+            return None
+        return self._rounds.would_evict(line, info, wall)
+
+    def _say_no(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
+    ) -> Refused | Preempt:
+        # Nothing is booked and nobody's head has changed: it is only somebody else's turn.
+        wake = self._settlement.pass_on()
+        if preempt is not None:
+            return replace(preempt, wake=wake)
+        return Refused(unit=info.key, queue=line.name, refusal=refusal, wake=wake)

@@ -1,0 +1,505 @@
+"""The brain: facts in, decisions out. No thread, no lock, no clock, no network, no log.
+
+Everything that the scheduler believes lives here. Shells feed it and carry its decisions out::
+
+    on_queue, on_queue_unit, on_quota, on_pod, on_node, ...   each returns the queues to wake
+    decide_next(queue, now, wall) -> Dequeue | Refused | Preempt | Rest  one unit decided, or none
+    grow(unit) -> Growth | Refusal | None                     more pods for one that runs
+    on_written(decision, unit), on_write_failed(decision, ...), on_preempted(decision, ...)
+    fork()                                                    a copy to put questions to
+
+The story of one decision: a unit's object arrives and is *placed* (`_place`): judged from its
+own phase, mapped to quota and queue, its demand read. It then waits in line, is booked, is
+held with a reason, or has ended. `decide_next` takes the unit whose turn it is, asks the
+filters, and books it before anybody else can be asked: check and book are one call. What the
+books release wakes exactly the classes of units that it may help.
+
+Facts are levels, not edges: each may be told twice, late, or of a new object under an old
+name. Of two versions of one object the newer counts, so what the process itself has written is
+never overwritten by an older watch event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache.admission_check_rules import needed_checks, phase_after
+from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_demand import build_grants
+from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge, version_of
+from queue_scheduler.cache.usage import Charge
+from queue_scheduler.decision import (
+    BEGINNING,
+    Decision,
+    Dequeue,
+    Growth,
+    Moment,
+    Notice,
+    Preempt,
+    Reason,
+    Refusal,
+    Rest,
+    Victim,
+    WriteFailure,
+)
+from queue_scheduler.engine.admission import UnitStarts
+from queue_scheduler.engine.backfill import Backfill, Promise
+from queue_scheduler.engine.growth import Growths
+from queue_scheduler.engine.queue_state import QueueFacts
+from queue_scheduler.engine.wake_up import Settlement
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
+from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing.queue_policies import QueuePolicy
+from queue_scheduler.queueing.queue_set import QueueSet
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import Uid
+from shared_api.objects.node import Node
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.placement import as_admitted
+from shared_api.queue_unit_phases import Phase
+from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
+
+
+class Engine:
+    """The scheduler's beliefs and decisions. Not thread-safe; `shared_engine` holds its lock."""
+
+    def __init__(
+        self,
+        plugins: PluginRunner,
+        policies: Iterable[QueuePolicy],
+        strict: StrictMode = NOT_STRICT,
+        protect_seconds: float = 0.0,
+        queue_namespace: str = DEFAULT_QUEUE_NAMESPACE,
+    ) -> None:
+        """Start with no beliefs.
+
+        Args:
+            plugins: The plugins.
+            policies: How queues may order their units.
+            strict: In which queues nodes are asked for before a unit may start.
+            protect_seconds: For so long after its admission no unit is evicted for another.
+            queue_namespace: Where the queues are that it is told, to say so.
+        """
+        self._plugins = plugins
+        self._units = UnitRegistry(plugins, queue_namespace)
+        self._backfill = Backfill(self._units, plugins)
+        self._rounds = PreemptionRounds(self._units, plugins, protect_seconds)
+        self._settlement = Settlement(self._units, plugins, self._backfill, self._rounds)
+        self._queue_facts = QueueFacts(self._units, plugins, self._settlement, policies, strict)
+        self._growths = Growths(self._units, plugins)
+        self._starts = UnitStarts(plugins, self._backfill, self._rounds, self._settlement)
+        self._notices: list[Notice] = []
+
+    # === facts ================================================================================
+
+    def on_queue(self, queue: Queue) -> tuple[str, ...]:
+        """Take a new or changed queue."""
+        self._queue_facts.put(queue)
+        return self._settlement.settle()
+
+    def on_queue_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted queue; its units are held until one of that name is there again."""
+        if not self._queue_facts.drop(name):
+            return ()
+        self._rounds.waiters.forget_queue(name)
+        return self._settlement.settle()
+
+    def on_queue_unit(self, unit: QueueUnit, *, is_rewound: bool = False) -> tuple[str, ...]:
+        """Take a new or changed unit.
+
+        Args:
+            unit: The object.
+            is_rewound: The server's history was replaced (restored from a backup): what is known
+                of the unit is void, whatever the versions say.
+        """
+        units = self._units
+        uid = unit.metadata.uid
+        if is_rewound:
+            units.revive(uid)
+        elif units.is_gone(uid):
+            return ()
+        version = version_of(unit)
+        record = units.records.get(unit.metadata.key)
+        if record is not None and 0 < version <= record.version and not is_rewound:
+            return ()
+        if record is not None and record.unit.metadata.uid != uid:
+            units.forget(record)
+            record = None
+        self._put(unit, version, record)
+        return self._settlement.settle()
+
+    def _put(self, unit: QueueUnit, version: int, record: UnitRecord | None) -> None:
+        units = self._units
+        unit = as_admitted(unit)
+        units.bookings.pods.on_unit(unit, None if record is None else record.unit)
+        verdict = judge(unit)
+        if record is None or not units.can_stay(record, unit, version, verdict):
+            units.leave(record)
+            units.place(unit, version, verdict, record)
+
+    def on_queue_unit_gone(self, unit: QueueUnit) -> tuple[str, ...]:
+        """Take a deleted unit; its living pods stay charged until they are gone."""
+        record = self._units.records.get(unit.metadata.key)
+        if record is None or record.uid != unit.metadata.uid:
+            return ()
+        self._units.forget(record)
+        return self._settlement.settle()
+
+    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a new or changed quota."""
+        self._backfill.on_fact(f"quota/{quota.metadata.key}", quota)
+        return self._on_quotas_changed(self._plugins.on_quota(quota))
+
+    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
+        """Take a deleted quota; bookings stay under its name, its waiting units are held."""
+        self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
+        return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
+
+    def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
+        self._units.place_again_for(sorted(names))
+        self._settlement.on_limits_changed()
+        return self._settlement.settle()
+
+    def on_pod(self, pod: Pod) -> tuple[str, ...]:
+        """Take a new or changed pod."""
+        problem = self._units.bookings.pods.on_pod(pod)
+        if problem is not None:
+            self._notice("Pod", pod.metadata.key, pod.metadata.uid, "InvalidRequests", problem)
+        return self._settlement.settle()
+
+    def on_pod_gone(self, pod: Pod) -> tuple[str, ...]:
+        """Take a deleted pod."""
+        self._units.bookings.pods.on_pod_gone(pod)
+        return self._settlement.settle()
+
+    def on_node(self, node: Node) -> tuple[str, ...]:
+        """Take a new or changed node."""
+        self._plugins.on_node(node)
+        self._backfill.on_fact(f"node/{node.metadata.name}", node)
+        return self._settlement.settle()
+
+    def on_node_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted node."""
+        self._plugins.on_node_gone(name)
+        self._backfill.on_fact(f"node/{name}", None)
+        return self._settlement.settle()
+
+    def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
+        """Take a new or changed AdmissionCheck; one that is not active holds who needs it."""
+        self._queue_facts.put_check(check)
+        return self._settlement.settle()
+
+    def on_admission_check_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted AdmissionCheck."""
+        self._queue_facts.drop_check(name)
+        return self._settlement.settle()
+
+    def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
+        """Take whether the cluster has the kind AdmissionCheck; without it there are none."""
+        self._queue_facts.set_checks_served(are_served=are_served)
+        return self._settlement.settle()
+
+    # === decisions ============================================================================
+
+    def decide_next(self, queue_name: str, now: float, wall: datetime = BEGINNING) -> Decision:
+        """Decide the next unit of a queue, if it is the queue's turn.
+
+        Args:
+            queue_name: The queue whose worker asks.
+            now: The worker's clock, in seconds; only compared with `retry_at` of failed writes.
+            wall: The time. Units say in it since when they are admitted and run, and for how long:
+                without it nobody's protection is over, and nobody passes a refused unit in a queue
+                that backfills.
+
+        Returns:
+            Dequeue: booked; write it, then call `on_written` or `on_write_failed`.
+            Preempt: ask for these evictions, then call `on_preempted`; ask again at once.
+            Refused: nothing to do; ask again at once.
+            Rest: ask again when woken, or at `until`.
+        """
+        line = self._units.queues.line(queue_name)
+        if line is None:
+            return Rest()
+        if line.not_before > now:
+            return Rest(until=line.not_before)
+        if line.not_before:
+            line.not_before = 0.0
+            self._units.queues.refresh(line, self._plugins.domains)
+        if not self._rounds.is_idle:
+            for waiter in self._rounds.on_time(queue_name, now):
+                self._settlement.wake(waiter)
+        ahead = self._units.queues.queue_ahead_of(queue_name)
+        if ahead is None:
+            until = self._rounds.next_time(queue_name)
+            return Rest(until=until, wake=self._units.queues.take_wakes())
+        if ahead:
+            # Its own rest may just have ended, which changes whose turn it is elsewhere.
+            wake = (ahead, *self._units.queues.take_wakes())
+            until = self._rounds.next_time(queue_name)
+            return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
+        return self._decide(line, Moment(now, wall))
+
+    def _decide(self, line: SchedulingQueue, moment: Moment) -> Decision:
+        key = line.next_key()
+        assert key is not None, f"queue {line.name} is movable and has nothing to decide"
+        record = self._units.records[unit_key(key)]
+        info = record.info
+        assert info is not None, f"{record.key} is in line without a demand"
+        self._units.changed_lines[line.name] = None
+        answer = self._starts.start(line, info, moment)
+        return self._start(line, record, answer) if isinstance(answer, QueueUnitInfo) else answer
+
+    def _start(self, line: SchedulingQueue, record: UnitRecord, asked: QueueUnitInfo) -> Dequeue:
+        units, unit, info = self._units, record.unit, record.info
+        assert info is not None, f"{record.key} is decided without a demand"
+        # Who is asked in vain keeps his turn.
+        units.queues.served(line)
+        checks = needed_checks(line.queue, unit)
+        strict = line.options.is_strict
+        to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
+        decided = UnitRecord(
+            unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
+        )
+        if asked is not info:
+            decided = replace(decided, granting=asked.demand.occupancy)
+        try:
+            units.bookings.note_reserved(asked)
+            unrequested = self._plugins.find_unrequested(asked)
+            units.leave(record)
+            units.enter(decided)
+            wake = self._settlement.settle(is_news=False)
+        except BaseException:
+            self._undo_start(line, record)
+            raise
+        return Dequeue(
+            unit=info.key,
+            uid=info.uid,
+            resource_version=unit.metadata.resource_version,
+            queue=info.queue,
+            quota=info.quota,
+            grants=build_grants(asked.demand),
+            to=to,
+            checks=checks,
+            is_waited_for=line.options.waits_for_pods,
+            unrequested=unrequested,
+            wake=wake,
+        )
+
+    def _undo_start(self, line: SchedulingQueue, before: UnitRecord) -> None:
+        """Take back a decision that nobody hears of, since a plugin raised while it was made."""
+        units = self._units
+        record = units.records[before.key]
+        if record is not before:
+            units.leave(record)
+        units.place(before.unit, before.version, judge(before.unit), before)
+        # Whoever asked does so again, and nobody else may change anything until then.
+        units.queues.refresh(line, self._plugins.domains)
+
+    def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
+        """Take what the server holds after the write, or after an outcome that was unknown.
+
+        If the unit is booked by it the decision stands, otherwise it is taken back and the unit
+        decided again.
+        """
+        record = self.open_record(decision)
+        if record is None or unit.metadata.uid != decision.uid:
+            # Decided meanwhile by newer news, or made again under the same name.
+            return self.on_queue_unit(unit)
+        self._put(unit, version_of(unit), record)
+        return self._settlement.settle()
+
+    def on_write_failed(
+        self,
+        decision: Dequeue,
+        failure: WriteFailure,
+        *,
+        retry_at: float = 0.0,
+        why: str = "",
+    ) -> tuple[str, ...]:
+        """Take the booking back.
+
+        Args:
+            decision: What could not be written.
+            failure: What became of it. After REJECTED, which may follow another, the unit is in
+                line again; after all others it waits for its fresh object (one that had come
+                already would have ended the decision).
+            retry_at: Until when the queue rests, in the worker's clock; 0: it goes on.
+            why: After REFUSED, the server's words.
+        """
+        record = self.open_record(decision)
+        if record is None:
+            return ()
+        if failure is WriteFailure.REFUSED:
+            self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
+            self._rounds.on_refused(decision.unit)
+        self._units.leave(record)
+        line = self._units.queues.line(decision.queue)
+        if retry_at and line is not None:
+            self._units.queues.back_off(line, retry_at)
+            self._units.changed_lines[line.name] = None
+        if failure is WriteFailure.REJECTED:
+            self._units.place(record.unit, record.version, judge(record.unit), record)
+        else:
+            stale = replace(record, standing=Standing.STALE)
+            self._units.enter(stale)
+            self._units.charge_living(stale)
+        return self._settlement.settle()
+
+    def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:
+        """Take what became of the evictions asked for; the victims' objects are told as any other.
+
+        Args:
+            decision: The round.
+            failed: Victims of which the request was not written: the choice is made again.
+        """
+        self._rounds.on_written(decision, failed)
+        return self._settlement.settle()
+
+    # === growth ===============================================================================
+
+    def grow(self, key: str) -> Growth | Refusal | None:
+        """Grant a running unit the pods that it has grown by, if there is room for them.
+
+        Returns:
+            Growth: booked; write it.
+            Refusal: why not. What its pods ask for is booked all the same, as soon as they live.
+            None: it has not grown, or gives its place back.
+        """
+        answer = self._growths.grow(key)
+        if not isinstance(answer, Growth):
+            return answer
+        try:
+            wake = self._settlement.settle(is_news=False)
+        except BaseException:
+            self._growths.take_back(answer)
+            raise
+        return replace(answer, wake=wake)
+
+    def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:
+        """Take back what was booked for a growth that was not written."""
+        self._growths.take_back(growth)
+        return self._settlement.settle()
+
+    # === questions ============================================================================
+
+    def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
+        """Return what follows once a unit has its quota, and all checks are content."""
+        return self._queue_facts.strict.next_phase(info.queue, info.demand.total)
+
+    @property
+    def queues(self) -> QueueSet:
+        """The queues and their lines; for reading."""
+        return self._units.queues
+
+    @property
+    def units(self) -> UnitRegistry:
+        """The units, where they stand, and the counts of queues; for reading."""
+        return self._units
+
+    @property
+    def plugins(self) -> PluginRunner:
+        """The plugins; for reading."""
+        return self._plugins
+
+    @property
+    def rounds(self) -> PreemptionRounds:
+        """Rounds of eviction; for reading."""
+        return self._rounds
+
+    @property
+    def starts(self) -> UnitStarts:
+        """Decides whose turn it is; for reading."""
+        return self._starts
+
+    def record(self, key: str) -> UnitRecord | None:
+        """Return what is known of a unit."""
+        return self._units.records.get(key)
+
+    def open_record(self, decision: Dequeue) -> UnitRecord | None:
+        """Return the unit of a decision about which nothing newer is known, or None."""
+        record = self._units.records.get(decision.unit)
+        if record is None or record.standing not in {Standing.DECIDED, Standing.STALE}:
+            return None
+        # The same unit may have been decided again, from a newer version.
+        known = record.unit.metadata
+        this_one = (known.uid, known.resource_version) == (decision.uid, decision.resource_version)
+        return record if this_one else None
+
+    def refusal_of(self, key: str) -> Refusal | None:
+        """Return why a unit waits; None where it does not."""
+        record = self._units.records.get(key)
+        if record is None:
+            return None
+        if record.hold is not None:
+            return record.hold
+        line = self._units.queues.line(record.info.queue) if record.info else None
+        if record.standing is Standing.STALE:
+            return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
+        if record.standing is not Standing.WAITING or line is None or record.info is None:
+            return None
+        return line.refusal_of(record.info)
+
+    @property
+    def growths(self) -> Growths:
+        """The running units that have grown; for reading."""
+        return self._growths
+
+    def holds_up(self, key: str) -> bool:
+        """Say whether others wait behind a unit so as not to delay it."""
+        return self._backfill.holds_up(key)
+
+    def promise_of(self, key: str, wall: int) -> Promise | None:
+        """Return when a unit that holds up others can start, as of a time since the epoch."""
+        return self._backfill.promise_of_unit(key, wall)
+
+    def waiting(self, queue_name: str) -> Iterator[UnitRecord]:
+        """Iterate lazily over the units in a queue's line, in order."""
+        line = self._units.queues.line(queue_name)
+        keys: Iterable[OrderKey] = line.in_order() if line is not None else ()
+        return (self._units.records[unit_key(key)] for key in keys)
+
+    def charge_of(self, uid: Uid) -> Charge | None:
+        """Return what is booked for a uid."""
+        return self._units.bookings.charge_of(uid)
+
+    def take_notices(self) -> list[Notice]:
+        """Return, once, what users should read as events."""
+        notices = [
+            *self._notices,
+            *self._queue_facts.take_notices(),
+            *self._plugins.take_notices(),
+        ]
+        self._notices.clear()
+        return notices
+
+    def fork(self) -> Engine:
+        """Return an independent engine with the same beliefs; copies containers, not units."""
+        plugins = self._plugins.fork()
+        twin = Engine(plugins, ())
+        units = twin._units = self._units.fork(plugins)
+        backfill = twin._backfill = self._backfill.fork(units, plugins)
+        rounds = twin._rounds = self._rounds.fork(units, plugins)
+        settlement = twin._settlement = self._settlement.fork(units, plugins, backfill, rounds)
+        twin._queue_facts = self._queue_facts.fork(units, plugins, settlement)
+        twin._growths = Growths(units, plugins)
+        twin._starts = UnitStarts(plugins, backfill, rounds, settlement)
+        if plugins.without_fork:
+            twin._settlement.forget_refusals()
+        return twin
+
+    def validate(self) -> None:
+        """Recompute what is derived; raise AssertionError with the story if it differs."""
+        self._units.validate()
+        self._rounds.validate()
+
+    def _notice(self, kind: str, key: str, uid: Uid, reason: str, note: str) -> None:
+        self._notices.append(Notice(kind=kind, key=key, uid=uid, reason=reason, note=note))

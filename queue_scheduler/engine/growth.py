@@ -1,0 +1,204 @@
+"""Jobs that grow while they run: what they ask for beyond their admissions, if it fits. Pure.
+
+What they were granted stays granted. Asked is whether the whole job would fit if nothing were
+booked for it: pods that it has grown by, and that live, are charged already.
+
+A job that may run with fewer pods than all is granted as many as fit, and only while nobody waits
+in line for the same limits: what it lacks are not pods that are there anyway, but room that others
+may come first for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache.partial_admission import demand_of, most_that
+from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_demand import admitted_occupancy
+from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.decision import Growth, Reason, Refusal
+from queue_scheduler.engine.backfill import may_fit_one_day
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import (
+    Occupancy,
+    PodSetDemand,
+    QueueUnitInfo,
+    UnitDemand,
+    unit_key,
+)
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.evictions import is_given_back
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phase_of
+from shared_api.resource_list import add, format_amounts, parse_amounts, scale
+from shared_api.resource_names import rename_deprecated
+
+
+class Growths:
+    """The running units that have grown."""
+
+    def __init__(self, units: UnitRegistry, plugins: PluginRunner) -> None:
+        self._units = units
+        self._plugins = plugins
+
+    def grow(self, key: str) -> Growth | Refusal | None:
+        """Book what a unit has grown by, if it fits; else say why not, None: it has not grown."""
+        record = self._units.records.get(key)
+        asked = None if record is None else self._ask(record)
+        if record is None or asked is None:
+            return None
+        admissions, target, refusal = asked
+        if refusal is not None:
+            return refusal
+        self._units.set_growing(record, target)
+        meta = record.unit.metadata
+        return Growth(
+            unit=key,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            admissions=admissions,
+        )
+
+    def take_back(self, growth: Growth) -> None:
+        """Book what the unit's object says, unless newer news have done so."""
+        record = self.record_of(growth)
+        if record is not None:
+            self._units.set_growing(record, None)
+
+    def record_of(self, growth: Growth) -> UnitRecord | None:
+        """Return the unit of a growth about which nothing newer is known, or None."""
+        record = self._units.records.get(growth.unit)
+        if record is None or record.granting is None:
+            return None
+        known = record.unit.metadata
+        this_one = (known.uid, known.resource_version) == (growth.uid, growth.resource_version)
+        return record if this_one else None
+
+    def refusal_of(self, key: str) -> Refusal | None:
+        """Return why a unit is not granted its growth; None where it is, or has none."""
+        record = self._units.records.get(key)
+        asked = None if record is None else self._ask(record)
+        return None if asked is None else asked[2]
+
+    def _ask(
+        self, record: UnitRecord
+    ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None] | None:
+        """Return a grown unit's admissions, what it will occupy, and why that may not be."""
+        info, unit = record.info, record.unit
+        if record.standing is not Standing.BOOKED or info is None or record.granting is not None:
+            return None
+        if not has_grown(unit):
+            return None
+        whole = self._ask_for(info, info.demand)
+        if info.demand.least is None:
+            return whole
+        waiting = self._first_waiting(info.quota)
+        if waiting:
+            refusal = Refusal(reason=Reason.GROWS_AFTER_OTHERS, quota=info.quota, other=waiting)
+            return *whole[:2], refusal
+        if whole[2] is None:
+            return whole
+        granted = _granted_of(unit, info.demand)
+        most = most_that(
+            lambda demand: self._ask_for(info, demand)[2] is None, info.demand, granted
+        )
+        return whole if most is granted else self._ask_for(info, most)
+
+    def _ask_for(
+        self, info: QueueUnitInfo, demand: UnitDemand
+    ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None]:
+        """Return the same for a grown unit that is granted so much."""
+        admissions = grown_admissions(info.unit, demand)
+        target = admitted_occupancy(_granted(info.unit, admissions), info.demand)
+        pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
+        total = UnitDemand(pod_sets=pod_sets, total=target.amounts, pods=target.pods)
+        asked = replace(info, demand=total)
+        return admissions, target, self._plugins.check_without(asked, (info.uid,))
+
+    def _first_waiting(self, quota: str) -> str:
+        """Return a unit in line for the limits of a quota that may start one day, or ""."""
+        domains = self._plugins.domains(quota)
+        rivals = (
+            (line, other)
+            for line in self._units.queues
+            if not line.options.is_stopped
+            for other in line.quotas()
+            if other == quota or not domains.isdisjoint(self._plugins.domains(other))
+        )
+        return next((key for line, other in rivals for key in self._hopeful(line, other)), "")
+
+    def _hopeful(self, line: SchedulingQueue, quota: str) -> Iterator[str]:
+        """Iterate over the units of a line that may start one day."""
+        for place in line.in_order(quota):
+            info = self._units.records[unit_key(place)].info
+            assert info is not None, f"{unit_key(place)} is in line without a demand"
+            if may_fit_one_day(line.refusal_of(info)):
+                yield info.key
+
+
+def has_grown(unit: QueueUnit) -> bool:
+    """Say whether a released unit asks for more pods of a set than it was admitted with.
+
+    One without admissions was adopted: it is charged whatever it asks for.
+    """
+    admissions = unit.status.admissions
+    if not admissions or phase_of(unit) not in RELEASED_PHASES or _leaves(unit):
+        return False
+    granted = {each.name: each.replicas for each in admissions}
+    # One that may have fewer, and gives some back, runs out of work: it needs no more.
+    given_back = {each.name for each in unit.status.reclaimable_pods if each.count > 0}
+    return any(
+        each.count > granted.get(each.name, 0)
+        and not (each.min_count is not None and each.name in given_back)
+        for each in unit.spec.pod_set
+    )
+
+
+def _leaves(unit: QueueUnit) -> bool:
+    """Say whether its place is given back, or asked back: it must not be granted more of it."""
+    return (
+        is_being_evicted(unit)
+        or is_given_back(unit)
+        or unit.spec.active is False
+        or unit.metadata.deletion_timestamp is not None
+    )
+
+
+def _granted(unit: QueueUnit, admissions: tuple[Admission, ...]) -> QueueUnit:
+    """Return a unit as it is once it is granted this."""
+    return replace(unit, status=replace(unit.status, admissions=admissions))
+
+
+def _granted_of(unit: QueueUnit, demand: UnitDemand) -> UnitDemand:
+    """Return what a unit has of its demand."""
+    granted = {each.name: each.replicas for each in unit.status.admissions}
+    return demand_of(
+        tuple(
+            PodSetDemand(each.name, min(each.count, granted.get(each.name, 0)), each.per_pod)
+            for each in demand.pod_sets
+        )
+    )
+
+
+def grown_admissions(unit: QueueUnit, demand: UnitDemand) -> tuple[Admission, ...]:
+    """Return all admissions of a unit once it is granted the growth that a demand tells.
+
+    What was granted before stays as it is recorded: only the pods that came are asked for.
+    """
+    after = {each.name: each for each in unit.status.admissions}
+    for pod_set in demand.pod_sets:
+        known = after.get(pod_set.name) or Admission(name=pod_set.name)
+        more = pod_set.count - known.replicas
+        if more <= 0:
+            continue
+        try:
+            recorded = rename_deprecated(parse_amounts(known.resources))
+        except QuantityError:
+            recorded = {}
+        before = recorded or scale(pod_set.per_pod, known.replicas)
+        resources = format_amounts(add(before, scale(pod_set.per_pod, more)))
+        after[pod_set.name] = replace(known, replicas=pod_set.count, resources=resources)
+    return tuple(after.values())

@@ -1,0 +1,168 @@
+"""Takes what is told of queues: which policy and options are in force, whose units move. Pure.
+
+A queue names a policy, options and admission checks. What can not be read leaves the last good word
+in force, and a notice says so. Whatever places units differently places them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache.admission_check_rules import lists_check
+from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_state import UnitRecord
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.wake_up import Settlement
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.queueing.queue_options import (
+    QueueOptions,
+    places_differently,
+    read_options,
+    recorded_options,
+)
+from queue_scheduler.queueing.queue_policies import PRIORITY, QueuePolicy
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.strict_mode import StrictMode
+from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import MAX_PRIORITY
+
+
+class QueueFacts:
+    """The queues as they are told.
+
+    Attributes:
+        strict: Which of them are strict.
+    """
+
+    def __init__(
+        self,
+        units: UnitRegistry,
+        plugins: PluginRunner,
+        settlement: Settlement,
+        policies: Iterable[QueuePolicy],
+        strict: StrictMode,
+    ) -> None:
+        self.strict = strict
+        self._units = units
+        self._plugins = plugins
+        self._settlement = settlement
+        self._policies: Mapping[str, QueuePolicy] = {policy.name: policy for policy in policies}
+        self._notices: list[Notice] = []
+
+    def put(self, queue: Queue) -> None:
+        """Take a new or changed queue."""
+        name = queue.metadata.name
+        answered = self._plugins.on_queue(queue)
+        line = self._units.queues.line(name)
+        policy = self._policy_for(queue, line)
+        again: list[str] = []
+        is_new = line is None or line.policy is not policy
+        if is_new or (line is not None and places_differently(line.queue, queue)):
+            waiting = self._units.pull_out(line) if line is not None else []
+            again = [*waiting, *self._units.held_for(f"queue/{name}")]
+        rank = self._plugins.rank(queue)
+        if line is not None and self._units.queues.rank(name) != rank:
+            self._settlement.wake_all(line)  # they wait in their queue's place
+        options = self._read_options(queue, line)
+        line = self._units.queues.put(queue, policy, rank)
+        self._units.set_options(line, options)
+        self._units.changed_lines[name] = None
+        self._units.place_again(again)
+        self._units.place_again_for(sorted(answered))
+
+    def drop(self, name: str) -> bool:
+        """Forget a queue; say whether it was there."""
+        line = self._units.queues.line(name)
+        if line is None:
+            return False
+        answered = self._plugins.on_queue_gone(name)
+        waiting = self._units.pull_out(line)
+        self._units.queues.remove(name)
+        self._units.bound_again(name)
+        self._units.changed_lines.pop(name, None)
+        self._units.place_again([*waiting, *self._units.held_for(f"queue/{name}")])
+        self._units.place_again_for(sorted(answered))
+        return True
+
+    def put_check(self, check: AdmissionCheck) -> None:
+        """Take a new or changed AdmissionCheck."""
+        if self._units.checks.put(check):
+            self._place_again_for(check.metadata.name)
+
+    def drop_check(self, name: str) -> None:
+        """Forget an AdmissionCheck."""
+        if self._units.checks.drop(name):
+            self._place_again_for(name)
+
+    def set_checks_served(self, *, are_served: bool) -> None:
+        """Take whether the cluster has AdmissionChecks; without the kind there are none."""
+        self._units.checks.are_served = are_served
+        for name in () if are_served else self._units.checks.names():
+            self.drop_check(name)
+
+    def _place_again_for(self, check: str) -> None:
+        again: list[str] = []
+        for line in self._units.queues:
+            if lists_check(line.queue, check):
+                again += [unit_key(key) for key in line.in_order()]
+                again += self._units.held_for(f"queue/{line.name}")
+        self._units.place_again(again)
+
+    def take_notices(self) -> list[Notice]:
+        """Return, once, what users should read as events on queues, and on units of them."""
+        notices, self._notices = self._notices, []
+        lowered, self._units.lowered_lately = self._units.lowered_lately, {}
+        for key in lowered:
+            record = self._units.records[key]
+            if record.is_lowered:
+                notices.append(_build_lowered_notice(record))
+        return notices
+
+    def fork(
+        self, units: UnitRegistry, plugins: PluginRunner, settlement: Settlement
+    ) -> QueueFacts:
+        """Return the same over forked parts; it has nothing to tell."""
+        return QueueFacts(units, plugins, settlement, self._policies.values(), self.strict)
+
+    def _policy_for(self, queue: Queue, line: SchedulingQueue | None) -> QueuePolicy:
+        """Return the policy that the queue names; an unknown name keeps the last good one."""
+        name = queue.spec.queue_policy
+        policy = self._policies.get(name) if name else PRIORITY
+        if policy is not None:
+            return policy
+        # What a scheduler before this one had in force is in the status.
+        recorded = self._policies.get(queue.status.policy_in_force, PRIORITY)
+        last_good = line.policy if line is not None else recorded
+        if line is None or line.queue.spec.queue_policy != name:
+            note = f"queue policy {name!r} is unknown; {last_good.name} stays in force"
+            self._notice(queue, "UnknownPolicy", note)
+        return last_good
+
+    def _read_options(self, queue: Queue, line: SchedulingQueue | None) -> QueueOptions:
+        """Return what the queue asks for; what can not be read leaves the last good word."""
+        before = line.options if line is not None else recorded_options(queue)
+        options = read_options(queue, before)
+        for problem in options.problems:
+            if problem not in before.problems:
+                self._notice(queue, "UnreadableAnnotation", problem)
+        return replace(options, is_strict=self.strict.covers(queue.metadata.name))
+
+    def _notice(self, queue: Queue, reason: str, note: str) -> None:
+        meta = queue.metadata
+        notice = Notice(kind="Queue", key=meta.key, uid=meta.uid, reason=reason, note=note)
+        self._notices.append(notice)
+
+
+def _build_lowered_notice(record: UnitRecord) -> Notice:
+    assert record.info is not None, f"{record.key} is lowered, and has no queue"
+    said, queue = record.unit.spec.priority, record.info.queue
+    note = (
+        f"priority {said} counts as {record.priority}, which is the {MAX_PRIORITY} of queue {queue}"
+    )
+    return Notice(
+        kind="QueueUnit", key=record.key, uid=record.uid, reason="IgnoredAnnotation", note=note
+    )

@@ -1,0 +1,160 @@
+"""What follows a change: who is woken, and to which queue what room there is goes next.
+
+The engine changes beliefs and then settles: bookings follow the pods that came and went, the first
+waiting units are protected, classes that the change may help are woken, and the turns are brought
+up to date. Every fact and every decision ends here.
+"""
+
+from __future__ import annotations
+
+from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.engine.backfill import Backfill
+from queue_scheduler.framework.extension_points import Waiter, WakingInTurn
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least, unit_key
+from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+
+
+class Settlement:
+    """Keeps lines, turns and plugins in step with what has changed."""
+
+    def __init__(
+        self,
+        units: UnitRegistry,
+        plugins: PluginRunner,
+        backfill: Backfill,
+        rounds: PreemptionRounds,
+    ) -> None:
+        self._units = units
+        self._rounds = rounds
+        self._plugins = plugins
+        self._backfill = backfill
+        self._protected: dict[str, QueueUnitInfo] = {}
+
+    def settle(self, *, is_news: bool = True) -> tuple[str, ...]:
+        """After a change: book what pods ask for, wake whom it helps; return the queues to ask.
+
+        A decision of our own is no news: it makes no room, so it wakes nobody whose plugin can
+        not say what would help.
+        """
+        units, plugins = self._units, self._plugins
+        if units.bookings.pods.has_changed:
+            units.charge_changed_pods()
+        if units.queues.changed_heads and plugins.has_guarantees:
+            self._protect_first_units()
+        if plugins.wakes_at_once or plugins.waits_for_anything:
+            self._wake_at_once(anything_changed=is_news)
+        if units.admitted.leaving or not self._rounds.is_idle:
+            self._rounds.facts = self._backfill.facts
+            for waiter in self._rounds.take_woken():
+                self.wake(waiter)
+        return self.pass_on()
+
+    def _wake_at_once(self, *, anything_changed: bool) -> None:
+        for name, number in self._plugins.take_woken(anything_changed=anything_changed):
+            line = self._units.queues.line(name)
+            if line is not None and line.wake(number):
+                self._units.changed_lines[name] = None
+
+    def wake(self, waiter: Waiter) -> None:
+        """Ask a class again, whatever it waits for."""
+        line = self._units.queues.line(waiter[0])
+        if line is not None and line.wake(waiter[1]):
+            self._plugins.stop_waiting(waiter)
+            self._units.queues.refresh(line, self._plugins.domains)
+
+    def pass_on(self) -> tuple[str, ...]:
+        """Bring the turns up to date, offer what room there is; return the queues to ask."""
+        units, queues = self._units, self._units.queues
+        if self._backfill.waiting:
+            self._wake_backfilling()
+        if units.changed_lines:
+            for name in units.changed_lines:
+                line = queues.line(name)
+                if line is not None:
+                    queues.refresh(line, self._plugins.domains)
+            units.changed_lines.clear()
+        for plugin in self._plugins.waking_in_turn:
+            for domain in plugin.stirred_domains():
+                self._offer(plugin, domain)
+        return queues.take_wakes()
+
+    def _wake_backfilling(self) -> None:
+        for waiter in self._backfill.take_woken():
+            line = self._units.queues.line(waiter[0])
+            if line is not None and line.wake(waiter[1]):
+                self._plugins.stop_waiting(waiter)
+                self._units.changed_lines[line.name] = None
+
+    def _offer(self, plugin: WakingInTurn, domain: str) -> None:
+        """Wake classes of a domain in turn, until a queue that comes before the next can move.
+
+        One that is woken is not always movable: its queue may be backing off, or wait for pods, or
+        somebody stands before it. So it is not enough to wake the first.
+        """
+        queues = self._units.queues
+        ahead = queues.first_place(domain)
+        while (first := plugin.first_woken(domain, queues.place_of, ahead)) is not None:
+            place, waiter = first
+            if ahead is not None and ahead < place:
+                return
+            plugin.stop_waiting(waiter)
+            line = queues.line(waiter[0])
+            if line is not None and line.wake(waiter[1]):
+                queues.refresh(line, self._plugins.domains)
+                ahead = queues.first_place(domain)
+                if ahead is not None and ahead <= place:
+                    return  # nobody who is offered next comes before
+
+    def on_limits_changed(self) -> None:
+        """A quota came, changed or went: who competes, and whom room is kept for, is asked anew."""
+        queues = self._units.queues
+        queues.on_limits_changed(self._plugins.domains)
+        queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
+
+    def _protect_first_units(self) -> None:
+        """Tell who keeps guarantees which unit of each quota waits first."""
+        queues, records = self._units.queues, self._units.records
+        changed = queues.changed_heads
+        for quota in changed if len(changed) == 1 else sorted(changed):
+            if not self._plugins.keeps_room_for(quota):
+                continue
+            key = queues.first_waiting(quota)
+            info = records[unit_key(key)].info if key is not None else None
+            known = self._protected.get(quota)
+            if known is info:
+                continue
+            if known is None or info is None or known.class_key != info.class_key:
+                self._backfill.facts += 1  # guarantees are among what heads are refused for
+            if info is None:
+                del self._protected[quota]
+            else:
+                self._protected[quota] = info
+            self._plugins.protect(quota, None if info is None else at_least(info))
+        changed.clear()
+
+    def forget_refusals(self) -> None:
+        """A copy without some plugins: what they refused is asked again."""
+        for line in self._units.queues:
+            self.wake_all(line)
+        self.on_limits_changed()
+        self.settle()
+
+    def wake_all(self, line: SchedulingQueue) -> None:
+        """Ask every unit of a queue again."""
+        for number in line.wake_all():
+            self._plugins.stop_waiting((line.name, number))
+        self._units.changed_lines[line.name] = None
+
+    def fork(
+        self,
+        units: UnitRegistry,
+        plugins: PluginRunner,
+        backfill: Backfill,
+        rounds: PreemptionRounds,
+    ) -> Settlement:
+        """Return a copy over forked parts."""
+        twin = Settlement(units, plugins, backfill, rounds)
+        twin._protected = dict(self._protected)
+        return twin

@@ -1,0 +1,513 @@
+r"""Rounds of eviction: one at a time among those who compete, and the room goes to whom it is for.
+
+The life of a round::
+
+    a unit is refused --> victims chosen --> Preempt, written by a shell --> victims are stopped
+                                                                         \-> freed: the unit starts
+
+*One at a time.* While victims of a round are not freed, or room is kept, nobody who competes for
+the same limits evicts anybody: what comes free may help him, too; but who stands before the
+preemptor in its queue may, when all have left. The objects say so (`Evicted=True` on a booked unit,
+by the reasons of `MAKING_ROOM`), so it holds after a restart. A victim that nobody stops holds
+others up for ten minutes, not for ever.
+
+*The room is kept.* From the choice until it starts, the unit is *nominated*: whoever else passes
+the filters is asked whether the nominated one could still start if he started first, and waits if
+not (reason RoomForPreemptor). In a queue that waits for pods nobody else starts at all. Units that
+come before it in its own queue are not kept out, but for those that it may evict: what an owner
+reclaims does not go by the order of its queue, and they would be evicted again. Who is nominated
+is written on the victims, too, so a restart finds it while there are any. While the unit's queue is
+stopped it is not nominated.
+
+*No chains.* A nominated unit evicts nobody further, but where writes of its round have failed: then
+the choice is made again, with what leaves already counted as gone. If it is refused though all have
+left, it rests a minute before it tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_state import Standing, UnitRecord, makes_room
+from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
+from queue_scheduler.framework.extension_points import Supposed, Waiter
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
+from queue_scheduler.preemption.blocked_classes import Releases, RoundWaiters
+from queue_scheduler.preemption.candidates import Found, VictimSearch, is_worth_a_search
+from queue_scheduler.preemption.nomination import (
+    NOMINATED_SECONDS,
+    STUCK_SECONDS,
+    Nomination,
+    comes_before,
+    evicted_since,
+    leaves_for,
+    room_for,
+    unseen_of,
+    victims_by_preemptor,
+)
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.objects.meta import Uid
+from shared_api.timestamps import read_time, rfc3339
+
+REST_SECONDS: Final = 60.0
+"""Of a unit that was refused after a round for it: somebody took the room whom nothing here holds
+back, such as pods of no unit, and may do so again."""
+
+MOST_TRIES: Final = 5
+"""Choices for one start, where writes fail; then it rests."""
+
+_KEPT_IN: Final = frozenset({Standing.WAITING, Standing.DECIDED, Standing.STALE})
+
+
+class PreemptionRounds:
+    """Which rounds are under way; part of the engine.
+
+    Attributes:
+        search: Finds victims.
+        is_idle: There is no round, and nobody waits because of one: nothing here can change but by
+            a refusal, or by units that leave (`AdmittedUnits.leaving`).
+        waiters: Who waits because of one.
+        facts: `Backfill.facts`, as they were at the last settlement.
+    """
+
+    def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
+        self.search = VictimSearch(units, plugins, protect_seconds)
+        self._units = units
+        self._plugins = plugins
+        self._nominated: dict[str, Nomination] = {}
+        # Rounds whose evictions are being written, by preemptor: they outlive it.
+        self._writing: dict[Uid, frozenset[str]] = {}
+        # Who had his chance, as long as victims name him.
+        self._spent: dict[str, None] = {}
+        # Until when a unit rests after a round that was for nothing.
+        self._rests: dict[Uid, float] = {}
+        self.waiters = RoundWaiters()
+        self._ended = 0
+        self.is_idle = True
+        self.facts = 0
+
+    @property
+    def nominated(self) -> tuple[str, ...]:
+        """Keys of the units for which room is kept."""
+        return tuple(self._nominated)
+
+    # --- a refused unit -----------------------------------------------------------------------
+
+    def evict(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+    ) -> Preempt | None:
+        """Return whom to evict for a unit that the filters have just refused, if anybody is.
+
+        Where that may change by itself, the unit's class is asked again.
+        """
+        own = self._nominated.get(info.key)
+        if own is None and not self.search.may_evict(line, info):
+            return None
+        if not is_worth_a_search(refusal):
+            if own is not None:  # it was edited since; no room does
+                self._give_up(info.key, moment.now)
+            return None
+        domains = self._plugins.domains(info.quota)
+        leaving = self._leaving(domains, moment.wall)
+        gone = [record.uid for record in leaving]
+        if own is not None:
+            gone += self._on_their_way(own)
+            if not (gone or info.uid in self._writing or own.failed):
+                self._give_up(info.key, moment.now)
+        if self._has_to_wait(line, info, leaving, domains, moment):
+            return None
+        if gone and self._plugins.check_without(info, gone) is None:
+            self._hold_behind(line, info, leaving, moment)  # those who leave anyway are enough
+            return None
+        return self._choose(line, info, refusal, gone, moment)
+
+    def _choose(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        gone: Sequence[Uid],
+        moment: Moment,
+    ) -> Preempt | None:
+        own = self._nominated.get(info.key)
+        if own is not None and not own.failed:
+            # All have been stopped, and somebody took the room before their last pods were gone.
+            self._give_up(info.key, moment.now)
+            self._ask_again(line, info, moment.now + REST_SECONDS)
+            return None
+        waiter, releases = _waiter(line, info), self._count_releases()
+        who = info.uid, info.priority, line.options
+        if own is None and self.waiters.has_searched(waiter, who, moment.now, releases):
+            return None
+        found = self.search.find(line, info, gone, moment.wall)
+        if not found.victims and found.again_seconds is None:
+            # What others release may be too little for it, and enough with whom it may evict.
+            self.is_idle = False
+            self.waiters.search_again(waiter, moment.now, releases, who)
+            if own is not None and not gone:
+                self._give_up(info.key, moment.now)  # nothing of its round was written
+        return self._open(line, info, refusal, found, moment.now)
+
+    def would_evict(
+        self, line: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> Found | None:
+        """Return whom a waiting unit would have evicted now, were there no other round.
+
+        None: nobody could be, or it needs nobody. Changes nothing.
+        """
+        info = at_least(info)
+        checked = self._plugins.check(info)
+        if checked is None:
+            return self.search.find_under_way(line, info, wall) if line.in_flight else None
+        if not is_worth_a_search(checked[0]):
+            return None
+        leaving = self._leaving(self._plugins.domains(info.quota), wall)
+        uids = [record.uid for record in leaving]
+        if uids and self._plugins.check_without(info, uids) is None:
+            return None
+        return self.search.find(line, info, uids, wall)
+
+    def hold_up(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Refusal | None:
+        """Return why a unit that passed the filters may not start; it goes to `wait` then."""
+        kept = self._keep_room(line, info, moment)
+        if kept is None and line.in_flight:
+            return Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=info.quota)
+        return kept
+
+    def wait(self, waiter: Waiter, refusal: Refusal) -> None:
+        """Ask a class again that `hold_up` refused, when that may have changed."""
+        self.is_idle = False
+        if refusal.reason is not Reason.ROOM_FOR_PREEMPTOR:
+            self.waiters.stand_back(waiter, self._under_way(waiter[0]))
+        elif refusal.other in self._nominated:
+            self.waiters.keep_out(waiter, self._count_releases())
+        else:
+            self.waiters.ask_now(waiter)
+
+    def ask_at(self, waiter: Waiter, at: float) -> None:
+        """Ask a class again at a time, in the monotonic clock's seconds, whatever it waits for."""
+        self.is_idle = False
+        self.waiters.ask_at(waiter, at)
+
+    def displace(
+        self, line: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
+    ) -> Preempt | None:
+        """Return whom to evict of those under way in a queue that waits for their pods."""
+        if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
+            return None
+        domains = self._plugins.domains(info.quota)
+        leaving = self._leaving(domains, moment.wall)
+        if self._has_to_wait(line, info, leaving, domains, moment):
+            return None
+        found = self.search.find_under_way(line, info, moment.wall)
+        return self._open(line, info, refusal, found, moment.now)
+
+    def _has_to_wait(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        leaving: Sequence[UnitRecord],
+        domains: frozenset[str],
+        moment: Moment,
+    ) -> bool:
+        """Say whether another round, or a rest, keeps this unit from evicting anybody."""
+        rests_until = self._rests.get(info.uid, 0.0)
+        if rests_until > moment.now:
+            self._ask_again(line, info, rests_until)
+            return True
+        own = self._nominated.get(info.key)
+        # What failed of its own round is made good, while the others of that leave.
+        may_add = own is not None and bool(own.failed)
+        is_open = any(
+            makes_room(record.unit) and not (may_add and leaves_for(record) == info.key)
+            for record in leaving
+        )
+        others = [each.domains for each in self._others_rounds(info)]
+        if is_open or any(each & domains for each in (*others, *self._writing.values())):
+            self._hold_behind(line, info, leaving, moment)
+            return True
+        return False
+
+    def _others_rounds(self, info: QueueUnitInfo) -> Iterator[Nomination]:
+        """Iterate over whom room is kept for, but for those whose start may wait for this unit's.
+
+        Who stands behind it in its queue may be held back by it, once all have left for him.
+        """
+        for key, nomination in self._nominated.items():
+            is_ahead = self._comes_before(info, self._units.records.get(key))
+            if key != info.key and not (is_ahead and not self._on_their_way(nomination)):
+                yield nomination
+
+    def _hold_behind(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        leaving: Sequence[UnitRecord],
+        moment: Moment,
+    ) -> None:
+        """Ask a class again when a round is over, or when one of these has hung for too long."""
+        self.is_idle = False
+        waiter = _waiter(line, info)
+        self.waiters.hold_behind_rounds(waiter, self._count_releases())
+        if leaving:
+            first = read_time(min(evicted_since(record) for record in leaving))
+            age = 0.0 if first is None else (moment.wall - first).total_seconds()
+            self.waiters.ask_at(waiter, moment.now + max(1.0, STUCK_SECONDS - age))
+
+    def _open(
+        self,
+        line: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        found: Found,
+        now: float,
+    ) -> Preempt | None:
+        if not found.victims:
+            if found.again_seconds is not None:
+                self._ask_again(line, info, now + found.again_seconds)
+            return None
+        domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
+        own = self._nominated.get(info.key) or Nomination(uid=info.uid, domains=domains)
+        if own.tries >= MOST_TRIES:
+            self._give_up(info.key, now)
+            self._ask_again(line, info, now + REST_SECONDS)
+            return None
+        for key in [k for k, each in self._nominated.items() if each.domains & domains]:
+            if key != info.key:
+                self._give_up(key, now)  # it stands behind, and the room that it made is counted
+        self.is_idle = False
+        self._writing[info.uid] = domains
+        more = own.with_victims(found.victims)
+        self._nominated[info.key] = replace(more, domains=domains, until=until)
+        # Also if nobody tells it of room: somebody may take it.
+        self.waiters.hold_behind_rounds(_waiter(line, info), self._count_releases())
+        return Preempt(
+            unit=info.key,
+            uid=info.uid,
+            queue=line.name,
+            quota=info.quota,
+            priority=info.priority,
+            reason=found.reason,
+            victims=found.victims,
+            refusal=refusal,
+        )
+
+    def on_refused(self, key: str) -> None:
+        """Keep no room for a unit whose admission the API server refuses: it stands aside."""
+        if key in self._nominated:
+            self._end(key)
+
+    def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
+        """Take what became of a round's writes; whom to evict is chosen again if some failed."""
+        self._writing.pop(decision.uid, None)
+        self.is_idle = False
+        self.waiters.wake_behind_rounds()
+        own = self._nominated.get(decision.unit)
+        if own is None or own.uid != decision.uid:
+            return
+        self._nominated[decision.unit] = own.without(failed)
+        record = self._units.records.get(decision.unit)
+        if failed and record is not None and record.standing is Standing.WAITING:
+            assert record.info is not None, f"{record.key} is in line without a demand"
+            line = self._units.queues.line(record.info.queue)
+            assert line is not None, f"{record.key} is in line without a queue"
+            self.waiters.ask_now(_waiter(line, record.info))
+
+    # --- everybody else -----------------------------------------------------------------------
+
+    def _keep_room(
+        self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> Refusal | None:
+        """Return why a unit must leave the room to one that is nominated."""
+        if not self._nominated or info.key in self._nominated:
+            return None
+        domains = self._plugins.domains(info.quota)
+        for key, nomination in list(self._nominated.items()):
+            record = self._units.records.get(key)
+            if record is None or record.info is None or record.standing is Standing.DECIDED:
+                continue
+            if self._comes_before(info, record):
+                continue
+            if line.options.waits_for_pods and record.info.queue == line.name:
+                # Its pods would be waited for, whatever quota they are charged to.
+                return room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
+            if not nomination.domains & domains:
+                continue
+            refusal = self._takes_room(info, at_least(record.info), nomination, moment)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _takes_room(
+        self,
+        info: QueueUnitInfo,
+        nominated: QueueUnitInfo,
+        nomination: Nomination,
+        moment: Moment,
+    ) -> Refusal | None:
+        ask = self._plugins.check_without
+        gone = [record.uid for record in self._leaving(nomination.domains, moment.wall)]
+        # Whom it could not ask yet it asks again, or others in their place.
+        gone += (*self._on_their_way(nomination), *sorted(nomination.failed))
+        besides = (Supposed.started(info),)
+        refusal = ask(nominated, gone, besides)
+        if refusal is None:
+            return None
+        is_chosen = not nomination.failed and nominated.uid not in self._writing
+        if is_chosen and ask(nominated, gone) is not None:
+            # It would not start anyway: it was edited, or its quota, or others have the room. All
+            # who were kept out are asked again, and whose turn it is comes first.
+            self._give_up(nominated.key, moment.now)
+        return room_for(nominated, refusal)
+
+    # --- waking -------------------------------------------------------------------------------
+
+    def on_time(self, queue: str, now: float) -> list[Waiter]:
+        """End what took too long; return the classes that are asked again for that."""
+        self._rests = {uid: until for uid, until in self._rests.items() if until > now}
+        for key, nomination in list(self._nominated.items()):
+            if nomination.until is None:
+                self._nominated[key] = replace(nomination, until=now + NOMINATED_SECONDS)
+            elif nomination.until <= now:
+                self._end(key)
+        self.waiters.wake_due(queue, now, self._count_releases())
+        return self.take_woken()
+
+    def next_time(self, queue: str) -> float | None:
+        """Return when `on_time` has something to say about a queue; None: when woken."""
+        if self.is_idle:
+            return None
+        times = self.waiters.times_of(queue)
+        # Others may wait for its end; one that is not dated yet is dated by the next question.
+        times += [each.until or 0.0 for each in self._nominated.values()]
+        return min(times, default=None)
+
+    def take_woken(self) -> list[Waiter]:
+        """Return, once, the classes that may be told something else after what has changed."""
+        if self._units.admitted.leaving or self._spent:
+            self._find_nominated()
+        if self._nominated:
+            self._end_departed()
+        self.waiters.wake_after(self._count_releases())
+        self.waiters.wake_stood_back(self._under_way)
+        woken = self.waiters.take_woken()
+        self.is_idle = not self._is_engaged()
+        return woken
+
+    def _end_departed(self) -> None:
+        """Keep no room for who has started, is gone, or may not start; for others, where it is.
+
+        A quota may get another parent, or, after a restart, be known before its parent is.
+        """
+        for key, nomination in list(self._nominated.items()):
+            record = self._units.records.get(key)
+            if record is None or record.uid != nomination.uid or record.standing not in _KEPT_IN:
+                self._end(key)
+            elif self._is_stopped(record):
+                # Not spent: whoever still leaves for it says so when its queue goes on.
+                self._drop(key)
+            elif record.info is not None:
+                domains = self._plugins.domains(record.info.quota)
+                claim = (record.info.order_key, record.info.class_key)
+                if (domains, claim) != (nomination.domains, nomination.claim):
+                    self._nominated[key] = replace(nomination, domains=domains, claim=claim)
+                    self._ended += 1
+
+    def _count_releases(self) -> Releases:
+        admitted = self._units.admitted
+        released = self._units.bookings.eased + admitted.changes + self.facts
+        return admitted.left, self._ended, released
+
+    def _under_way(self, queue: str) -> frozenset[Uid]:
+        line = self._units.queues.line(queue)
+        return frozenset() if line is None else frozenset(line.in_flight)
+
+    def _leaving(self, domains: frozenset[str], wall: datetime) -> list[UnitRecord]:
+        """Return who leaves these domains, but for those that have hung for too long."""
+        stuck = rfc3339(wall - timedelta(seconds=STUCK_SECONDS))
+        leaving = self.search.leaving(domains)
+        return [each for each in leaving if not "" < evicted_since(each) <= stuck]
+
+    def _is_engaged(self) -> bool:
+        return bool(self._nominated or self._spent or self._rests or not self.waiters.is_empty())
+
+    def _on_their_way(self, nomination: Nomination) -> list[Uid]:
+        unseen = unseen_of(nomination.asked, self._units.records)
+        return [uid for uid in unseen if self._units.bookings.charge_of(uid) is not None]
+
+    def _find_nominated(self) -> None:
+        """Take from the victims for whom they leave: so a restart keeps the room, too."""
+        records = self._units.records
+        named = victims_by_preemptor(records[key] for key in self._units.admitted.leaving)
+        self._spent = {key: None for key in self._spent if key in named}
+        for key, victims in named.items():
+            record, known = records.get(key), self._nominated.get(key)
+            if known is not None:
+                self._nominated[key] = known.seen_leaving(victims)
+            elif (
+                record is not None
+                and record.info is not None
+                and record.standing is Standing.WAITING
+                and key not in self._spent
+                and not self._is_stopped(record)
+            ):
+                found = Nomination(uid=record.uid, domains=self._plugins.domains(record.info.quota))
+                self._nominated[key] = found.seen_leaving(victims)
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _comes_before(self, info: QueueUnitInfo, record: UnitRecord | None) -> bool:
+        """Say whether a unit may take room that is kept for another: it stands before it in line.
+
+        But not if the other may have it evicted for that: it would go on without end.
+        """
+        if record is None or record.info is None or not comes_before(info, record):
+            return False
+        line = self._units.queues.line(info.queue)
+        assert line is not None, f"{info.key} is in line without a queue"
+        return not self.search.may_take_from(line, at_least(record.info), info)
+
+    def _is_stopped(self, record: UnitRecord) -> bool:
+        return record.info is not None and not self._units.queues.may_start(record.info.queue)
+
+    def _end(self, key: str) -> None:
+        self._drop(key)
+        self._spent[key] = None
+
+    def _drop(self, key: str) -> None:
+        del self._nominated[key]
+        self._ended += 1
+
+    def _give_up(self, key: str, now: float) -> None:
+        self._rests[self._nominated[key].uid] = now + REST_SECONDS
+        self._end(key)
+        self.is_idle = False
+
+    def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
+        self.ask_at(_waiter(line, info), at)
+
+    def fork(self, units: UnitRegistry, plugins: PluginRunner) -> PreemptionRounds:
+        """Return an independent copy over forked units and plugins."""
+        twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
+        twin._nominated, twin._writing = dict(self._nominated), dict(self._writing)
+        twin._spent, twin._rests = dict(self._spent), dict(self._rests)
+        twin.waiters, twin._ended = self.waiters.copy(), self._ended
+        twin.is_idle, twin.facts = self.is_idle, self.facts
+        return twin
+
+    def validate(self) -> None:
+        """Raise AssertionError where nobody looks after something, or room is kept for nobody."""
+        assert not (self.is_idle and self._is_engaged()), "rounds are under way, and thought idle"
+        for key in self._nominated:
+            record = self._units.records.get(key)
+            assert record is None or not self._is_stopped(record), f"{key} is kept room in vain"
+
+
+def _waiter(line: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
+    return line.name, line.class_number(info)

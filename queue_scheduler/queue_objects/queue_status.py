@@ -1,0 +1,317 @@
+"""Counts and the first positions of every queue, written into `Queue.status`.
+
+At most every five seconds per queue, only when something changed, in the low lane: what a queue
+costs a cluster is its writes. The first change after a quiet while is written at once. The list
+stops at 100 positions; the debug API has them all.
+
+What a queue shows is compared, not what was written: so a status that somebody cleared or overwrote
+is restored, at the rate of all its writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from queue_scheduler.cache.admission_check_rules import KnownChecks, lists_check
+from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Reason
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight.wording import queue_message
+from queue_scheduler.queueing.queue_options import StopPolicy
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.backoff import Backoff
+from shared_api.client.errors import Conflict, NotFound
+from shared_api.client.resource_types import QUEUES
+from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.objects.meta import Condition, Timestamp, find_condition
+from shared_api.objects.queue import READY, Queue
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import DISABLE_SHOW_ITEMS, read_annotation
+
+MAX_ITEMS: Final = 100
+"""Keeps the object small: some kilobytes, whatever the length of the queue."""
+
+MIN_INTERVAL_SECONDS: Final = 1.0
+"""At most one write a second and queue, whatever the annotation says."""
+
+RETRY_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
+"""After a write that failed; what keeps failing (no right to write) is for people to mend."""
+
+ITEMS_KEY: Final = "active"
+"""The key that upstream's readers look under."""
+
+log = structlog.get_logger("queue_status")
+
+
+class QueueFigures(msgspec.Struct, frozen=True):
+    """What is shown of a queue.
+
+    Attributes:
+        pending: Units that wait or are held.
+        admitted: Units that occupy quota.
+        items: (name, namespace, priority) of the first in line, in order.
+        policy: The policy in force; read again at a start, where the queue names an unknown one.
+        stop: The stop policy in force; read again at a start, as the policy.
+        ready: Whether the queue does its work.
+        reason: Of the condition.
+        message: Of the condition.
+    """
+
+    pending: int
+    admitted: int
+    items: tuple[tuple[str, str, int], ...]
+    policy: str
+    stop: str
+    ready: bool
+    reason: str
+    message: str
+
+
+def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures | None:
+    """Return what is to be shown of a queue, or None where it is gone."""
+    line = engine.queues.line(name)
+    if line is None:
+        return None
+    items = tuple(
+        (record.unit.metadata.name, record.unit.metadata.namespace, record.priority)
+        for record in islice(engine.waiting(name), max_items)
+    )
+    ready, reason, message = judge_queue(engine, line)
+    return QueueFigures(
+        pending=engine.units.pending_count(name),
+        admitted=engine.units.admitted_count(name),
+        items=items,
+        policy=line.policy.name,
+        stop=line.options.stop.value,
+        ready=ready,
+        reason=reason,
+        message=message,
+    )
+
+
+def judge_queue(engine: Engine, line: SchedulingQueue) -> tuple[bool, str, str]:
+    """Return whether a queue does its work, the reason, and the words for it."""
+    queue = line.queue
+    policy = queue.spec.queue_policy
+    options = line.options
+    if options.is_stopped:
+        message = "; ".join((_STOPPED[options.stop], *options.problems))
+        return False, "Stopped", message
+    # Before what lets some units through.
+    refusal = engine.plugins.why_not_ready(queue)
+    if refusal is not None:
+        return False, refusal.reason.value, queue_message(refusal)
+    if policy and policy != line.policy.name:
+        message = f"policy {policy!r} is unknown; {line.policy.name} stays in force"
+        return False, "UnknownPolicy", message
+    if options.problems:
+        return False, "UnreadableAnnotation", "; ".join(options.problems)
+    return _judge_checks(queue, engine.units.checks) or (True, READY, _tell_order(line))
+
+
+def _tell_order(line: SchedulingQueue) -> str:
+    order = "units are admitted in order"
+    if not line.options.backfill or line.is_backfilling:
+        return order
+    return f"{order}; policy {line.policy.name} does not backfill"
+
+
+def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | None:
+    """Return what is wrong with the checks that a queue lists, None for nothing.
+
+    Only one that is not active holds units. What does not exist here may be answered all the same.
+    """
+    if not queue.spec.admission_checks:
+        return None
+    inactive = sorted(name for name in checks.inactive if lists_check(queue, name))
+    if inactive:
+        told = "; ".join(f"{name} ({checks.inactive[name]})" for name in inactive)
+        message = f"admission checks are not active, units that need them wait: {told}"
+        return False, Reason.ADMISSION_CHECK_INACTIVE.value, message
+    waits = "units are reserved, and wait until somebody writes its verdict into their status"
+    if checks.are_served is False:
+        message = f"the cluster has no AdmissionChecks (CRD of kueue.x-k8s.io); {waits}"
+        return True, "AdmissionChecksNotServed", message
+    if checks.are_served and (missing := checks.missing(queue)):
+        message = f"admission checks do not exist: {', '.join(missing)}; {waits}"
+        return True, "AdmissionCheckMissing", message
+    return None
+
+
+_STOPPED: Final = {
+    StopPolicy.HOLD: "stopped by the stop policy Hold: units wait, and what has started goes on",
+    StopPolicy.HOLD_AND_DRAIN: (
+        "stopped by the stop policy HoldAndDrain: units wait, and what has started is asked back"
+    ),
+}
+
+
+def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch of a queue's status.
+
+    Guarded by the version: a uid in a patch of a custom resource's status guards nothing (the
+    API server ignores it there), and the queue may have been made again under its name.
+    """
+    condition = Condition(
+        type=READY,
+        status="True" if figures.ready else "False",
+        reason=figures.reason,
+        message=figures.message,
+        observed_generation=queue.metadata.generation,
+    )
+    conditions = with_condition(queue.status.conditions, condition, now=now)
+    items = [
+        {"name": name, "namespace": namespace, "priority": priority, "position": position}
+        for position, (name, namespace, priority) in enumerate(figures.items, start=1)
+    ]
+    return {
+        "metadata": {"resourceVersion": queue.metadata.resource_version},
+        "status": {
+            "pending": figures.pending,
+            "admitted": figures.admitted,
+            "policyInForce": figures.policy,
+            "stopPolicyInForce": figures.stop,
+            "queueItemDetails": {ITEMS_KEY: items},
+            "conditions": [condition_body(each) for each in conditions],
+        },
+    }
+
+
+def is_shown(queue: Queue, figures: QueueFigures) -> bool:
+    """Say whether the status says all that already, so that a restart writes nothing."""
+    status = queue.status
+    items = tuple(
+        (item.name, item.namespace, item.priority)
+        for item in status.queue_item_details.get(ITEMS_KEY, ())
+    )
+    condition = find_condition(status.conditions, READY)
+    return (
+        (status.pending, status.admitted, items)
+        == (figures.pending, figures.admitted, figures.items)
+        and (status.policy_in_force, status.stop_policy_in_force) == (figures.policy, figures.stop)
+        and condition is not None
+        and (condition.status == "True", condition.reason, condition.message)
+        == (figures.ready, figures.reason, figures.message)
+    )
+
+
+_Wanted = tuple[str, QueueFigures]
+"""What a queue of this resourceVersion is to show."""
+
+
+class _Writing:
+    """How far the writing of one queue's status is."""
+
+    __slots__ = ("failures", "name", "not_before", "settled", "trouble", "under_way")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.not_before = 0.0
+        self.under_way: _Wanted | None = None
+        """What is handed over and not written yet."""
+        self.settled: _Wanted | None = None
+        """What is shown, or was written and is not kept by the server: no reason to write."""
+        self.failures = 0
+        self.trouble = ""
+        """What was logged of these failures."""
+
+
+class QueueStatusWriter:
+    """The step that keeps all queues' status current."""
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        cache: WritersCache[Queue],
+        may_write: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._cache = cache
+        self._may_write = may_write
+        self._clock = clock
+        # Their fields are also changed by writers, on the outcome of what is under way.
+        self._writings: dict[str, _Writing] = {}
+
+    def step(self) -> float:
+        """Write the status of every queue that shows another; return how long to rest."""
+        if self._may_write():
+            names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
+            for name in names:
+                if name not in self._writings:
+                    self._writings[name] = _Writing(name)
+                self._update(name, self._writings[name])
+            for name in self._writings.keys() - set(names):
+                del self._writings[name]
+        return MIN_INTERVAL_SECONDS
+
+    def _update(self, name: str, writing: _Writing) -> None:
+        now = self._clock.monotonic()
+        if now < writing.not_before:
+            return
+        known = self._shared.ask(_read_queue, name)
+        if known is None or not self._cache.is_readable(known[0].metadata.key):
+            return  # what is known of it is old: a write would only meet a conflict
+        queue, interval = known
+        hidden = read_annotation(queue.metadata.annotations, DISABLE_SHOW_ITEMS) is not None
+        figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
+        if figures is None:
+            return
+        wanted = (queue.metadata.resource_version, figures)
+        if wanted in (writing.settled, writing.under_way):
+            return
+        if is_shown(queue, figures):
+            writing.settled = wanted
+            return
+        body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
+        writing.under_way = wanted
+        writing.not_before = now + max(MIN_INTERVAL_SECONDS, interval)
+        write = status_report(QUEUES, queue.metadata.namespace, name, body)
+        self._writes.submit(write, lambda outcome: self._on_outcome(writing, wanted, outcome))
+
+    def _on_outcome(self, writing: _Writing, wanted: _Wanted, outcome: Outcome[Any]) -> None:
+        is_latest = writing.under_way is wanted
+        if is_latest:
+            writing.under_way = None
+        now = self._clock.monotonic()
+        if isinstance(outcome, Written):
+            queue = outcome.object
+            self._cache.note_written(queue)
+            writing.settled = (queue.metadata.resource_version, wanted[1])
+            writing.failures, writing.trouble = 0, ""
+            # The engine hears of it by the watch.
+            writing.not_before = max(writing.not_before, now + MIN_INTERVAL_SECONDS)
+        elif is_latest:
+            writing.not_before = now + RETRY_BACKOFF.seconds(writing.failures)
+            writing.failures += 1
+            _log_once(writing, outcome)
+
+
+def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
+    """Log a failure if it is another than the ones before it."""
+    match outcome:
+        case Rejected(error=NotFound() | Conflict()):
+            return  # the engine will hear what there is
+        case Rejected(error=error):
+            trouble = str(error.status)
+        case _:
+            trouble = type(outcome).__name__
+    if trouble != writing.trouble:
+        writing.trouble = trouble
+        log.warning("status of a queue is not written", queue=writing.name, outcome=str(outcome))
+
+
+def _read_queue(engine: Engine, name: str) -> tuple[Queue, float] | None:
+    """Return a queue, and how many seconds lie between two writes of its status."""
+    line = engine.queues.line(name)
+    return None if line is None else (line.queue, line.options.status_interval_seconds)

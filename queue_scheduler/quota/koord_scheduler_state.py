@@ -1,0 +1,88 @@
+"""What a running koord-scheduler may remember, that a queue cannot see.
+
+Two of its states depend on history (observed: os-008 to os-011 in
+tests/data/elasticquota-observed.json.gz).
+
+**Unseeded** is a childless quota that does not lend and has had no pod since it was created: it
+counts as asking for nothing. After its first pod, or a restart of the scheduler, it asks for its
+min.
+
+**Unrefreshed** is a quota below which nothing has been refreshed yet: its min is not scaled down.
+A refresh starts at a leaf, so a parent without a leaf below it stays so.
+
+A promise must hold in every state that fits what is seen. The states in which each such quota
+takes more, and those in which it takes less, are all divided; the least runtime is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
+from queue_scheduler.quota.runtime_division import (
+    Division,
+    DivisionRules,
+    DivisionState,
+    compute_division,
+)
+from shared_api.resource_list import Amounts
+
+
+def possible_states(
+    tree: QuotaTree, own_requests: Mapping[str, Mapping[str, int]]
+) -> tuple[DivisionState, ...]:
+    """Return the states of memory that the scheduler may be in; the first remembers all."""
+    unseeded = frozenset(
+        node.name for node in tree.nodes.values() if may_be_unseeded(node, own_requests)
+    )
+    unrefreshed = unrefreshed_quotas(tree)
+    states = [DivisionState()]
+    if unseeded:
+        states.append(DivisionState(unseeded=unseeded))
+    if unrefreshed:
+        states.append(DivisionState(unrefreshed=unrefreshed))
+    if unseeded and unrefreshed:
+        states.append(DivisionState(unseeded=unseeded, unrefreshed=unrefreshed))
+    return tuple(states)
+
+
+def may_be_unseeded(node: QuotaNode, own_requests: Mapping[str, Mapping[str, int]]) -> bool:
+    """Say whether a quota may have had no pod yet."""
+    return (
+        not node.spec.lends
+        and not node.children
+        and any(node.spec.min.values())
+        and not any(own_requests.get(node.name, {}).values())
+    )
+
+
+def unrefreshed_quotas(tree: QuotaTree) -> frozenset[str]:
+    """Return the quotas that nothing refreshes: parents without a leaf below."""
+    names: set[str] = set()
+    for node in reversed(tree.top_down()):
+        if node.spec.is_parent and all(child.name in names for child in node.children):
+            names.add(node.name)
+    return frozenset(names)
+
+
+def cautious_runtimes(
+    tree: QuotaTree,
+    own_requests: Mapping[str, Mapping[str, int]],
+    total: Mapping[str, int],
+    rules: DivisionRules,
+    *,
+    own_used: Mapping[str, Mapping[str, int]] | None = None,
+) -> Division:
+    """Return the division with, for each quota, the least runtime of all possible states."""
+    first, *others = (
+        compute_division(tree, own_requests, total, rules, own_used=own_used, state=state)
+        for state in possible_states(tree, own_requests)
+    )
+    for division in others:
+        for name, amounts in division.runtime.items():
+            first.runtime[name] = _least(first.runtime[name], amounts)
+    return first
+
+
+def _least(first: Amounts, second: Amounts) -> Amounts:
+    return {key: min(amount, second[key]) for key, amount in first.items()}

@@ -1,0 +1,18 @@
+"""Quotas with running sums: whether a demand fits, and which units to wake. Pure.
+
+Read in this order:
+
+1. ``quota_cache``: the only door: facts in, charges, the question, which units to wake.
+2. ``quota_ledger``: what is charged, by unit; ``tree_usage``: the sums that follow;
+   ``usage_trees``: both together, for all trees.
+3. ``limit_checks``: plain limits; ``min_guarantee``: what is kept for the owners of a min.
+4. ``runtime_check``: the promise of ``queue_scheduler.quota.runtime_contract``, in a walk down one
+   chain: ``unconstrained_levels`` where sums are enough, ``chain_levels`` where it takes a
+   division (``level_division``), ``full_runtime_check`` where a walk cannot do it.
+5. ``wake_index``: which units wait for which limit (``runtime_wake_index``: for a runtime);
+   ``runtime_wake_check``: which of them a change concerns.
+6. ``reclaim``: what the owner of a min may take back; ``what_if``: the question with other charges;
+   ``quota_views``: numbers for people.
+
+Not here: the arithmetic from scratch (``queue_scheduler.quota``).
+"""

@@ -1,0 +1,306 @@
+"""One division of one resource among the children of one quota, from the running sums.
+
+The same arithmetic as `runtime_quota.compute_division`, tolerant, for a single parent and resource.
+Children that ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept
+until a child asks for another amount (`tree_books.ask_for` drops them). Where shares are rounded
+half up, so is what they all have in common (`water_filling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from queue_scheduler.quota.quota_settings import Rounding
+from queue_scheduler.quota.runtime_division import NO_QUOTAS, ClaimTuple, divide, scaled_min
+from queue_scheduler.quota.water_filling import Pool, PooledClaim, WaterLevel
+from queue_scheduler.quota_cache.tree_usage import (
+    Divided,
+    NodeBooks,
+    PoolQuestion,
+    TreeBooks,
+    has_demand,
+)
+from shared_api.resource_list import Amounts
+
+Grants: TypeAlias = dict[str, int] | WaterLevel
+"""What each child gets, by name; who is missing gets nothing."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """A state of the scheduler's memory: are those that may be so unseeded, unrefreshed?"""
+
+    unseeded: bool = False
+    unrefreshed: bool = False
+
+
+MOST_KNOWN: Final = 256
+"""Divisions that are remembered per node and resource until somebody there asks for more or less:
+of a hundred who wait, many ask the same question about the levels above them."""
+
+Row: TypeAlias = tuple[NodeBooks, str, Amounts, int, int, bool]
+"""child, its name, what it asks for (running), its min, its weight, whether it lends."""
+
+
+class NodeDivision:
+    """Divides in one tree; `unrefreshed` are quotas that may be so: `koord_scheduler_state`."""
+
+    __slots__ = (
+        "_grandparents",
+        "_is_pooled",
+        "_reserving",
+        "_rounding",
+        "_rows",
+        "_scales",
+        "_tree",
+        "_unrefreshed",
+    )
+
+    def __init__(self, tree: TreeBooks, unrefreshed: frozenset[str]) -> None:
+        self._tree = tree
+        self._rounding = tree.settings.rounding
+        self._is_pooled = self._rounding is Rounding.HALF_UP
+        self._scales = tree.settings.scale_min
+        self._unrefreshed = unrefreshed
+        self._rows: dict[tuple[str, str], list[Row]] = {}
+        parents = [tree.root, *tree.nodes.values()]
+        # Parents of somebody who does not lend, and of parents.
+        self._reserving = _parents_of(parents, lambda child: bool(child.reserve))
+        self._grandparents = _parents_of(parents, lambda child: bool(child.children))
+
+    def keep(
+        self, parent: NodeBooks, key: str, total: int | None, memory: Memory, grants: Grants
+    ) -> None:
+        """Note a division that was foreseen with a change: it has come true."""
+        question = (total, memory.unseeded, memory.unrefreshed, None, 0)
+        self._known(parent, key).grants[question] = grants
+
+    def divide(
+        self,
+        parent: NodeBooks,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        changed: NodeBooks | None = None,
+        request: int = 0,
+    ) -> Grants:
+        """Return what the children get of a total, or would get if `changed` asked for `request`.
+
+        A total of None: nobody divides among the parents.
+        """
+        known = self._known(parent, key)
+        question = (total, memory.unseeded, memory.unrefreshed, changed, request)
+        grants = known.grants.get(question)
+        if grants is None:
+            if len(known.grants) >= MOST_KNOWN:
+                known.grants.clear()
+            if self._is_pooled:
+                grants = self._fill(parent, key, total, memory, changed, request)
+            if grants is None:
+                grants = self._divide(parent, key, total, memory, changed, request)
+            known.grants[question] = grants
+        return grants
+
+    def has_leaves_only(self, parent: NodeBooks) -> bool:
+        """Say whether no child has children."""
+        return parent.name not in self._grandparents
+
+    def suspects(
+        self, parent: NodeBooks, before: Grants | None, after: Grants
+    ) -> Iterable[NodeBooks]:
+        """Return at least the children that get less than they ask for, before or after.
+
+        All others, if they lend, get the same before and after; `before` may be left out where all
+        are leaves, of which only those matter that get less after.
+        """
+        if not isinstance(after, WaterLevel) or parent.name in self._reserving:
+            return parent.children
+        short = after.short()
+        if before is not None:
+            if not isinstance(before, WaterLevel):
+                return parent.children
+            short += before.short()
+        return [self._tree.nodes[name] for name in dict.fromkeys(short)]
+
+    # --- half up --------------------------------------------------------------------------------
+
+    def _fill(
+        self,
+        parent: NodeBooks,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        changed: NodeBooks | None,
+        request: int,
+    ) -> WaterLevel | None:
+        """Divide by what such questions have in common; None: a weight does not let it."""
+        pool = self.pool(parent, key, total, memory)
+        if pool is None or changed is None:
+            return None if pool is None else pool.fill(total or 0)
+        claim = self.claim(changed, key, total, memory, request)
+        return None if claim is None else pool.fill(total or 0, changed.name, claim)
+
+    def claim(
+        self, child: NodeBooks, key: str, total: int | None, memory: Memory, request: int
+    ) -> PooledClaim | None:
+        """Return what a child claims of a pool if it asks for `request`; None: see `pool`."""
+        return _pooled(child, key, request, self.floor(child, key, total, memory))
+
+    def pool(self, parent: NodeBooks, key: str, total: int | None, memory: Memory) -> Pool | None:
+        """Return what to divide among these; None: a weight does not let it, or the rounding."""
+        if not self._is_pooled:
+            return None
+        pools = self._known(parent, key).pools
+        scaled_to = total if self._is_scaled(parent, key, total) else None
+        question = (scaled_to, memory.unseeded, memory.unrefreshed)
+        if question in pools:
+            return pools[question]
+        if len(pools) >= MOST_KNOWN:
+            pools.clear()
+        pools[question] = None
+        pool = Pool()
+        names, claims = self._claims(parent, key, total, memory, None, 0)
+        for name, (weight, asked, floor, is_lending) in zip(names, claims, strict=True):
+            if asked <= floor:
+                pool.put(name, (weight, asked if is_lending else floor, floor))
+            elif weight > 0:
+                pool.put(name, (weight, asked, floor))
+            else:
+                return None
+        pools[question] = pool
+        return pool
+
+    def _known(self, parent: NodeBooks, key: str) -> Divided:
+        """Return what is known and still true."""
+        known = parent.divided.get(key)
+        if known is None:
+            known = parent.divided[key] = Divided()
+        elif known.changed:
+            known.grants.clear()
+            if known.pools:
+                known.pools = {
+                    question: pool
+                    for question, pool in known.pools.items()
+                    # Where mins are scaled, another total comes with the change: another pool.
+                    if question[0] is None and _renew(pool, key, known.changed, question)
+                }
+            known.changed.clear()
+        return known
+
+    # --- child by child -------------------------------------------------------------------------
+
+    def _divide(
+        self,
+        parent: NodeBooks,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        changed: NodeBooks | None,
+        request: int,
+    ) -> Grants:
+        names, claims = self._claims(parent, key, total, memory, changed, request)
+        granted = divide(total or 0, claims, self._rounding, tolerant=True)
+        return dict(zip(names, granted, strict=True))
+
+    def _claims(
+        self,
+        parent: NodeBooks,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        changed: NodeBooks | None,
+        request: int,
+    ) -> tuple[list[str], list[ClaimTuple]]:
+        """Return who claims anything, and what."""
+        available = total or 0
+        min_sum = parent.min_sums.get(key, 0)
+        # Whose min is not scaled; everybody's, where the mins fit.
+        unscaled = self._unrefreshed if memory.unrefreshed else NO_QUOTAS
+        is_scaled = self._is_scaled(parent, key, total)
+        names: list[str] = []
+        claims: list[ClaimTuple] = []
+        for child, name, limited, minimum, weight, is_lending in self._rows_of(parent, key):
+            asked = request if child is changed else limited.get(key, 0)
+            if not asked and is_lending:
+                continue
+            if memory.unseeded and child is not changed and may_be_unseeded(child):
+                asked = 0
+            floor = minimum
+            if is_scaled and minimum and name not in unscaled:
+                floor = scaled_min(available, minimum, min_sum)
+            names.append(name)
+            claims.append((weight, asked, floor, is_lending))
+        return names, claims
+
+    def _rows_of(self, parent: NodeBooks, key: str) -> list[Row]:
+        rows = self._rows.get((parent.name, key))
+        if rows is None:
+            rows = self._rows[parent.name, key] = [
+                (
+                    child,
+                    child.name,
+                    child.limited,
+                    child.spec.min.get(key, 0),
+                    child.spec.weight.get(key, 0),
+                    not child.reserve,
+                )
+                for child in parent.children
+            ]
+        return rows
+
+    def floor(self, child: NodeBooks, key: str, total: int | None, memory: Memory) -> int:
+        """Return the min of a child, scaled down to what its parent has."""
+        minimum = child.spec.min.get(key, 0)
+        parent = child.parent
+        assert parent is not None
+        if not minimum or total is None or not self._is_scaled(parent, key, total):
+            return minimum
+        if memory.unrefreshed and child.name in self._unrefreshed:
+            return minimum
+        return scaled_min(total, minimum, parent.min_sums[key])
+
+    def _is_scaled(self, parent: NodeBooks, key: str, total: int | None) -> bool:
+        if not self._scales or total is None or total >= parent.min_sums.get(key, 0):
+            return False
+        return parent.parent is not None or key in (self._tree.total or {})
+
+
+def _parents_of(
+    parents: Iterable[NodeBooks], is_such: Callable[[NodeBooks], bool]
+) -> frozenset[str]:
+    return frozenset(
+        parent.name for parent in parents if any(is_such(child) for child in parent.children)
+    )
+
+
+def _pooled(child: NodeBooks, key: str, asked: int, floor: int) -> PooledClaim | None:
+    """Return what a child claims of a pool; None: it is not for a pool."""
+    weight = child.spec.weight.get(key, 0)
+    if asked <= floor:
+        return weight, floor if child.reserve else asked, floor
+    return (weight, asked, floor) if weight > 0 else None
+
+
+def _renew(
+    pool: Pool | None, key: str, changed: Mapping[str, NodeBooks], question: PoolQuestion
+) -> bool:
+    """Put in what these children ask for by now; False: the pool is of no more use."""
+    if pool is None:
+        return False
+    for name, child in changed.items():
+        asked = child.limited.get(key, 0)
+        if question[1] and may_be_unseeded(child):
+            asked = 0
+        claim = _pooled(child, key, asked, child.spec.min.get(key, 0))
+        if claim is None:
+            return False
+        pool.take_out(name)
+        pool.put(name, claim)
+    return True
+
+
+def may_be_unseeded(books: NodeBooks) -> bool:
+    """Say whether a quota may have had no pod yet (`koord_scheduler_state`)."""
+    return bool(books.reserve) and not books.children and not has_demand(books)

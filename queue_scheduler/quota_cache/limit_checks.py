@@ -1,0 +1,172 @@
+"""Whether amounts fit the limits that are written down: max, min, and what the nodes have.
+
+Every rule here compares one sum with one limit on one resource, so its "no" stays true until that
+sum goes down or that limit up: `wake_index` relies on it. The reasons of these rules are
+`SUM_REASONS`.
+
+Which rule applies in which mode: see `quota_cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from queue_scheduler.quota.quota_decision import QuotaRefusal, RefusalReason
+from queue_scheduler.quota.quota_settings import QuotaKind
+from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks, taken_by
+
+SUM_REASONS: Final = frozenset(
+    (
+        RefusalReason.OVER_QUOTA_MAX,
+        RefusalReason.OVER_PARENT_MAX,
+        RefusalReason.OVER_MIN,
+        RefusalReason.NON_PREEMPTIBLE_OVER_MIN,
+        RefusalReason.NO_CAPACITY,
+    )
+)
+
+
+def check_max(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    """Compare with max at the quota and at every ancestor; a missing key is unlimited."""
+    if books.tree.keeps_mins:
+        return _check_beside_kept(books, items)
+    for node in books.chain:
+        limits = node.limits
+        used = node.used
+        for key, amount in items:
+            limit = limits.get(key)
+            if limit is None or used.get(key, 0) + amount <= limit:
+                continue
+            if node is books:
+                return refuse(
+                    RefusalReason.OVER_QUOTA_MAX, node.name, key, limit, used.get(key, 0), amount
+                )
+            taken = node.taken(key)
+            if taken + amount > limit:
+                return refuse(RefusalReason.OVER_PARENT_MAX, node.name, key, limit, taken, amount)
+    return None
+
+
+def _check_beside_kept(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    """The same where quotas keep part of their min: it is taken for all others (`taken_by`)."""
+    for node in books.chain:
+        limits = node.limits
+        for key, amount in items:
+            limit = limits.get(key)
+            if limit is None:
+                continue
+            taken = taken_by(books, node, key)
+            if taken + amount > limit:
+                own = node is books
+                reason = RefusalReason.OVER_QUOTA_MAX if own else RefusalReason.OVER_PARENT_MAX
+                return refuse(reason, node.name, key, limit, taken, amount, via=books.name)
+    return None
+
+
+def check_overused(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    """Refuse where the quota is over its max on a resource that is not even asked for.
+
+    koord-scheduler does: its check of a pod's own quota covers all resources in use.
+    """
+    limits = books.limits
+    asked = None
+    for key, used in books.used.items():
+        limit = limits.get(key)
+        if limit is not None and used > limit:
+            asked = asked or dict(items)
+            amount = asked.get(key, 0)
+            return refuse(RefusalReason.OVER_QUOTA_MAX, books.name, key, limit, used, amount)
+    return None
+
+
+def check_min(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    """Compare with min at the quota; a key of max that min lacks is 0."""
+    minimum = books.spec.min
+    for key, amount in items:
+        used = books.used.get(key, 0)
+        limit = minimum.get(key, 0)
+        if used + amount > limit:
+            return refuse(RefusalReason.OVER_MIN, books.name, key, limit, used, amount)
+    return None
+
+
+def check_non_preemptible(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
+
+    Of an ElasticQuotaTree, at every ancestor as well.
+    """
+    is_tree = books.tree.settings.kind is QuotaKind.TREE
+    for node in books.chain if is_tree else (books,):
+        limits = node.np_limits
+        for key, amount in items:
+            limit = limits.get(key)
+            used = node.np_used.get(key, 0)
+            if limit is not None and used + amount > limit:
+                reason = RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+                return refuse(reason, node.name, key, limit, used, amount)
+    return None
+
+
+def check_total(tree: TreeBooks, items: Items) -> QuotaRefusal | None:
+    """Compare what is started with what the nodes have.
+
+    The contract alone may grant more than that (mins over-promised without scaling, units that
+    rounding half up creates); such pods would only wait for a node.
+    """
+    for key, amount in items:
+        limit = tree.left(key)
+        committed = tree.committed.get(key, 0)
+        if committed + amount > limit:
+            reason = RefusalReason.NO_CAPACITY
+            return refuse(reason, tree.root.name, key, limit, committed, amount)
+    return None
+
+
+def room(
+    tree: TreeBooks, node: NodeBooks, reason: RefusalReason, key: str, via: NodeBooks | None = None
+) -> int | None:
+    """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
+
+    `via`: for who is charged to it, where that makes a difference.
+    """
+    if via is not None:
+        limit = node.limits.get(key)
+        return None if limit is None else limit - taken_by(via, node, key)
+    sums: Mapping[str, int] = node.used
+    match reason:
+        case RefusalReason.NO_CAPACITY:
+            sums, limit = tree.committed, tree.left(key)
+        case RefusalReason.OVER_MIN:
+            limit = node.spec.min.get(key, 0)
+        case RefusalReason.NON_PREEMPTIBLE_OVER_MIN:
+            sums, limit = node.np_used, node.np_limits.get(key)
+        case RefusalReason.OVER_PARENT_MAX:
+            limit = node.limits.get(key)
+            return None if limit is None else limit - node.taken(key)
+        case _:
+            limit = node.limits.get(key)
+    return None if limit is None else limit - sums.get(key, 0)
+
+
+def refuse(
+    reason: RefusalReason,
+    quota: str,
+    key: str,
+    limit: int,
+    used: int,
+    amount: int,
+    *,
+    via: str = "",
+) -> QuotaRefusal:
+    """Return a refusal with its numbers."""
+    return QuotaRefusal(
+        reason=reason,
+        quota=quota,
+        resource=key,
+        limit=limit,
+        used=used,
+        requested=amount,
+        missing=used + amount - limit,
+        via=via,
+    )

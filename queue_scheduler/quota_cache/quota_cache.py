@@ -1,0 +1,546 @@
+"""The books of all quotas: facts in, bookings, the question whether a demand fits, who to wake.
+
+The one door of this package. Facts and bookings are kept as they came (the specs of the quotas,
+`quota_ledger`); trees with running sums (`usage_trees`) follow from them, and follow every booking.
+A change of a quota only throws the trees away: the next question builds them anew, so that many
+changes in a row cost one build.
+
+A question goes through the rules of the mode, the cheap ones first:
+
+    max      max x rate at the quota and every ancestor                        quota_fit
+    min      min at the quota, max at every ancestor                           quota_fit
+    runtime  max as above, min for what is non-preemptible, the nodes' total,  quota_fit
+             the promise about koord-scheduler's runtimes                      runtime_walk
+    all      the owner's guarantee                                             guarantee
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    ProblemKind,
+    QuotaProblem,
+    QuotaRefusal,
+    QuotaView,
+    RefusalReason,
+)
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
+from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee, entitle
+from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
+from queue_scheduler.quota_cache.quota_views import find_view
+from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks
+from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from queue_scheduler.quota_cache.wake_index import (
+    AT_ONCE,
+    CONTRACT_REASONS,
+    Entry,
+    Rank,
+    RankOf,
+    Waiting,
+    WaitingRoom,
+)
+from queue_scheduler.quota_cache.what_if import Added, net_changes, supposed
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.meta import NO_UID, Uid
+from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
+from shared_api.resource_list import Amounts
+from shared_api.resource_names import RENAMED
+from shared_api.well_known_labels import JOB_COUNTS, SPECIAL_QUOTAS
+
+
+class QuotaBooks:
+    """Everything the engine asks about quotas. Not thread-safe: the engine's lock guards it."""
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._settings = settings
+        self._specs: dict[tuple[str, str], QuotaSpec] = {}
+        self._nodes_total: Amounts | None = None
+        self._ledger = QuotaLedger()
+        self._protected = ProtectedDemands()
+        self._waiting = WaitingRoom()
+        self._changes = 0
+        # What `check` let through, if nothing else was asked since, and what counts of it: who is
+        # woken was asked for just before, and who has been asked for is booked, as a rule.
+        self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
+        self._fitted_items: Items = []
+        # The last refusal by runtimes: its grounds do not come back with who then waits.
+        self._refused: tuple[str, Demand, int, QuotaRefusal] | None = None
+        # Follows from the above; None until somebody asks.
+        self._trees: BuiltTrees | None = None
+        self._lookup: QuotaNames | None = None
+        self._governed: dict[str, frozenset[str]] | None = None
+
+    # --- facts: each is a level, repeating it changes nothing -----------------------------------
+
+    def on_quota(self, quota: ElasticQuota) -> None:
+        """Take an ElasticQuota as it is now. Never raises for what is in it: see `problems`."""
+        spec = parse_quota(quota)
+        key = (spec.namespace, spec.name)
+        if self._specs.get(key) != spec:
+            self._specs[key] = spec
+            self._outdate()
+
+    def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
+        """Forget an ElasticQuota; bookings stay under its name until they end.
+
+        Nothing happens if the object known under that name has another uid: it was made again.
+        """
+        spec = self._specs.get((namespace, name))
+        if spec is not None and (not uid or spec.uid == uid):
+            del self._specs[namespace, name]
+            self._outdate()
+
+    def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
+        """Take all quotas that there are, in place of those known, where no ElasticQuotas are."""
+        found = {(spec.namespace, spec.name): spec for spec in specs}
+        if found != self._specs:
+            self._specs = found
+            self._outdate()
+
+    def on_capacity(self, total: Mapping[str, int] | None) -> None:
+        """Take the sum of the nodes (`capacity.NodeCapacity`); None: no node is known."""
+        if total == self._nodes_total:
+            return
+        self._nodes_total = None if total is None else dict(total)
+        if self._settings.mode is QuotaMode.RUNTIME:
+            self._drop_trees()
+            self._waiting.wake_all()
+
+    def on_foreign(
+        self,
+        key: str,
+        quota: str,
+        request: Mapping[str, int] | None,
+        *,
+        bound: bool = False,
+        non_preemptible: bool = False,
+    ) -> None:
+        """Take a pod without unit, charged to `quota`; `request` None: it is gone.
+
+        A quota that does not exist counts as the default quota, as for koord-scheduler.
+        """
+        pod = None
+        if request is not None:
+            pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
+        old = self._ledger.pods.get(key)
+        if pod == old:
+            return
+        if old is not None:
+            del self._ledger.pods[key]
+            self._count_pod(old, -1)
+        if pod is not None:
+            self._ledger.pods[key] = pod
+            self._count_pod(pod, 1)
+
+    # --- bookings -------------------------------------------------------------------------------
+
+    def check(self, quota: str, demand: Demand) -> QuotaRefusal | None:
+        """Return why `demand` may not start in `quota` now, or None: it fits. Changes nothing."""
+        trees = self._trees or self._build()
+        books = trees.books.get(quota)
+        if books is None:
+            return trees.why_unusable(quota)
+        fitting = (demand.amounts, demand.non_preemptible, quota, self._changes)
+        if self._fitted == fitting:
+            return None
+        self._fitted = None
+        items = books.counted(demand.amounts)
+        refusal = trees.check(books, items, demand)
+        if refusal is None and books.tree.protected_count:
+            refusal = check_guarantee(books, items, self._protected)
+        if refusal is None:
+            self._fitted, self._fitted_items = fitting, items
+        elif refusal.grounds is not None:
+            self._refused = (quota, demand, self._changes, refusal)
+        return refusal
+
+    def check_without(
+        self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
+    ) -> QuotaRefusal | None:
+        """Return what `check` would, had these owners nothing booked, and these demands besides.
+
+        Changes nothing, for those who wait neither.
+        """
+        trees = self._trees or self._build()
+        books = trees.books.get(quota)
+        if books is None:
+            return trees.why_unusable(quota)
+        # What the last question foresaw for its booking is lost with this one.
+        self._fitted = None
+        items = books.counted(demand.amounts)
+        with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
+            refusal = trees.check(books, items, demand)
+            if refusal is None and books.tree.protected_count:
+                refusal = check_guarantee(books, items, self._protected)
+        return refusal
+
+    def book(self, owner: str, quota: str, demand: Demand) -> None:
+        """Charge `demand` to `quota` under `owner`, replacing what the owner had; never refuses."""
+        owners = self._ledger.owners
+        old = owners.get(owner)
+        if old is not None:
+            if old[0] == quota and old[1] == demand:
+                return
+            self._count_unit(old[0], old[1], -1)
+        owners[owner] = (quota, demand)
+        asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
+        self._count_unit(quota, demand, 1, self._fitted_items if self._fitted == asked else None)
+
+    def release(self, owner: str) -> None:
+        """Take back what `owner` has booked, if anything."""
+        old = self._ledger.owners.pop(owner, None)
+        if old is not None:
+            self._count_unit(old[0], old[1], -1)
+
+    def booking(self, owner: str) -> tuple[str, Demand] | None:
+        """Return (quota, demand) that the owner has booked, or None."""
+        return self._ledger.owners.get(owner)
+
+    def _count_unit(
+        self, quota: str, demand: Demand, sign: int, checked: Items | None = None
+    ) -> None:
+        self._changes += 1
+        if self._trees is None:
+            self._build_for_waiters()
+        ledger = self._ledger
+        account = ledger.accounts.get(quota) or ledger.open_account(quota)
+        account.add_unit(demand, sign)
+        if self._trees is not None:
+            self._follow(self._trees.charge_unit(quota, demand, sign, checked))
+
+    def _count_pod(self, pod: ForeignPod, sign: int) -> None:
+        self._changes += 1
+        self._build_for_waiters()
+        self._ledger.open_account(pod.quota).add_pod(pod, sign)
+        if self._trees is not None:
+            books = self._trees.charge_pod(pod, sign)
+            if books is not None:
+                self._follow(books)
+
+    def _follow(self, books: NodeBooks) -> None:
+        """Judge again what is protected, where the charged amount matters for that."""
+        if books.is_special and books.tree.divides:
+            # What is divided among all others has changed.
+            entitle(books.tree)
+            books.tree.is_entitled_anew = True
+            for name in self._protected.quotas():
+                self._refresh_protected(name)
+        elif not (books.is_alone or self._protected.is_empty()):
+            for node in books.chain:
+                if self._protected.waits_in(node.name):
+                    self._refresh_protected(node.name)
+
+    # --- the waiting side -----------------------------------------------------------------------
+
+    def protect(self, quota: str, demand: Demand | None) -> None:
+        """Say which waiting demand comes first in `quota`, or that none does."""
+        if self._trees is None:
+            self._build_for_waiters()
+        if self._protected.put(quota, demand):
+            self._changes += 1
+            self._refresh_protected(quota)
+
+    def keeps_room_for(self, quota: str) -> bool:
+        """Say whether others might be refused for what waits in `quota`; True while not known."""
+        books = None if self._trees is None else self._trees.books.get(quota)
+        return books is None or not books.is_alone  # nobody else could take its room
+
+    def _refresh_protected(self, quota: str) -> None:
+        if self._trees is None:
+            return
+        books = self._trees.books.get(quota)
+        if books is None:
+            self._protected.refresh(quota, None)
+            return
+        is_room_freed = self._protected.refresh(quota, books)
+        if is_room_freed is None:
+            return
+        if is_room_freed:
+            books.tree.is_room_freed = True
+        for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
+            self._waiting.doubt(waiting)
+
+    def wait(
+        self,
+        waiter: Hashable,
+        quota: str,
+        demand: Demand,
+        refusal: QuotaRefusal,
+        rank: Rank = (),
+        domain: str = AT_ONCE,
+        whole: Demand | None = None,
+    ) -> None:
+        """Let `waiter` be woken once the refusal that `check` just gave may no longer hold.
+
+        In his domain, smaller ranks are woken first; of equal ranks, who has waited longer. `whole`
+        is more than the demand, and refused here or elsewhere: he is woken once that fits as well.
+        """
+        trees = self._trees or self._build()
+        if self._waiting.is_idle():
+            for tree in trees.trees.values():
+                tree.settle()  # nobody cared for what happened until now
+        tree = trees.books_of_unit(quota).tree
+        if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
+            refusal = self._refused[3]
+        is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
+        waiting = Waiting(
+            0, waiter, rank, quota, tree_id, demand, refusal, tree.clock, domain, is_owner, whole
+        )
+        self._waiting.add(waiting)
+        self._watch(tree, waiting)
+        if whole is not None:
+            self._fits_whole(waiting)
+
+    def stop_waiting(self, waiter: Hashable) -> None:
+        """Forget a waiter, if it is one: it is taken, has started, or does not want to any more."""
+        self._waiting.remove(waiter)
+
+    def stirred_domains(self) -> list[str]:
+        """Return the domains in which changes may have enabled somebody, in a fixed order."""
+        if self._waiting.is_idle():
+            return []
+        if self._trees is not None:
+            self._note_changes(self._trees)
+        # Else nothing was charged since everybody was woken, or since this is a fork.
+        return self._waiting.stirred()
+
+    def first_woken(
+        self, domain: str, rank_of: RankOf | None = None, before: Rank | None = None
+    ) -> Entry | None:
+        """Return (rank, number, waiter) of the first whom changes may have enabled, or None.
+
+        Of the changes before the last call of `stirred_domains`. He goes on waiting;
+        `stop_waiting` takes him. When all are taken that are returned, whoever still waits would be
+        refused.
+
+        Args:
+            domain: Of whom.
+            rank_of: Says what a rank is by now; without it, it is what it was.
+            before: Who comes after this rank is returned without being asked again.
+        """
+        return self._waiting.first(
+            domain, self.trees.room, self._is_enabled, rank_of=rank_of, before=before
+        )
+
+    def _note_changes(self, trees: BuiltTrees) -> None:
+        """Find out whom the changes since the last call may concern."""
+        for tree_id, tree in trees.trees.items():
+            if not (tree.touched or tree.changed_keys or tree.is_room_freed):
+                continue
+            doubtful: list[Waiting] = []
+            for node in tree.touched:
+                self._waiting.mark_due(tree_id, node)
+                doubtful += self._waiting.borrowers(tree_id, node)
+            for key in tree.changed_keys:
+                scopes = self._waiting.refused_by_contract(tree_id, key)
+                if scopes:
+                    doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
+            if tree.is_entitled_anew:
+                doubtful += self._waiting.all_borrowers(tree_id)
+            elif tree.is_room_freed:
+                doubtful += self._waiting.owners(tree_id)
+            for waiting in doubtful:
+                self._waiting.doubt(waiting)
+            tree.settle()
+
+    def _is_enabled(self, waiting: Waiting) -> bool:
+        """Ask again for a waiter; if he is refused, he waits for what refuses him now."""
+        refusal = self._refuse_again(waiting)
+        if refusal is None:
+            return True
+        tree = self.trees.books_of_unit(waiting.quota).tree
+        is_owner = self._protected.is_counted(waiting.quota)
+        waiting = replace(waiting, refusal=refusal, seen_at=tree.clock, is_owner=is_owner)
+        if waiting.whole is not None and self._fits_whole(waiting):
+            return True
+        self._waiting.keep(waiting)
+        self._watch(tree, waiting)
+        return False
+
+    def _fits_whole(self, waiting: Waiting) -> bool:
+        """Say whether all fits where the least does not; if not, he is woken when it does, too."""
+        whole = waiting.whole
+        # Of sums more is over wherever less is; only runtimes are rounded.
+        if whole is None or waiting.refusal.reason not in CONTRACT_REASONS:
+            return False
+        refusal = self.check(waiting.quota, whole)
+        if refusal is not None:
+            also = replace(waiting, demand=whole, refusal=refusal)
+            self._waiting.add_whole(also)
+            self._watch(self.trees.books_of_unit(waiting.quota).tree, also)
+        return refusal is None
+
+    def _refuse_again(self, waiting: Waiting) -> QuotaRefusal | None:
+        """Return what refuses a waiter now, looking first at what did before."""
+        trees = self._trees or self._build()
+        books = trees.books.get(waiting.quota)
+        refusal: QuotaRefusal | None = None
+        if books is not None:
+            items = books.counted(waiting.demand.amounts)
+            if waiting.refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+                refusal = check_guarantee(books, items, self._protected)
+            elif waiting.refusal.reason in CONTRACT_REASONS:
+                self._fitted = None
+                refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
+        return refusal or self.check(waiting.quota, waiting.demand)
+
+    def _watch(self, tree: TreeBooks, waiting: Waiting) -> None:
+        """Have releases noted where they concern him: where he is refused, and his own quota."""
+        for name in {waiting.refusal.quota, waiting.quota}:
+            books = tree.root if name == tree.root.name else tree.nodes.get(name)
+            if books is not None:
+                books.watchers = 1
+
+    # --- views ----------------------------------------------------------------------------------
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all quotas that exist, sorted; without root, system, default."""
+        return tuple(sorted({spec.name for spec in self._specs.values()} - SPECIAL_QUOTAS))
+
+    def view(self, name: str) -> QuotaView | None:
+        """Return one quota with its numbers, or None."""
+        trees = self._trees or self._build()
+        return find_view(name, self._specs.values(), trees, self._ledger)
+
+    def namespace_among_several(self, name: str) -> str:
+        """Return the namespace of the quota that counts, where others of its name exist; or ""."""
+        problems = (self._trees or self._build()).problems_of(name)
+        if not any(problem.kind is ProblemKind.DUPLICATE_NAME for problem in problems):
+            return ""
+        named = (spec for spec in self._specs.values() if spec.name == name)
+        return min(named, key=lambda spec: spec.age).namespace
+
+    def chain(self, name: str) -> tuple[str, ...]:
+        """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
+        books = self.trees.books.get(name)
+        return () if books is None else tuple(node.name for node in books.chain)
+
+    def governed(self, name: str) -> frozenset[str]:
+        """Return the resources that the max of a quota has; none where there is no such quota."""
+        if self._governed is None:
+            # The oldest of a name counts, so it is put last.
+            specs = sorted(self._specs.values(), key=lambda spec: spec.age, reverse=True)
+            self._governed = {spec.name: frozenset(spec.max) for spec in specs}
+        return self._governed.get(name, frozenset())
+
+    def find_unrequested(self, name: str, amounts: Amounts) -> tuple[str, ...]:
+        """Return what containers may request of what a quota governs, where these request none.
+
+        Empty where a demand of these amounts takes something of a limit that it meets, and where
+        the quota governs nothing of the kind.
+        """
+        books = self.trees.books.get(name)
+        if books is None:
+            return ()
+        levels = books.chain if self._settings.mode is QuotaMode.MAX else (books,)
+        for node in levels:
+            if any(amount > 0 and key in node.spec.max for key, amount in amounts.items()):
+                return ()
+        return tuple(sorted(key for key in books.spec.max if _may_be_requested(key)))
+
+    def tree_id(self, name: str) -> str:
+        """Return the tree of a quota; "" is the default tree."""
+        return self.trees.books_of_unit(name).tree.tree.tree_id
+
+    def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
+        """Return the quota koord-scheduler charges a pod to; the default quota when none."""
+        return self._names().quota_of_pod(labels, namespace)
+
+    def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
+        """Return whether what is in a namespace may name a quota (`QuotaNames.may_name`)."""
+        return self._names().may_name(quota, namespace, listed)
+
+    def takers_of(self, quota: str) -> frozenset[str]:
+        """Return the namespaces that a quota takes by itself: its own, and those it lists."""
+        return self._names().takers.get(quota, frozenset())
+
+    def quota_of_namespace(self, namespace: str) -> str:
+        """Return the quota of jobs in a namespace, or "": the default quota never counts."""
+        return self._names().quota_of_namespace(namespace)
+
+    def _names(self) -> QuotaNames:
+        # Apart from the trees: while quotas and pods arrive in turns, only names are asked for.
+        if self._lookup is None:
+            self._lookup = build_quota_names(
+                NamedQuota(spec.created, spec.namespace, spec.name, spec.namespaces)
+                for spec in self._specs.values()
+            )
+        return self._lookup
+
+    def problems(self) -> tuple[QuotaProblem, ...]:
+        """Return what is wrong with quotas, sorted by quota and kind."""
+        return tuple((self._trees or self._build()).forest.problems)
+
+    @property
+    def trees(self) -> BuiltTrees:
+        """The trees behind the answers, for reading; another object after an edit."""
+        return self._trees or self._build()
+
+    @property
+    def ledger(self) -> QuotaLedger:
+        """Who has booked what; for reading."""
+        return self._ledger
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    def fork(self) -> QuotaBooks:
+        """Return independent books with the same contents; their trees are built when asked."""
+        if self._trees is not None:
+            self._note_changes(self._trees)
+        copy = QuotaBooks(self._settings)
+        copy._specs = dict(self._specs)
+        copy._nodes_total = self._nodes_total
+        copy._ledger = self._ledger.fork()
+        copy._protected = self._protected.fork()
+        copy._waiting = self._waiting.fork()
+        return copy
+
+    def validate(self) -> None:
+        """Recompute every sum from what was told; raise AssertionError with the story."""
+        self._ledger.validate()
+        if self._trees is None:
+            return
+        fresh = BuiltTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        protected = self._protected.fork()
+        for name in protected.quotas():
+            protected.refresh(name, fresh.books.get(name))
+        for tree_id, tree in self._trees.trees.items():
+            tree.validate(fresh.trees[tree_id])
+
+    def _drop_trees(self) -> None:
+        self._trees = None
+        self._changes += 1
+
+    def _outdate(self) -> None:
+        self._lookup = self._governed = None
+        self._drop_trees()
+        # Whatever they wait and compete for may be another thing now.
+        self._waiting.wake_all(domains_differ=True)
+
+    def _build_for_waiters(self) -> None:
+        """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
+        if self._trees is None and self._waiting.is_anybody_there():
+            self._build()
+
+    def _build(self) -> BuiltTrees:
+        self._ledger.close_empty_accounts()
+        trees = BuiltTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        self._trees = trees
+        self._protected.forget_books()
+        for name in self._protected.quotas():
+            self._refresh_protected(name)
+        for tree in trees.trees.values():
+            # Changes from now on are later than what anybody saw in the trees before.
+            tree.start(self._waiting.latest_seen_at())
+        for waiting in self._waiting.waiting():
+            self._watch(trees.trees[waiting.tree_id], waiting)
+        return trees
+
+
+def _may_be_requested(resource: str) -> bool:
+    return not (resource in RENAMED or resource in JOB_COUNTS or why_never_requested(resource))

@@ -1,0 +1,78 @@
+"""One quota as a person may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from queue_scheduler.quota.quota_decision import QuotaProblem, QuotaView
+from queue_scheduler.quota.quota_spec import QuotaSpec
+from queue_scheduler.quota.quota_tree import QuotaNode
+from queue_scheduler.quota_cache.quota_ledger import Account, QuotaLedger
+from queue_scheduler.quota_cache.tree_usage import NodeBooks, without_zeros
+from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from shared_api.resource_list import Amounts, add
+
+
+def find_view(
+    name: str, specs: Iterable[QuotaSpec], trees: BuiltTrees, ledger: QuotaLedger
+) -> QuotaView | None:
+    """Return one quota with its numbers, or None; of two objects of one name the older's."""
+    books = trees.books.get(name)
+    if books is not None:
+        spec = books.spec
+    else:
+        named = [spec for spec in specs if spec.name == name]
+        if not named:
+            return None
+        spec = min(named, key=lambda one: one.age)
+    account = ledger.accounts.get(name, Account())
+    return _build_view(spec, trees, account, trees.problems_of(name))
+
+
+def _build_view(
+    spec: QuotaSpec,
+    trees: BuiltTrees,
+    account: Account,
+    problems: tuple[QuotaProblem, ...],
+) -> QuotaView:
+    """Return the numbers of a quota; one that is in no tree is only booked."""
+    books = trees.books.get(spec.name)
+    if books is None:
+        books = NodeBooks(
+            QuotaNode(spec, trees.trees[""].tree.root, ""), trees.trees[""].root, trees.trees[""]
+        )
+    walk = trees.walks.get(books.tree.tree.tree_id)
+    is_usable = spec.name in trees.books
+    has_runtime = walk is not None and is_usable and not books.is_special
+    return QuotaView(
+        name=spec.name,
+        namespace=spec.namespace,
+        tree_id=books.tree.tree.tree_id if is_usable else spec.tree_id,
+        parent=spec.parent,
+        children=tuple(child.name for child in books.children),
+        is_parent=spec.is_parent,
+        lends=spec.lends,
+        min=dict(spec.min),
+        scaled_min=dict(books.entitled),
+        max=dict(spec.max),
+        weight=dict(spec.weight),
+        booked=without_zeros(account.units),
+        foreign=without_zeros(add(account.bound, account.pending)),
+        demand=without_zeros(dict(books.counted(_counted(account, trees)))) if is_usable else {},
+        used=without_zeros(books.used),
+        request=without_zeros(books.limited),
+        runtime=walk.runtimes(books) if walk is not None and has_runtime else {},
+        limits=dict(books.limits) if is_usable else {},
+        protected=without_zeros(books.protected),
+        usable=is_usable,
+        problems=problems,
+    )
+
+
+def _counted(account: Account, trees: BuiltTrees) -> Amounts:
+    """Return what of an account the mode counts."""
+    counted = dict(account.units)
+    if not trees.settings.counts_foreign:
+        return counted
+    counted = add(counted, account.bound)
+    return add(counted, account.pending) if trees.settings.foreign_pending else counted

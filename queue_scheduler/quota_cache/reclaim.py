@@ -1,0 +1,157 @@
+"""What an owner may take back: which quotas use more than they are entitled to, and what of it.
+
+An owner within what he is entitled to (`guarantee`) may be kept out by borrowers. A quota borrows
+where its use is above what it is entitled to, and so does each quota above it, up to the limit that
+it shares with the owner: what one child borrows of another is nobody else's business.
+
+Nobody is brought below what he is entitled to: of a quota that borrows, units go only as far as use
+stays at that or above, on every resource on which it was above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from typing import TypeAlias
+
+from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota_cache.min_guarantee import keeps_within, limited_items
+from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
+from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks
+from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from shared_api.well_known_labels import JOB_COUNTS
+
+Place: TypeAlias = tuple[NodeBooks, str]
+"""A quota and a resource."""
+
+
+def find_borrowing(trees: BuiltTrees, quota: str, demand: Demand) -> tuple[str, ...]:
+    """Return the quotas from which a demand of `quota` may take back; () if it is not owed."""
+    if not is_owed(trees, quota, demand):
+        return ()
+    books = trees.books[quota]
+    keys = [key for key, _ in books.counted(demand.amounts)]
+    return tuple(
+        name
+        for name, node in books.tree.nodes.items()
+        if not node.is_special and _borrows(node, books, keys)
+    )
+
+
+def is_owed(trees: BuiltTrees, quota: str, demand: Demand) -> bool:
+    """Say whether a demand keeps its quota, whole, within what that is entitled to."""
+    books = trees.books.get(quota)
+    if books is None or books.is_special:
+        return False
+    wanted = limited_items(books, demand.amounts)
+    return bool(wanted) and keeps_within(books, wanted)
+
+
+def _between(node: NodeBooks, owner: NodeBooks) -> tuple[NodeBooks, ...]:
+    """Return a quota and its ancestors, without those that are the owner's as well."""
+    return tuple(each for each in node.chain if each not in owner.chain)
+
+
+def _borrows(node: NodeBooks, owner: NodeBooks, keys: Iterable[str]) -> bool:
+    levels = _between(node, owner)
+    return bool(levels) and any(all(_excess(each, key) > 0 for each in levels) for key in keys)
+
+
+def _guaranteed(books: NodeBooks, demand: Demand) -> Items:
+    """Return what of a demand may be guaranteed: jobs are to nobody."""
+    items = limited_items(books, demand.amounts)
+    return [item for item in items if item[0] not in JOB_COUNTS]
+
+
+def _excess(node: NodeBooks, key: str) -> int:
+    return node.used.get(key, 0) - node.entitled.get(key, 0)
+
+
+class Lent:
+    """What may be taken back for a demand: counts what is taken, and says how much more may be.
+
+    A unit holds something that the demand wants, of which each of its quotas uses too much. And of
+    a resource of which a quota uses too much, no more goes than that: all that is taken together.
+
+    Args:
+        trees: The quotas, with what is used.
+        ledger: Who has booked what.
+        quota: That of the demand.
+        demand: What is wanted.
+        leaving: Owners of bookings that go anyway: as if they were gone.
+
+    Attributes:
+        taken: The sums of what is taken so far.
+    """
+
+    def __init__(
+        self,
+        trees: BuiltTrees,
+        ledger: QuotaLedger,
+        quota: str,
+        demand: Demand,
+        leaving: Iterable[str] = (),
+    ) -> None:
+        self._trees = trees
+        self._owners = ledger.owners
+        self._books = trees.books.get(quota)
+        wanted = [] if self._books is None else _guaranteed(self._books, demand)
+        self._wanted = frozenset(key for key, _ in wanted)
+        self.taken: dict[Place, int] = {}
+        self._levels: dict[str, tuple[NodeBooks, ...]] = {}
+        # What goes anyway is borrowed by nobody any more.
+        self._gone: dict[Place, int] = {}
+        for owner in leaving:
+            items, levels = self._booked(owner)
+            for key, amount in items:
+                for each in levels:
+                    self._gone[each, key] = self._gone.get((each, key), 0) + amount
+
+    def copy(self) -> Lent:
+        """Return another that has taken the same."""
+        twin = copy(self)
+        twin.taken = dict(self.taken)
+        return twin
+
+    def places(self, owner: str) -> frozenset[Place]:
+        """Return what an owner's booking is counted in; who shares none does not hinder him."""
+        items, levels = self._booked(owner)
+        return frozenset(place for place, _ in self._limited(items, levels))
+
+    def take(self, owner: str, count: int) -> int:
+        """Take up to so many bookings like that of an owner; return how many may go."""
+        items, levels = self._booked(owner)
+        if not any(
+            key in self._wanted and all(self._excess((each, key)) > 0 for each in levels)
+            for key, _ in items
+        ):
+            return 0
+        taken, limited = self.taken, list(self._limited(items, levels))
+        for place, amount in limited:
+            rest = self._excess(place) - taken.get(place, 0)
+            count = min(count, max(0, rest // amount))
+        for place, amount in limited:
+            taken[place] = taken.get(place, 0) + count * amount
+        return count
+
+    def _booked(self, owner: str) -> tuple[Items, tuple[NodeBooks, ...]]:
+        """Return what counts of a booking, and the quotas that are not the demand's as well."""
+        booked = self._owners.get(owner)
+        node = None if booked is None else self._trees.books.get(booked[0])
+        if booked is None or node is None or self._books is None:
+            return [], ()
+        levels = self._levels.get(node.name)
+        if levels is None:
+            levels = self._levels[node.name] = _between(node, self._books)
+        return _guaranteed(node, booked[1]), levels
+
+    def _limited(self, items: Items, levels: tuple[NodeBooks, ...]) -> Iterator[tuple[Place, int]]:
+        """Iterate over what of a booking is held where too much is used; the rest may fall."""
+        for each in levels:
+            for key, amount in items:
+                # Also where what goes anyway is all of that.
+                if _excess(each, key) > 0:
+                    yield (each, key), amount
+
+    def _excess(self, place: Place) -> int:
+        return _excess(*place) - self._gone.get(place, 0)

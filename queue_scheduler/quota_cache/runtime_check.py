@@ -1,0 +1,315 @@
+"""The promise of `runtime_contract`, answered from the books in a walk down one chain.
+
+Dimensions never influence each other, so every resource is walked alone. A demand J in quota q
+changes what the quotas of q's chain ask for, and nobody else. Walk from the root to q and ask at
+each parent p, which has T to give, what its division does to its children.
+
+**Plain.** Where p surely grants all that is asked for, with J and without
+(`unconstrained_levels`), its other children get what they got, nothing below them changes, and the
+walk goes on to the next quota of the chain with T = what that asks for.
+
+**Else** p is divided with J, in every possible state of memory. A leaf that is covered then is not
+hurt, whatever it had. Where another child's amount matters p is divided without J as well; if the
+amount changed, that child's whole subtree is compared, quota by quota. That is exact, and slower.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import msgspec
+
+from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal, RefusalReason
+from queue_scheduler.quota.water_filling import WaterLevel
+from queue_scheduler.quota_cache.chain_levels import DivisionLevels, Level
+from queue_scheduler.quota_cache.level_division import Grants, Memory, NodeDivision, may_be_unseeded
+from queue_scheduler.quota_cache.tree_usage import (
+    Items,
+    NodeBooks,
+    TreeBooks,
+    governs,
+    has_demand,
+)
+from queue_scheduler.quota_cache.unconstrained_levels import PlainLevels
+from shared_api.resource_list import Amounts
+
+
+class Breach(NamedTuple):
+    """A refusal, and where it was found: at a level, and there in the subtree of a child.
+
+    `beside` is that child where it is not on the way, with what it had and has.
+    """
+
+    refusal: QuotaRefusal
+    level: Level
+    beside: NodeBooks | None = None
+    had: int = 0
+    has: int = 0
+
+
+class RuntimeWalk:
+    """Asks one tree; made once per change of its quotas."""
+
+    __slots__ = (
+        "_check_parent", "_foreseen", "_memories", "division", "levels", "plain",
+    )  # fmt: skip
+
+    def __init__(self, tree: TreeBooks, unrefreshed: frozenset[str]) -> None:
+        settings = tree.settings
+        self._check_parent = settings.check_parent
+        self.division = NodeDivision(tree, unrefreshed)
+        self.plain = PlainLevels(tree, self.division)
+        self.levels = DivisionLevels(tree, self.division, self.plain)
+        self._foreseen: list[tuple[Level, str, Memory]] = []
+        may_be_unseeded = any(
+            not node.children and any(node.reserve.values()) for node in tree.nodes.values()
+        )
+        self._memories = tuple(
+            Memory(unseeded, is_unrefreshed)
+            for unseeded in ((False, True) if may_be_unseeded else (False,))
+            for is_unrefreshed in ((False, True) if unrefreshed else (False,))
+        )
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def check(self, books: NodeBooks, items: Items) -> QuotaRefusal | None:
+        """Return why koord-scheduler could refuse the pods of these amounts, or None."""
+        self._foreseen.clear()
+        doubtful: list[tuple[str, int]] = []
+        for key, amount in items:
+            if not self.plain.is_plain_chain(books, key, amount):
+                doubtful.append((key, amount))
+        asked = {key for key, _ in items}
+        for key, amount in books.used.items():
+            if amount > 0 and key not in asked and not self.plain.is_plain_chain(books, key, 0):
+                doubtful.append((key, 0))
+        seeds = may_be_unseeded(books)
+        if seeds:
+            for key, amount in books.reserve.items():
+                if amount and key not in asked and not self.plain.is_plain_chain(books, key, 0):
+                    doubtful.append((key, 0))
+        return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
+
+    def check_resource(self, books: NodeBooks, key: str, amount: int) -> QuotaRefusal | None:
+        """Return the refusal on one resource alone: cheap to ask again whoever it refused."""
+        self._foreseen.clear()
+        if self.plain.is_plain_chain(books, key, amount):
+            return None
+        return self._check_doubtful(books, [(key, amount)], seeds=may_be_unseeded(books))
+
+    def come_true(self) -> None:
+        """Keep the divisions of the last `check`: what it asked for has just been charged."""
+        for level, key, memory in self._foreseen:
+            if level.granted_after is not None:
+                parent, total, grants = level.parent, level.total_after, level.granted_after
+                self.division.keep(parent, key, total, memory, grants)
+        self._foreseen.clear()
+
+    def _check_doubtful(
+        self, books: NodeBooks, doubtful: Items, *, seeds: bool
+    ) -> QuotaRefusal | None:
+        """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
+
+        Then what q asks for by its min comes into force on resources that J does not take, too.
+        The contract asks for limits on all resources before it asks who is hurt; here the first
+        resource that fails decides, which says no to the same demands, sooner.
+        """
+        for (key, amount), memory in product(doubtful, self._memories):
+            levels = self.levels.descend(books, key, amount, memory)
+            breach = self._over_limit(levels[-1], key, amount)
+            if breach is None:
+                breach = self._over_parents(levels, key, amount)
+            if amount or seeds:
+                self._foreseen += [(level, key, memory) for level in levels]
+                if breach is None:
+                    breach = self._hurt(levels, key, amount, memory)
+            if breach is not None:
+                grounds = self._find_grounds(levels, breach, key, amount, memory)
+                is_rounded = _is_lost_by_rounding(levels, breach)
+                return msgspec.structs.replace(breach.refusal, grounds=grounds, rounded=is_rounded)
+        return None
+
+    def _find_grounds(
+        self, levels: list[Level], breach: Breach, key: str, amount: int, memory: Memory
+    ) -> Grounds | None:
+        """Return what the refusal follows from."""
+        level, subject = breach.level, breach.beside
+        had: int | None = breach.had
+        has: int | None = breach.has
+        if level.child.is_special:
+            return None  # it asks for more and takes it off the total at once
+        number = levels.index(level)
+        if number and (subject is None or subject.name == breach.refusal.quota):
+            # Somebody is short among the children of one parent: then it is what that has.
+            subject, had, has = level.parent, level.total_before, level.total_after
+            number -= 1
+        elif subject is None:
+            subject = level.child
+            had, has = self.levels.offered(level, subject, key, memory)
+        more = amount
+        if number + 1 < len(levels):
+            below = levels[number + 1]
+            more = below.limited_after - below.child.limited.get(key, 0)
+        return Grounds(
+            scope=next(
+                level.parent.name for level in levels if level is breach.level or not level.is_plain
+            ),
+            parent=levels[number].parent.name,
+            asker=levels[number].child.name,
+            more=more,
+            subject=subject.name,
+            had=had,
+            has=has,
+            unseeded=memory.unseeded,
+            unrefreshed=memory.unrefreshed,
+        )
+
+    def runtimes(self, books: NodeBooks) -> Amounts:
+        """Return what the quota gets now of each resource that its max names.
+
+        In an unknowable state the least that it may get. A missing key is not limited.
+        """
+        runtimes: Amounts = {}
+        assert books.parent is not None
+        for key in books.spec.max:
+            if governs(books.parent, key):
+                runtimes[key] = min(self._runtime(books, key, memory) for memory in self._memories)
+        return runtimes
+
+    def _runtime(self, books: NodeBooks, key: str, memory: Memory) -> int:
+        level = self.levels.descend(books, key, 0, memory)[-1]
+        if memory.unseeded and may_be_unseeded(books):
+            return self.division.floor(books, key, level.total_before, memory)
+        return level.granted()
+
+    # --- the exact case -------------------------------------------------------------------------
+
+    def _over_limit(self, level: Level, key: str, amount: int) -> Breach | None:
+        """Return the refusal if the child on the way is not covered with J."""
+        node = level.child
+        if node.is_special or not governs(level.parent, key):
+            return None
+        runtime = level.granted()
+        if node.used.get(key, 0) + amount <= runtime:
+            return None
+        return Breach(_refusal(RefusalReason.OVER_RUNTIME, node, key, runtime, amount), level)
+
+    def _over_parents(self, levels: list[Level], key: str, amount: int) -> Breach | None:
+        """Return the refusal if an ancestor is not covered with J (setting checkParent)."""
+        if not (self._check_parent and amount):
+            return None
+        for level in reversed(levels[:-1]):
+            breach = self._over_limit(level, key, amount)
+            if breach is not None:
+                reason = RefusalReason.OVER_PARENT_RUNTIME
+                return Breach(msgspec.structs.replace(breach.refusal, reason=reason), level)
+        return None
+
+    def _hurt(self, levels: list[Level], key: str, amount: int, memory: Memory) -> Breach | None:
+        """Return the refusal if a quota that was covered without J is not covered with it."""
+        for level in levels:
+            if not governs(level.parent, key):
+                continue
+            breach = self._hurt_on_way(level, levels[-1].child, key, amount, memory)
+            if breach is None and not level.is_plain:
+                breach = self._hurt_beside(level, key, memory)
+            if breach is not None:
+                return breach
+        return None
+
+    def _hurt_on_way(
+        self, level: Level, books: NodeBooks, key: str, amount: int, memory: Memory
+    ) -> Breach | None:
+        """Look at an ancestor of q that has demand of its own."""
+        node = level.child
+        if node is books or not _holds(node):
+            return None
+        used = node.used.get(key, 0)
+        runtime = level.granted()
+        if used + amount <= runtime:
+            return None
+        before = node.limited.get(key, 0)
+        if not level.is_plain:
+            before = self.levels.before(level, key, memory).get(node.name, 0)
+        if used > before:
+            return None
+        refusal = _refusal(RefusalReason.HURTS_OTHERS, node, key, runtime, amount)
+        return Breach(msgspec.structs.replace(refusal, other=node.name), level)
+
+    def _hurt_beside(self, level: Level, key: str, memory: Memory) -> Breach | None:
+        """Look at the other children of a level, and at what is below them."""
+        after = level.granted_after
+        assert after is not None
+        before: Grants | None = None
+        if not self.division.has_leaves_only(level.parent):
+            before = self.levels.before(level, key, memory)
+        for child in self.division.suspects(level.parent, before, after):
+            used = child.used.get(key, 0)
+            if child is level.child or not used:
+                continue
+            has = after.get(child.name, 0)
+            if not child.children and used <= has:
+                continue
+            if before is None:
+                before = self.levels.before(level, key, memory)
+            had = before.get(child.name, 0)
+            refusal = None if had == has else self._compare(child, key, had, has, memory)
+            if refusal is not None:
+                return Breach(refusal, level, child, had, has)
+        return None
+
+    def _compare(
+        self, books: NodeBooks, key: str, had: int, has: int, memory: Memory
+    ) -> QuotaRefusal | None:
+        """Compare a subtree that J is not in, whose runtime goes from `had` to `has`."""
+        stack = [(books, had, has)]
+        while stack:
+            node, had, has = stack.pop()
+            if had == has or node.is_special:
+                continue
+            used = node.used.get(key, 0)
+            if _holds(node) and has < used <= had:
+                refusal = _refusal(RefusalReason.HURTS_OTHERS, node, key, has, 0)
+                return msgspec.structs.replace(refusal, other=node.name)
+            if node.children and governs(node, key):
+                before = self.division.divide(node, key, had, memory)
+                after = self.division.divide(node, key, has, memory)
+                stack.extend(
+                    (child, before.get(child.name, 0), after.get(child.name, 0))
+                    for child in self.division.suspects(node, before, after)
+                )
+        return None
+
+
+def _holds(books: NodeBooks) -> bool:
+    """Say whether the quota's cover counts: a leaf, or a parent with demand of its own."""
+    return not books.children or has_demand(books)
+
+
+def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
+    """Say whether no more is missing than rounding half up loses on the way to the breach."""
+    missing = breach.refusal.missing
+    for level in levels:
+        after = level.granted_after
+        # At most one unit for each child is made up for; more are hardly ever lost.
+        if isinstance(after, WaterLevel) and missing <= len(level.parent.children):
+            missing -= after.lost()
+        if missing <= 0 or level is breach.level:
+            break
+    return missing <= 0
+
+
+def _refusal(
+    reason: RefusalReason, node: NodeBooks, key: str, limit: int, amount: int
+) -> QuotaRefusal:
+    used = node.used.get(key, 0)
+    return QuotaRefusal(
+        reason=reason,
+        quota=node.name,
+        resource=key,
+        limit=limit,
+        used=used,
+        requested=amount,
+        missing=used + amount - limit,
+    )

@@ -1,0 +1,152 @@
+"""Whether what a refusal by runtimes follows from still holds, without asking again.
+
+The walk (`runtime_check`) divides level by level, each with what the one above grants. So what it
+finds below a quota s depends on what is charged below s, on what s gets with the demand J and
+without it, and on what the next quota on J's way down there asks for. Nothing else: a change
+elsewhere can only matter by what s gets. That is why a refusal has `Grounds`: s, and what it got.
+
+After a change most quotas get what they got, though the rounding shifts single units at every
+level. So of all who wait, those are looked at whose scope the change is in: the highest level
+that is not plain, since what is plain lets nothing through. Of them those are in doubt below whose
+subject (or asker) something was charged, and those whose subject gets another amount. That is one
+question for all who share their grounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from queue_scheduler.quota.quota_decision import Grounds
+from queue_scheduler.quota.water_filling import Pool
+from queue_scheduler.quota_cache.chain_levels import would_ask
+from queue_scheduler.quota_cache.level_division import Grants, Memory
+from queue_scheduler.quota_cache.runtime_check import RuntimeWalk
+from queue_scheduler.quota_cache.runtime_wake_index import Groups, Scopes
+from queue_scheduler.quota_cache.tree_usage import NodeBooks, TreeBooks
+
+
+def find_doubtful(tree: TreeBooks, walk: RuntimeWalk, key: str, scopes: Scopes) -> list[Hashable]:
+    """Return who of those that wait for a runtime may be let in by what was charged.
+
+    Since `tree` was settled last; `scopes` are those who wait for this resource, somebody.
+    """
+    doubtful: list[Hashable] = []
+    most = max(scope.most for scope in scopes.values())
+    is_root_plain = walk.plain.is_root_plain(key, most)
+    for name, scope in scopes.items():
+        books = tree.nodes.get(name)
+        if books is not None and _is_quiet(
+            books, walk, key, scope.most, is_root_plain=is_root_plain
+        ):
+            continue
+        for family, groups in scope.families.items():
+            changes = _find_changes(tree, groups)
+            untouched = [grounds for grounds in groups if grounds and grounds not in changes]
+            if untouched:
+                memory = Memory(family[1], family[2])
+                siblings = _Siblings(
+                    tree, walk, family[0], key, memory, is_root_plain=is_root_plain
+                )
+                changes.update((grounds, tree.clock) for grounds in siblings.fallen(untouched))
+            for changed, changed_at in changes.items():
+                seen = groups[changed].items()
+                doubtful += [waiter for waiter, seen_at in seen if seen_at < changed_at]
+    return doubtful
+
+
+def _is_quiet(
+    scope: NodeBooks, walk: RuntimeWalk, key: str, most: int, *, is_root_plain: bool
+) -> bool:
+    """Say whether nothing was charged below a scope, nor comes through from above."""
+    settled_at = scope.tree.settled_at
+    if scope.changed_at > settled_at:
+        return False
+    top = scope.chain[-1]
+    if is_root_plain and (top is scope or top.changed_at <= settled_at):
+        return True
+    return walk.plain.is_plain_above(scope, key, most)
+
+
+def _find_changes(tree: TreeBooks, groups: Groups) -> dict[Grounds | None, int]:
+    """Return the grounds below whose quotas something was charged, and when."""
+    nodes, settled_at = tree.nodes, tree.settled_at
+    changes: dict[Grounds | None, int] = {}
+    for grounds in groups:
+        if grounds is None:
+            changes[None] = tree.clock
+            continue
+        changed_at = nodes[grounds.asker].changed_at
+        if grounds.subject != grounds.asker:
+            changed_at = max(changed_at, nodes[grounds.subject].changed_at)
+        if changed_at > settled_at:
+            changes[grounds] = changed_at
+    return changes
+
+
+class _Siblings:
+    """The children of one quota, of whom one asks for more."""
+
+    def __init__(
+        self,
+        tree: TreeBooks,
+        walk: RuntimeWalk,
+        parent: str,
+        key: str,
+        memory: Memory,
+        *,
+        is_root_plain: bool,
+    ) -> None:
+        self._tree = tree
+        self._walk = walk
+        self._key = key
+        self._memory = memory
+        self._parent = tree.nodes.get(parent, tree.root)
+        # Then the parent gets what it asks for.
+        self._is_plain_above = is_root_plain and len(self._parent.chain) == 1
+        self._common: dict[int, tuple[Grants, int | None, Pool | None]] = {}
+
+    def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
+        """Return the grounds whose subject gets another amount, with or without the demand.
+
+        They are about these children, and nothing was charged below these.
+        """
+        nodes, division = self._tree.nodes, self._walk.division
+        key, memory, common = self._key, self._memory, self._common
+        for grounds in all_grounds:
+            asker = nodes[grounds.asker]
+            request = would_ask(asker, key, grounds.more)
+            more = request - asker.limited.get(key, 0)
+            if more not in common:
+                common[more] = self._find_common(more)
+            before, total, pool = common[more]
+            if before.get(grounds.subject, 0) != grounds.had:
+                yield grounds
+                continue
+            claim = None
+            if pool is not None and grounds.subject == grounds.asker:
+                claim = division.claim(asker, key, total, memory, request)
+            if pool is not None and claim is not None:
+                has = pool.grant(total or 0, asker.name, claim)
+            else:
+                after = division.divide(self._parent, key, total, memory, asker, request)
+                has = after.get(grounds.subject, 0)
+            if has != grounds.has:
+                yield grounds
+
+    def _find_common(self, more: int) -> tuple[Grants, int | None, Pool | None]:
+        """Return what all have in common who let the parent be asked for so much more.
+
+        What its children get without J, what it has to divide with J, and among whom.
+        """
+        parent, key, memory = self._parent, self._key, self._memory
+        before: int | None = self._tree.left(key)
+        after = before
+        if self._is_plain_above:
+            before, after = parent.limited.get(key, 0), would_ask(parent, key, more)
+        elif parent.parent is not None:
+            levels = self._walk.levels
+            level = levels.level(parent, would_ask(parent, key, more), key, memory)
+            before, after = levels.offered(level, parent, key, memory)
+        division = self._walk.division
+        pool = division.pool(parent, key, after, memory)
+        return division.divide(parent, key, before, memory), after, pool

@@ -1,0 +1,162 @@
+"""Where a division grants all that is asked for, which sums say without dividing.
+
+A demand J in quota q changes what the quotas of q's chain ask for, and nobody else. A parent p,
+which has T to give, is
+
+**plain** if T covers what all its children ask for (sum of `limited` <= T): then every child gets
+exactly that. For: a child that asks for no more than its floor gets it, or its floor if it does
+not lend, which is not more than it asks for (min <= max). What is then left, S, is at least what
+the hungry lack, G. Each round hands out all of S (largest remainder, W > 0), of which nobody keeps
+more than he lacks; so S - G stays, and while somebody is hungry there is something to hand out.
+And every round somebody is filled or nothing comes back. So all are filled.
+
+It takes care where
+
+  * a weight is 0 or less: such a child gets no more than its floor, so what it asks for must be
+    within its (scaled) min;
+  * default or system quota have a negative weight (overflow): they get nothing, and W must stay
+    positive whoever of the others is hungry: every other weight is larger than they are negative;
+  * shares are rounded half up: a round with n hungry may lose n/2 units, all rounds n(n+1)/4
+    (with float64 less than n(n+1)/2). Then G is more than S by that at the end, but for what T
+    exceeds the sum by; and n units are made up for (`runtime_division`). So all are filled where
+    n is at most 3, or T exceeds the sum by n*n. Below the first level T is just the sum where
+    everybody lends, so where many are hungry a division is the rule;
+  * float64 is no longer exact, or a quota that does not lend has min > max.
+
+Where p is plain with J and without it, its other children get what they got, nothing below them
+changes, and the next quota of the chain has T = what that asks for. Plain is plain in every state
+of the scheduler's memory: it does not depend on floors. And the less J asks for, the plainer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from queue_scheduler.quota.quota_settings import Rounding
+from queue_scheduler.quota_cache.level_division import Memory, NodeDivision
+from queue_scheduler.quota_cache.tree_usage import LARGEST_EXACT, NodeBooks, TreeBooks
+
+FEW_HUNGRY: Final = 3
+"""Of so many children rounding half up loses no more units than are made up for."""
+
+
+class PlainLevels:
+    """Looks at the sums of one tree."""
+
+    __slots__ = ("_check_parent", "_division", "_half_up", "_tree")
+
+    def __init__(self, tree: TreeBooks, division: NodeDivision) -> None:
+        self._tree = tree
+        self._division = division
+        self._half_up = tree.settings.rounding is Rounding.HALF_UP
+        self._check_parent = tree.settings.check_parent
+
+    def is_plain_chain(self, books: NodeBooks, key: str, amount: int) -> bool:
+        """Say whether every level is plain with J, and all that is asked for is granted.
+
+        It is without J then, too: less is asked for, and what there is above that is no less.
+        """
+        if books.is_special:
+            return not amount
+        node = books
+        after = node.limited_at(key, node.asked.get(key, 0) + amount)
+        # What was cut at max, here or above, is not covered.
+        if after < node.used.get(key, 0) + amount:
+            return False
+        delta = after - node.limited.get(key, 0)
+        parent = node.parent
+        while parent is not None and parent.parent is not None:
+            if key not in parent.spec.max:
+                return False
+            asked = parent.asked.get(key, 0) + delta
+            granted = parent.limited_at(key, asked)
+            needed = asked - parent.own.get(key, 0)
+            if not self.is_plain(parent, node, key, needed, granted, delta):
+                return False
+            # A parent with pods of its own must be covered for them, too.
+            if (self._check_parent or parent.own) and granted < parent.used.get(key, 0) + amount:
+                return False
+            delta = granted - parent.limited.get(key, 0)
+            node, parent = parent, parent.parent
+        root = self._tree.root
+        needed = root.asked.get(key, 0) + delta
+        return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
+
+    def is_plain_above(self, books: NodeBooks, key: str, more: int) -> bool:
+        """Say whether all levels above a quota are plain, if it is asked for `more`, or less.
+
+        Then what is below it does not notice what happens elsewhere.
+        """
+        asked = books.asked.get(key, 0) + more
+        delta = books.limited_at(key, asked) - books.limited.get(key, 0)
+        node, parent = books, books.parent
+        while parent is not None and parent.parent is not None:
+            if key not in parent.spec.max:
+                return False
+            asked = parent.asked.get(key, 0) + delta
+            total = parent.limited_at(key, asked)
+            needed = asked - parent.own.get(key, 0)
+            if not self.is_plain(parent, node, key, needed, total, delta):
+                return False
+            delta = total - parent.limited.get(key, 0)
+            node, parent = parent, parent.parent
+        needed = self._tree.root.asked.get(key, 0) + delta
+        return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
+
+    def is_root_plain(self, key: str, more: int) -> bool:
+        """Say whether the root is plain, whichever quota below it asks for `more`, or less."""
+        needed = self._tree.root.asked.get(key, 0) + more
+        return self.is_plain_root(None, key, needed, self._tree.left(key), more)
+
+    def is_plain(
+        self,
+        parent: NodeBooks,
+        child: NodeBooks | None,
+        key: str,
+        needed: int,
+        total: int,
+        delta: int,
+    ) -> bool:
+        """Say whether `parent` is plain with `total`, its children asking for `needed`.
+
+        `delta` is by how much the child on the way (None: any) asks for more because of J.
+        """
+        if needed > total or key in parent.odd_keys or total >= LARGEST_EXACT:
+            return False
+        if key in parent.weak and (delta or not self._are_weak_content(parent, key, total)):
+            return False
+        if not self._half_up:
+            return True
+        active = parent.active.get(key, 0)
+        if child is None or not child.limited.get(key, 0):
+            active += 1
+        return active <= FEW_HUNGRY or needed + active * active <= total
+
+    def is_plain_root(
+        self, child: NodeBooks | None, key: str, needed: int, total: int, delta: int
+    ) -> bool:
+        """Say the same of the root, where default and system quota are besides."""
+        negative = 0
+        for books in self._tree.special.values():
+            asked = books.limited.get(key, 0)
+            if books.divides and asked:
+                weight = books.spec.weight.get(key, 0)
+                if weight <= 0:
+                    needed -= asked
+                    negative += weight
+        root = self._tree.root
+        if negative and any(
+            other.spec.weight.get(key, 0) + negative <= 0
+            for other in root.children
+            if not other.is_special
+            and (child is None or other is child or other.limited.get(key, 0))
+        ):
+            return False
+        return self.is_plain(root, child, key, needed, total, delta)
+
+    def _are_weak_content(self, parent: NodeBooks, key: str, total: int) -> bool:
+        """Say whether children without weight ask for no more than their min."""
+        return all(
+            child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())
+            for child in parent.weak[key]
+        )

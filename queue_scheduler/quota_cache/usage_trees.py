@@ -1,0 +1,284 @@
+"""The trees that follow from quotas, nodes and the ledger, with sums that follow every booking.
+
+Built anew when a quota or the nodes' total changes, from sums per quota name, so that it costs
+what there are quotas, not units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import assert_never
+
+from queue_scheduler.quota.koord_scheduler_state import unrefreshed_quotas
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    QuotaProblem,
+    QuotaRefusal,
+    RefusalReason,
+    Rule,
+)
+from queue_scheduler.quota.quota_settings import (
+    QuotaKind,
+    QuotaMode,
+    QuotaSettings,
+    SpecialQuotas,
+)
+from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
+from queue_scheduler.quota.quota_tree import build_forest, tree_totals
+from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
+from queue_scheduler.quota_cache.limit_checks import (
+    check_max,
+    check_min,
+    check_non_preemptible,
+    check_overused,
+    check_total,
+    room,
+)
+from queue_scheduler.quota_cache.min_guarantee import entitle, room_beside
+from queue_scheduler.quota_cache.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota_cache.runtime_check import RuntimeWalk
+from queue_scheduler.quota_cache.runtime_wake_check import find_doubtful
+from queue_scheduler.quota_cache.runtime_wake_index import Scopes
+from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks
+from shared_api.resource_list import Amounts
+from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
+
+
+class BuiltTrees:
+    """Every quota's books by name, their trees by tree id."""
+
+    __slots__ = (
+        "_counts_pending",
+        "_is_quota_tree",
+        "_mode",
+        "_problems",
+        "books",
+        "forest",
+        "settings",
+        "trees",
+        "walks",
+    )
+
+    def __init__(
+        self,
+        settings: QuotaSettings,
+        specs: Iterable[QuotaSpec],
+        nodes_total: Mapping[str, int] | None,
+        ledger: QuotaLedger,
+    ) -> None:
+        specs = list(specs)
+        self.settings = settings
+        self._mode = settings.mode
+        self._is_quota_tree = settings.kind is QuotaKind.TREE
+        self._problems: dict[str, list[QuotaProblem]] | None = None
+        self._counts_pending = settings.foreign_pending
+        specials = _special_specs(settings, specs)
+        divides_specials = (
+            settings.special_quotas is SpecialQuotas.OBSERVED or self._mode is not QuotaMode.RUNTIME
+        )
+        self.forest = build_forest(
+            specs,
+            multi_quota_tree=settings.multi_quota_tree,
+            are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
+            specials=specials if divides_specials else (),
+        )
+        self.trees = {
+            tree_id: TreeBooks(tree, settings, () if divides_specials or tree_id else specials)
+            for tree_id, tree in self.forest.trees.items()
+        }
+        self.books: dict[str, NodeBooks] = {
+            name: books for tree in self.trees.values() for name, books in tree.nodes.items()
+        }
+        if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
+            for tree_id, total in tree_totals(self.forest, nodes_total).items():
+                self.trees[tree_id].put_total(total)
+        for name, account in ledger.accounts.items():
+            self._charge_account(name, account)
+        self.walks: dict[str, RuntimeWalk] = {}
+        for tree_id, tree in self.trees.items():
+            entitle(tree)
+            if tree.divides:
+                self.walks[tree_id] = RuntimeWalk(tree, unrefreshed_quotas(tree.tree))
+
+    # --- charging -------------------------------------------------------------------------------
+
+    def books_of_unit(self, quota: str) -> NodeBooks:
+        """Return the books that a unit is charged in: the orphans' if its quota is in no tree."""
+        books = self.books.get(quota)
+        return self.trees[""].orphans if books is None else books
+
+    def books_of_pod(self, quota: str) -> NodeBooks:
+        """Return the books that a foreign pod is charged in.
+
+        A quota that does not exist counts as the default quota, as for koord-scheduler.
+        """
+        books = self.books.get(quota)
+        if books is not None:
+            return books
+        if quota in self.forest.broken:
+            return self.trees[""].orphans
+        return self.books[DEFAULT_QUOTA]
+
+    def charge_unit(
+        self, quota: str, demand: Demand, sign: int, checked: Items | None = None
+    ) -> NodeBooks:
+        """Add (1) or take back (-1) a booking; return where it was charged.
+
+        Args:
+            quota: Its name.
+            demand: What is booked.
+            sign: 1 or -1.
+            checked: What counts of it, where `check` has let it through just before.
+        """
+        books = self.books.get(quota) or self.trees[""].orphans
+        _charge(books, demand, sign, commits=True, items=checked)
+        if checked is not None and books.tree.divides and not self.settings.guarantee_usage:
+            self.walks[books.tree.tree.tree_id].come_true()
+        return books
+
+    def charge_pod(self, pod: ForeignPod, sign: int) -> NodeBooks | None:
+        """Add or take back a foreign pod; return where, or None if such pods do not count."""
+        if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
+            return None
+        books = self.books_of_pod(pod.quota)
+        _charge(books, pod.demand, sign, commits=pod.is_bound)
+        return books
+
+    def _charge_account(self, name: str, account: Account) -> None:
+        _charge_sums(self.books_of_unit(name), account.units, account.units_np)
+        if not self.settings.counts_foreign:
+            return
+        books = self.books_of_pod(name)
+        _charge_sums(books, account.bound, account.bound_np)
+        if self._counts_pending:
+            _charge_sums(books, account.pending, account.pending_np, commits=False)
+
+    # --- the question, without the guarantee ----------------------------------------------------
+
+    def check(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+        """Return why the limits of the mode refuse, or None."""
+        match self._mode:
+            case QuotaMode.MAX:
+                refusal = check_max(books, items)
+                if refusal is None and demand.non_preemptible and self._is_quota_tree:
+                    return check_non_preemptible(books, items)
+                return refusal
+            case QuotaMode.MIN:
+                return check_min(books, items) or check_max(books, items)
+            case QuotaMode.RUNTIME:
+                return self._check_runtime(books, items, demand)
+            case _:
+                assert_never(self._mode)
+
+    def _check_runtime(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+        tree = books.tree
+        refusal = self._check_sums(books, items, demand)
+        if refusal is not None:
+            return refusal
+        if self.settings.guarantee_usage:
+            return check_from_scratch(books, demand)
+        return self.walks[tree.tree.tree_id].check(books, items)
+
+    def _check_sums(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+        """Return why what `runtime` mode compares with plain limits refuses, or None."""
+        tree = books.tree
+        if tree.total is None:
+            return QuotaRefusal(reason=RefusalReason.NO_CAPACITY, quota=tree.root.name)
+        if books.is_special:
+            return None
+        refusal = check_max(books, items) or check_overused(books, items)
+        if refusal is None and demand.non_preemptible:
+            refusal = check_non_preemptible(books, items)
+        if refusal is None and self.settings.cap_by_total:
+            refusal = check_total(tree, items)
+        return refusal
+
+    def check_same_reason(
+        self, books: NodeBooks, items: Items, demand: Demand, refusal: QuotaRefusal
+    ) -> QuotaRefusal | None:
+        """Return whether runtimes refuse on the resource they refused on before; None: ask anew."""
+        if self.settings.guarantee_usage:
+            return None
+        now = self._check_sums(books, items, demand)
+        if now is not None:
+            return now
+        walk = self.walks[books.tree.tree.tree_id]
+        amount = next((amount for key, amount in items if key == refusal.resource), 0)
+        return walk.check_resource(books, refusal.resource, amount)
+
+    def forget_levels(self, tree: TreeBooks) -> None:
+        """Answer the next question from the sums alone: they moved, and no clock says so."""
+        walk = self.walks.get(tree.tree.tree_id)
+        if walk is not None:
+            walk.levels.forget()
+
+    def why_unusable(self, quota: str) -> QuotaRefusal:
+        """Return the refusal of a quota that is in no tree."""
+        culprit = self.forest.broken.get(quota)
+        if culprit is None:
+            return QuotaRefusal(reason=RefusalReason.UNKNOWN_QUOTA, quota=quota)
+        return QuotaRefusal(reason=RefusalReason.BROKEN_CHAIN, quota=quota, other=culprit)
+
+    # --- for those who wait ---------------------------------------------------------------------
+
+    def node(self, tree_id: str, name: str) -> NodeBooks | None:
+        """Return a quota's books, or the root's by its name."""
+        tree = self.trees[tree_id]
+        return tree.root if name == tree.root.name else tree.nodes.get(name)
+
+    def problems_of(self, quota: str) -> tuple[QuotaProblem, ...]:
+        """Return what is wrong with the quotas of one name."""
+        if self._problems is None:
+            self._problems = {}
+            for problem in self.forest.problems:
+                self._problems.setdefault(problem.quota, []).append(problem)
+        return tuple(self._problems.get(quota, ()))
+
+    def room(self, tree_id: str, name: str, rule: Rule) -> int | None:
+        """Return what is left under a limit; None: there is no such limit."""
+        reason, key, via = rule
+        books = self.node(tree_id, name)
+        asking = self.books.get(via) if via else None
+        if books is None or (via and asking is None):
+            return None
+        if reason is RefusalReason.GUARANTEE_OF_OTHERS:
+            return room_beside(books.tree, books, key, asking)
+        return room(books.tree, books, reason, key, asking)
+
+    def doubtful(self, tree: TreeBooks, key: str, scopes: Scopes) -> list[Hashable]:
+        """Return who of those refused by runtimes may be let in by what was charged."""
+        return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
+
+
+def _charge(
+    books: NodeBooks, demand: Demand, sign: int, *, commits: bool, items: Items | None = None
+) -> None:
+    if items is None:
+        items = books.counted(demand.amounts)
+    if sign < 0:
+        items = [(key, -amount) for key, amount in items]
+    books.tree.charge(books, items, frees=sign < 0, commits=commits)
+    if demand.non_preemptible:
+        books.tree.charge_non_preemptible(books, items)
+
+
+def _charge_sums(
+    books: NodeBooks, sums: Amounts, np_sums: Amounts, *, commits: bool = True
+) -> None:
+    books.tree.charge(books, books.counted(sums), frees=False, commits=commits)
+    books.tree.charge_non_preemptible(books, books.counted(np_sums))
+
+
+def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:
+    """Return default and system quota as their objects say, or else the settings."""
+    maxima = {
+        SYSTEM_QUOTA: settings.system_quota_max,
+        DEFAULT_QUOTA: settings.default_quota_max,
+    }
+    for spec in specs:
+        if spec.name in maxima and spec.max and spec.is_usable:
+            maxima[spec.name] = spec.max
+    return [
+        QuotaSpec(name=name, max=maximum, weight=effective_weight(None, maximum))
+        for name, maximum in maxima.items()
+    ]

@@ -1,0 +1,411 @@
+"""Who waits for which limit, so that a change wakes only those whom it may have enabled.
+
+A refusal is kept until what refuted it may have changed:
+
+* **sums** (max, min, the nodes' total): used + need > limit stays true until that very sum falls or
+  that limit rises. Kept by node, rule, resource and need, each need in the order of ranks: so who
+  comes first of those whose need is within the room is found by one look per distinct need.
+* **guarantee**: a sum, too: what is left at a node beside what is protected there. Besides, it
+  falls for those of a quota that no longer borrows. An owner's own protected demand is no reason to
+  refuse him, so his room is not that of the others: he is in doubt whenever room is freed.
+* **contract** (runtimes): resources are divided independently, so an answer depends on nothing but
+  demands and total of one resource in one tree, and seldom on all of them (`runtime_wake_index`).
+* the rest (no such quota, broken chain, no node): falls with a change of the quotas or nodes.
+
+A change of the quotas themselves wakes everybody. This module is an index and decides nothing:
+the books, which know the numbers, ask it.
+
+A release of one GPU may enable a hundred waiters, one at a time. So nobody is woken at once:
+`first` says who is first of those that may be enabled now, and when he has started, the others
+are no longer due. Waiters are told apart by *domain*: who comes first matters only among those
+who compete for the same limits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason, Rule
+from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
+from queue_scheduler.quota_cache.runtime_wake_index import ContractWaiters, Scopes
+
+Rank: TypeAlias = tuple[Any, ...]
+"""Sorts waiters, smallest first; only compared with other ranks of the same caller."""
+
+Entry: TypeAlias = tuple[Rank, int, Hashable]
+Verify: TypeAlias = Callable[["Waiting"], bool]
+"""Says whether somebody is enabled; if not, it has told `keep` what refuses him now."""
+
+Room: TypeAlias = Callable[[str, str, Rule], int | None]
+"""(tree, node, rule) -> what is left; None: there is no such limit any more."""
+
+SLACK: Final = 64
+"""An order is rebuilt when it has this many entries more than twice those that can count: what is
+stale is dropped when it comes up, and would pile up where it never does."""
+
+AT_ONCE: Final = ""
+"""The domain of those who compete with nobody."""
+
+CONTRACT_REASONS: Final = frozenset(
+    (
+        RefusalReason.OVER_RUNTIME,
+        RefusalReason.OVER_PARENT_RUNTIME,
+        RefusalReason.HURTS_OTHERS,
+    )
+)
+
+
+RankOf: TypeAlias = Callable[[Any], Rank]
+"""The rank of a waiter as it is now: never smaller than it was."""
+
+
+class Whole(NamedTuple):
+    """Stands for a waiter where he waits for all that he asks for, beside his least."""
+
+    waiter: Hashable
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """One waiter; `number` counts up. `seen_at` is the tree's clock when he was refused last.
+
+    `whole` is more than his demand, and would do as well; None: there is no such thing.
+    """
+
+    number: int
+    waiter: Hashable
+    rank: Rank
+    quota: str
+    tree_id: str
+    demand: Demand
+    refusal: QuotaRefusal
+    seen_at: int = 0
+    domain: str = AT_ONCE
+    is_owner: bool = False
+    whole: Demand | None = None
+    """His quota has a protected demand itself: what is kept for others is not one sum for all."""
+
+
+Node: TypeAlias = tuple[str, str]
+Needs: TypeAlias = dict[int, list[Entry]]
+
+
+class WaitingRoom:
+    """All waiters, by what they wait for, and those that are woken and not yet taken."""
+
+    __slots__ = (
+        "_borrowers", "_by_contract", "_by_sum", "_domains", "_doubtful", "_due", "_next",
+        "_owners", "_queues", "_waiting", "_wholes", "_woken",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._waiting: dict[Hashable, Waiting] = {}
+        self._wholes: dict[Hashable, Whole] = {}
+        self._by_sum: dict[Node, dict[Rule, Needs]] = {}
+        self._by_contract = ContractWaiters()
+        # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
+        self._borrowers: dict[Node, dict[Hashable, None]] = {}
+        self._owners: dict[str, dict[Hashable, None]] = {}
+        # Who waits for one node competes for it, so all of them are of one domain.
+        self._domains: dict[Node, str] = {}
+        self._due: dict[str, dict[Node, None]] = {}
+        # The woken and those in doubt with their numbers, and the order of both; who left is still
+        # in the order.
+        self._woken: dict[Hashable, int] = {}
+        self._doubtful: dict[Hashable, int] = {}
+        self._queues: dict[str, list[Entry]] = {}
+
+    def fork(self) -> WaitingRoom:
+        """Return an independent copy."""
+        copy = WaitingRoom()
+        copy._next = self._next
+        copy._waiting = dict(self._waiting)
+        copy._wholes = dict(self._wholes)
+        copy._by_sum = {
+            node: {
+                rule: {need: list(entries) for need, entries in needs.items()}
+                for rule, needs in rules.items()
+            }
+            for node, rules in self._by_sum.items()
+        }
+        copy._by_contract = self._by_contract.fork()
+        copy._borrowers = {key: dict(waiters) for key, waiters in self._borrowers.items()}
+        copy._owners = {key: dict(waiters) for key, waiters in self._owners.items()}
+        copy._domains = dict(self._domains)
+        copy._due = {domain: dict(nodes) for domain, nodes in self._due.items()}
+        copy._woken = dict(self._woken)
+        copy._doubtful = dict(self._doubtful)
+        copy._queues = {domain: list(entries) for domain, entries in self._queues.items()}
+        return copy
+
+    # --- coming and going -----------------------------------------------------------------------
+
+    def add(self, waiting: Waiting) -> None:
+        """Let somebody wait; his number is given here."""
+        self.remove(waiting.waiter)
+        self._next += 1
+        self._put(msgspec.structs.replace(waiting, number=self._next))
+
+    def add_whole(self, waiting: Waiting) -> None:
+        """Let one who waits be enabled by this as well: by his whole, which is refused, too."""
+        waiter = waiting.waiter
+        known = self._wholes.get(waiter)
+        whole = self._wholes[waiter] = known or Whole(waiter)
+        waiting = msgspec.structs.replace(waiting, waiter=whole, whole=None)
+        if whole in self._waiting:
+            self.keep(msgspec.structs.replace(waiting, number=self._waiting[whole].number))
+        else:
+            self.add(waiting)
+
+    def keep(self, waiting: Waiting) -> None:
+        """Let somebody who waits, wait for something else, at his place in the order."""
+        self._doubtful.pop(waiting.waiter, None)
+        self._drop_from_index(self._waiting[waiting.waiter])
+        self._put(waiting)
+
+    def remove(self, waiter: Hashable) -> None:
+        """Forget somebody, waiting or woken. His place among sums goes when it comes up."""
+        if self._wholes:
+            whole = self._wholes.pop(waiter, None)
+            if whole is not None:
+                self.remove(whole)
+        self._woken.pop(waiter, None)
+        self._doubtful.pop(waiter, None)
+        waiting = self._waiting.pop(waiter, None)
+        if waiting is not None:
+            self._drop_from_index(waiting)
+
+    def _put(self, waiting: Waiting) -> None:
+        waiter, refusal = waiting.waiter, waiting.refusal
+        self._waiting[waiter] = waiting
+        is_sum = refusal.reason in SUM_REASONS and bool(refusal.resource)
+        if refusal.reason in CONTRACT_REASONS:
+            self._by_contract.add(waiter, waiting.tree_id, refusal, waiting.seen_at)
+        elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+            self._borrowers.setdefault((waiting.tree_id, waiting.quota), {})[waiter] = None
+            if waiting.is_owner:
+                self._owners.setdefault(waiting.tree_id, {})[waiter] = None
+            is_sum = not waiting.is_owner
+        if is_sum:
+            node = (waiting.tree_id, refusal.quota)
+            rules = self._by_sum.setdefault(node, {})
+            self._domains[node] = waiting.domain
+            rule = _rule_of(refusal)
+            entries = rules.setdefault(rule, {}).setdefault(refusal.requested, [])
+            heapq.heappush(entries, (waiting.rank, waiting.number, waiter))
+            if len(entries) > 2 * len(self._waiting) + SLACK:
+                _drop_stale(entries, partial(self._is_current, node, rule))
+
+    def _drop_from_index(self, waiting: Waiting) -> None:
+        refusal = waiting.refusal
+        if refusal.reason in CONTRACT_REASONS:
+            self._by_contract.remove(waiting.waiter, waiting.tree_id, refusal)
+        elif refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+            self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)
+            if waiting.is_owner:
+                self._owners[waiting.tree_id].pop(waiting.waiter, None)
+
+    # --- who waits ------------------------------------------------------------------------------
+
+    def is_anybody_there(self) -> bool:
+        """Say whether anybody waits, the woken not counted."""
+        return bool(self._waiting)
+
+    def is_idle(self) -> bool:
+        """Say whether nobody waits or is woken."""
+        return not (self._waiting or self._queues or self._due)
+
+    def waiting(self) -> list[Waiting]:
+        """Return everybody who waits, those first who came first."""
+        return sorted(self._waiting.values(), key=_number)
+
+    def latest_seen_at(self) -> int:
+        """Return the latest reading of a tree's clock that anybody was refused at."""
+        return max((waiting.seen_at for waiting in self._waiting.values()), default=0)
+
+    def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
+        """Return who waits for a runtime of this resource."""
+        return self._by_contract.refused_on(tree_id, resource)
+
+    def named(self, waiter: Hashable) -> Waiting:
+        """Return one who waits."""
+        return self._waiting[waiter]
+
+    def borrowers(self, tree_id: str, quota: str) -> list[Waiting]:
+        """Return who of a quota waits for room that is kept for others."""
+        waiters = self._borrowers.get((tree_id, quota))
+        return [self._waiting[waiter] for waiter in waiters] if waiters else []
+
+    def all_borrowers(self, tree_id: str) -> list[Waiting]:
+        """Return who of a tree waits for room that is kept for others."""
+        return [
+            self._waiting[waiter]
+            for node, waiters in self._borrowers.items()
+            if node[0] == tree_id
+            for waiter in waiters
+        ]
+
+    def owners(self, tree_id: str) -> list[Waiting]:
+        """Return those of them whose quota has a protected demand itself."""
+        waiters = self._owners.get(tree_id)
+        return [self._waiting[waiter] for waiter in waiters] if waiters else []
+
+    # --- waking ---------------------------------------------------------------------------------
+
+    def mark_due(self, tree_id: str, name: str) -> None:
+        """Note that there may be more room under the limits of a node."""
+        node = (tree_id, name)
+        if node in self._by_sum:
+            self._due.setdefault(self._domains[node], {})[node] = None
+
+    def doubt(self, waiting: Waiting) -> None:
+        """Note that somebody may be enabled; he is verified when it is his turn."""
+        if waiting.waiter not in self._doubtful:
+            self._doubtful[waiting.waiter] = waiting.number
+            self._line_up(waiting, waiting.domain)
+
+    def wake_all(self, *, domains_differ: bool = False) -> None:
+        """Wake everybody; regardless of turns where the domains may be others now."""
+        for waiting in list(self._waiting.values()):
+            if isinstance(waiting.waiter, Whole):
+                continue  # he is woken by his own name
+            self.remove(waiting.waiter)
+            self._woken[waiting.waiter] = waiting.number
+            self._line_up(waiting, AT_ONCE if domains_differ else waiting.domain)
+        self._by_sum.clear()
+        self._domains.clear()
+        self._due.clear()
+
+    def _line_up(self, waiting: Waiting, domain: str) -> None:
+        queue = self._queues.setdefault(domain, [])
+        heapq.heappush(queue, (waiting.rank, waiting.number, waiting.waiter))
+        if len(queue) > 2 * (len(self._woken) + len(self._doubtful)) + SLACK:
+            _drop_stale(queue, self._is_lined_up)
+
+    def stirred(self) -> list[str]:
+        """Return the domains in which somebody may be enabled, in a fixed order."""
+        if not self._due and not self._queues:
+            return []
+        return list(dict.fromkeys((*self._queues, *self._due)))
+
+    def first(
+        self,
+        domain: str,
+        room: Room,
+        verify: Verify,
+        *,
+        rank_of: RankOf | None = None,
+        before: Rank | None = None,
+    ) -> Entry | None:
+        """Return the first of a domain who is enabled, if anybody is; he stays.
+
+        Who comes after `before` is not worth the question: he is returned in doubt.
+        """
+        if self._wholes and rank_of is not None:
+            rank_of = partial(_rank_of_either, rank_of)
+        while True:
+            candidates = self._first_due(domain, room, rank_of)
+            queue = self._queues.get(domain)
+            if queue is not None:
+                lined_up = _first(queue, self._is_lined_up, rank_of)
+                if lined_up is None:
+                    del self._queues[domain]
+                else:
+                    candidates.append(lined_up)
+            first = min(candidates, default=None)
+            if first is None or (before is not None and before < first[0]):
+                return _of_waiter(first)
+            if first[2] in self._woken or verify(self._waiting[first[2]]):
+                return _of_waiter(first)
+
+    def _first_due(self, domain: str, room: Room, rank_of: RankOf | None) -> list[Entry]:
+        """Return the first of each need at each node that is due, as far as there is room."""
+        firsts: list[Entry] = []
+        for node in list(self._due.get(domain, ())):
+            found = self._due_at(node, room, rank_of)
+            if not found:
+                self._settle(domain, node)
+            firsts += found
+        return firsts
+
+    def _is_lined_up(self, entry: Entry) -> bool:
+        return entry[1] in {self._woken.get(entry[2]), self._doubtful.get(entry[2])}
+
+    def _settle(self, domain: str, node: Node) -> None:
+        due = self._due[domain]
+        del due[node]
+        if not due:
+            del self._due[domain]
+
+    def _due_at(self, node: Node, room: Room, rank_of: RankOf | None) -> list[Entry]:
+        """Return the first of each need at a node for which there is room."""
+        rules = self._by_sum.get(node, {})
+        found: list[Entry] = []
+        for rule, needs in list(rules.items()):
+            left = room(*node, rule)
+            for need, entries in list(needs.items()):
+                if left is not None and need > left:
+                    continue
+                first = _first(entries, partial(self._is_current, node, rule), rank_of)
+                if first is None:
+                    del needs[need]
+                else:
+                    found.append(first)
+            if not needs:
+                del rules[rule]
+        if not rules and node in self._by_sum:
+            del self._by_sum[node]
+            del self._domains[node]
+        return found
+
+    def _is_current(self, node: Node, rule: Rule, entry: Entry) -> bool:
+        waiting = self._waiting.get(entry[2])
+        if waiting is None or waiting.number != entry[1]:
+            return False
+        refusal = waiting.refusal
+        return (waiting.tree_id, refusal.quota) == node and _rule_of(refusal) == rule
+
+
+def _rule_of(refusal: QuotaRefusal) -> Rule:
+    return (refusal.reason, refusal.resource, refusal.via)
+
+
+def _drop_stale(heap: list[Entry], is_current: Callable[[Entry], bool]) -> None:
+    # An entry may be there twice, at its place of today and at an older one: the later counts.
+    newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
+    heap[:] = sorted(newest.values())
+
+
+def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> Rank:
+    return rank_of(waiter.waiter if isinstance(waiter, Whole) else waiter)
+
+
+def _of_waiter(first: Entry | None) -> Entry | None:
+    if first is not None and isinstance(first[2], Whole):
+        return first[0], first[1], first[2].waiter
+    return first
+
+
+def _number(waiting: Waiting) -> int:
+    return waiting.number
+
+
+def _first(
+    heap: list[Entry], is_current: Callable[[Entry], bool], rank_of: RankOf | None
+) -> Entry | None:
+    """Return the first entry that counts, at its place of today; what does not count is dropped."""
+    while heap:
+        rank, number, waiter = heap[0]
+        if not is_current(heap[0]):
+            heapq.heappop(heap)
+            continue
+        now = rank if rank_of is None else rank_of(waiter)
+        if now == rank:
+            return heap[0]
+        heapq.heapreplace(heap, (now, number, waiter))
+    return None

@@ -1,0 +1,113 @@
+"""What `check` would say if other units were booked: asked of the living sums, then taken back.
+
+A fork could be asked, and costs what there is to copy. Here the sums of the trees are moved by what
+the question supposes, net per quota, the question is asked, and they are moved back: integers, so
+nothing is left of it. What follows from the sums and is kept by a reading of the tree's clock is
+forgotten on both sides; what follows from them and is watched (the divisions of `level_division`)
+notices by itself. Those who wait are not told: neither clock nor marks move.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, entitle
+from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
+from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks
+from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+
+Added: TypeAlias = tuple[str, Demand]
+"""A quota, and what would be booked in it besides."""
+
+NetChange: TypeAlias = tuple[dict[str, int], dict[str, int]]
+"""What one quota's bookings change by: all of them, and the non-preemptible part."""
+
+
+def net_changes(
+    ledger: QuotaLedger, released: Iterable[str], added: Sequence[Added]
+) -> dict[str, NetChange]:
+    """Add up what bookings change by, per quota name, if these owners had nothing booked."""
+    changes: dict[str, NetChange] = {}
+    gone = [booked for booked in map(ledger.owners.get, dict.fromkeys(released)) if booked]
+    _add_up(changes, gone, -1)
+    _add_up(changes, added, 1)
+    return changes
+
+
+def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int) -> None:
+    # Units of one kind share their amounts, so most sums are products.
+    kinds = [(quota, id(one.amounts), one.non_preemptible) for quota, one in bookings]
+    one_of = dict(zip(kinds, bookings, strict=True))
+    for kind, count in Counter(kinds).items():
+        quota, demand = one_of[kind]
+        change = changes.setdefault(quota, (defaultdict(int), defaultdict(int)))
+        counted = [item for item in demand.amounts.items() if item[1] > 0]
+        for part in change if demand.non_preemptible else change[:1]:
+            for key, amount in counted:
+                part[key] += sign * count * amount
+
+
+@contextmanager
+def supposed(
+    trees: BuiltTrees, protected: ProtectedDemands, changes: Mapping[str, NetChange]
+) -> Iterator[None]:
+    """Have the sums as they would be, as long as the question takes."""
+    moves: list[tuple[NodeBooks, Items, Items]] = []
+    for quota, (amounts, np_amounts) in changes.items():
+        books = trees.books_of_unit(quota)
+        moves.append((books, _counted(books, amounts), _counted(books, np_amounts)))
+    concerned = {books.tree.tree.tree_id: books.tree for books, _, _ in moves}
+    marks = [(tree, tree.touched) for tree in concerned.values()]
+    for tree, _ in marks:
+        tree.touched = {}  # what is protected no more is marked there
+    try:
+        _move(trees, protected, moves)
+        yield
+    finally:
+        _move(
+            trees,
+            protected,
+            [(books, _negative(items), _negative(np)) for books, items, np in moves],
+        )
+        for tree, touched in marks:
+            tree.touched = touched
+
+
+def _move(
+    trees: BuiltTrees, protected: ProtectedDemands, moves: list[tuple[NodeBooks, Items, Items]]
+) -> None:
+    for books, items, np_items in moves:
+        books.tree.suppose(books, items)
+        if np_items:
+            books.tree.charge_non_preemptible(books, np_items)
+        trees.forget_levels(books.tree)
+    for books, _, _ in moves:
+        _judge_protected(trees, protected, books)
+
+
+def _judge_protected(trees: BuiltTrees, protected: ProtectedDemands, books: NodeBooks) -> None:
+    """Judge again what is protected where these books matter for that."""
+    if books.is_special and books.tree.divides:
+        # What is divided among all others has changed.
+        entitle(books.tree)
+        for name in protected.quotas():
+            protected.refresh(name, trees.books.get(name))
+    elif not (books.is_alone or protected.is_empty()):
+        for node in books.chain:
+            if protected.waits_in(node.name):
+                protected.refresh(node.name, node)
+
+
+def _counted(books: NodeBooks, amounts: Mapping[str, int]) -> Items:
+    keys = books.keys
+    return [
+        (key, amount) for key, amount in amounts.items() if amount and (keys is None or key in keys)
+    ]
+
+
+def _negative(items: Items) -> Items:
+    return [(key, -amount) for key, amount in items]

@@ -1,0 +1,180 @@
+"""Turns notices into events on the objects that they are about, and into lines of the log.
+
+An event is for who looks at the object, the line for who looks at the scheduler. Each notice is
+made once while nothing changes, so it is said once; of very many that are alike the log has some,
+and how many more there were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from shared_api.client.event_recorder import (
+    EventRecorder,
+    EventType,
+    Happening,
+    ObjectReference,
+)
+from shared_api.client.resource_types import (
+    ELASTIC_QUOTA_TREES,
+    ELASTIC_QUOTAS,
+    PODS,
+    QUEUE_UNITS,
+    QUEUES,
+    RESOURCE_QUOTAS,
+)
+from shared_api.objects.meta import Uid
+from shared_api.process.clock import Clock
+
+LOOK_SECONDS: Final = 1.0
+"""Notices are for people: a second does not matter, and looking costs a lock."""
+
+MAX_LINES: Final = 20
+"""In the log, of one kind and reason, in `FOLD_SECONDS`: as many as one reads. A queue that goes
+may hold ten thousand units; each has its event and its condition."""
+
+FOLD_SECONDS: Final = 60.0
+
+MAX_TOLD: Final = 10_000
+"""Notices that wait for the next look; the oldest are lost above it, as in the event recorder."""
+
+ACTION: Final = "Schedule"
+"""The one word for what was being done."""
+
+_API_VERSIONS: Final = {
+    kind.kind: kind.api_version
+    for kind in (QUEUES, QUEUE_UNITS, ELASTIC_QUOTAS, ELASTIC_QUOTA_TREES, RESOURCE_QUOTAS, PODS)
+}
+
+log = structlog.get_logger("notice_events")
+
+
+class EventSink(Protocol):
+    """Records events."""
+
+    def record(
+        self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool
+    ) -> None:
+        """Record an event on the object `key` (`namespace/name`) of a kind."""
+        ...
+
+
+class ObjectEvents:
+    """An `EventSink` over the recorder; silent while this replica does not lead."""
+
+    def __init__(self, recorder: EventRecorder, may_write: Callable[[], bool]) -> None:
+        self._recorder = recorder
+        self._may_write = may_write
+
+    def record(
+        self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool
+    ) -> None:
+        """Record an event; kinds that the scheduler does not know have no API version."""
+        if not self._may_write():
+            return
+        namespace, _, name = key.rpartition("/")
+        self._recorder.record(
+            Happening(
+                regarding=ObjectReference(
+                    api_version=_API_VERSIONS.get(kind, ""),
+                    kind=kind,
+                    name=name,
+                    namespace=namespace,
+                    uid=uid,
+                ),
+                type=EventType.WARNING if warning else EventType.NORMAL,
+                reason=reason,
+                action=ACTION,
+                note=note,
+            )
+        )
+
+
+class NoticeLog:
+    """One line for each notice, and one a minute for all above `MAX_LINES` that are alike."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._fold_at = 0.0
+        self._seen: Counter[tuple[str, str]] = Counter()
+        """(kind, reason) since the last fold."""
+
+    def write(self, notice: Notice) -> None:
+        """Log a notice, or count it."""
+        alike = (notice.kind, notice.reason)
+        self._seen[alike] += 1
+        if self._seen[alike] > MAX_LINES:
+            return
+        report = log.warning if notice.warning else log.info
+        report(
+            "object needs attention",
+            kind=notice.kind,
+            object=notice.key,
+            reason=notice.reason,
+            note=notice.note,
+        )
+
+    def fold(self) -> None:
+        """Say how many were only counted, when it is time."""
+        now = self._clock.monotonic()
+        if now < self._fold_at:
+            return
+        self._fold_at = now + FOLD_SECONDS
+        for (kind, reason), seen in self._seen.items():
+            if seen > MAX_LINES:
+                more = seen - MAX_LINES
+                log.warning("more objects need attention", kind=kind, reason=reason, more=more)
+        self._seen.clear()
+
+
+class NoticeEvents:
+    """The step that passes notices on: the engine's, and those that others `tell`."""
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        events: EventSink,
+        may_write: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._shared = shared
+        self._events = events
+        self._may_write = may_write
+        self._log = NoticeLog(clock)
+        # Added to by any thread, taken from by the step.
+        self._told: deque[Notice] = deque(maxlen=MAX_TOLD)
+
+    def tell(self, notice: Notice) -> None:
+        """Have a notice passed on at the next look. From any thread."""
+        self._told.append(notice)
+
+    def step(self) -> float:
+        """Pass on what there is to say; return how long to rest.
+
+        While this replica follows, notices stay where they are: it may lead soon.
+        """
+        if self._may_write():
+            for notice in self._shared.ask(Engine.take_notices):
+                self._pass_on(notice)
+            while self._told:
+                self._pass_on(self._told.popleft())
+            self._log.fold()
+        return LOOK_SECONDS
+
+    def _pass_on(self, notice: Notice) -> None:
+        self._events.record(
+            notice.kind,
+            notice.key,
+            notice.uid,
+            notice.reason,
+            notice.note,
+            warning=notice.warning,
+        )
+        self._log.write(notice)

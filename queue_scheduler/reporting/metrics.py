@@ -1,0 +1,490 @@
+"""What the scheduler tells Prometheus. Upstream's names where it has one, `koord_queue_` otherwise.
+
+Decisions and arrivals are counted where they happen; everything that is a state (pending units,
+quota use) is read from the engine when a scrape asks, a queue or some quotas at a time. Series
+follow the objects: what is counted for a queue is shown while the engine has the queue, and
+forgotten at the first scrape that finds it gone, whoever may have counted late. No label ever
+holds the name of a job.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from queue_scheduler.cache.admission_check_rules import Shortfall
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.quota.quota_decision import QuotaView
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from shared_api.metrics import CounterOfObjects
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import is_booked, phase_of
+from shared_api.resource_list import Amounts, add
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
+
+WAIT_SECONDS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
+"""Buckets of the wait. Each is a line per queue, and half of what a scrape costs is lines."""
+
+LATENCY_MILLISECONDS: Final = tuple(0.01 * 2**power for power in range(15))
+"""Upstream's: 0.01 ms, doubled, 15 buckets."""
+
+PER_QUESTION: Final = 25
+"""Quotas or bookings that are read while the engine's lock is held: a quarter of a millisecond."""
+
+QUIET_SECONDS: Final = 3600.0
+"""Arrivals of a namespace that is there and has no units are shown for so long after the last: a
+counter that goes with every short job could not be read."""
+
+MAX_OTHER_KINDS: Final = 20
+"""Kinds of jobs that nobody here knows and that are shown by name; what makes units names its kind
+as it likes. With those that are known, some forty series per namespace."""
+
+OTHER_KIND: Final = "other"
+
+MAX_CHECK_NAMES: Final = 100
+"""Admission checks that are shown by name; whoever writes a unit's status may invent some."""
+
+REFUSED: Final = "refused"
+UNANSWERED: Final = "unanswered"
+VERDICTS: Final = (REFUSED, UNANSWERED)
+"""Why a unit of a strict queue gets no nodes."""
+
+_RESULTS: Final = ("scheduled", "unschedulable")
+
+
+class QueueCounts:
+    """What was counted for one queue.
+
+    Attributes:
+        scheduled: Decisions to start a unit.
+        refused: Decisions against it, by reason.
+        waits: Admissions by the bucket of `WAIT_SECONDS` that their wait falls in, one more for
+            what is longer than all.
+        waited_seconds: Sum of the waits.
+        rounds: Rounds of evictions for units of the queue, by reason.
+        victims: Units evicted in them, by reason.
+    """
+
+    __slots__ = ("refused", "rounds", "scheduled", "victims", "waited_seconds", "waits")
+
+    def __init__(self) -> None:
+        self.scheduled = 0
+        self.refused: dict[Reason, int] = {}
+        self.waits = [0] * (len(WAIT_SECONDS) + 1)
+        self.waited_seconds = 0.0
+        self.rounds: dict[str, int] = {}
+        self.victims: dict[str, int] = {}
+
+    def copy(self) -> QueueCounts:
+        """Return an independent copy."""
+        twin = QueueCounts()
+        twin.scheduled = self.scheduled
+        twin.refused = dict(self.refused)
+        twin.waits = self.waits[:]
+        twin.waited_seconds = self.waited_seconds
+        twin.rounds = dict(self.rounds)
+        twin.victims = dict(self.victims)
+        return twin
+
+
+class SchedulerMetrics:
+    """Counts of decisions, admissions and admission checks: the observer of whoever has one."""
+
+    def __init__(
+        self, registry: CollectorRegistry, *, has_check: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Make them; `has_check`: whether there is an admission check of this name."""
+        self._latency = Histogram(
+            "job_scheduling_algorithm_latency",
+            "Time that a decision took, in milliseconds (upstream's name and unit)",
+            buckets=LATENCY_MILLISECONDS,
+            registry=registry,
+        )
+        self._put_back = Counter(
+            "koord_queue_units_without_nodes",
+            "Times that a unit of a strict queue gave its quota back, since its nodes were refused"
+            " or nobody answered",
+            ("verdict",),
+            registry=registry,
+        )
+        for verdict in VERDICTS:
+            self._put_back.labels(verdict)
+        self._check_failures = CounterOfObjects(
+            "koord_queue_admission_check_failures",
+            "Units that lost their place by an admission check: retry, rejected or timeout",
+            ("check", "result"),
+            is_there=has_check,
+            most=MAX_CHECK_NAMES,
+        )
+        registry.register(self._check_failures)
+        self._lock = threading.Lock()  # guards the counts, of all queues
+        self._counts: dict[str, QueueCounts] = {}
+
+    def on_decision(
+        self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
+    ) -> None:
+        """Count one decision."""
+        self._latency.observe(seconds * 1000)
+        with self._lock:
+            counts = self._counts_of(queue)
+            if isinstance(decision, Dequeue):
+                counts.scheduled += 1
+            else:
+                reason = decision.refusal.reason
+                counts.refused[reason] = counts.refused.get(reason, 0) + 1
+
+    def on_admitted(self, queue: str, waited_seconds: float) -> None:
+        """Count a unit whose admission the server has confirmed."""
+        with self._lock:
+            counts = self._counts_of(queue)
+            counts.waits[bisect_left(WAIT_SECONDS, waited_seconds)] += 1
+            counts.waited_seconds += waited_seconds
+
+    def on_check_failed(self, check: str, why: Shortfall) -> None:
+        """Count a unit that has lost its place by an admission check."""
+        self._check_failures.inc(check, why.value)
+
+    def on_without_nodes(self, verdict: str) -> None:
+        """Count a unit that was put back; one of `VERDICTS`."""
+        self._put_back.labels(verdict).inc()
+
+    def on_preempted(self, queue: str, reason: str, victims: int) -> None:
+        """Count a round of evictions for a unit of the queue."""
+        with self._lock:
+            counts = self._counts_of(queue)
+            counts.rounds[reason] = counts.rounds.get(reason, 0) + 1
+            counts.victims[reason] = counts.victims.get(reason, 0) + victims
+
+    def counted(self) -> dict[str, QueueCounts]:
+        """Return copies, by queue."""
+        with self._lock:
+            return {queue: counts.copy() for queue, counts in self._counts.items()}
+
+    def forget(self, queues: Iterable[str]) -> None:
+        """Drop what was counted for queues that are gone."""
+        with self._lock:
+            for queue in queues:
+                self._counts.pop(queue, None)
+
+    def _counts_of(self, queue: str) -> QueueCounts:
+        counts = self._counts.get(queue)
+        if counts is None:
+            counts = self._counts[queue] = QueueCounts()
+        return counts
+
+
+class QueueFigure(msgspec.Struct, frozen=True):
+    """One queue at the moment of a scrape; `pending` by reason."""
+
+    name: str
+    pending: Mapping[Reason, int]
+    admitted: int
+
+
+class StateCollector(Collector):
+    """Queues and quotas, read when a scrape asks, and what was counted for the queues there are.
+
+    Args:
+        shared: The engine.
+        metrics: What was counted.
+        find_quotas: Returns the books of the plugins that keep quotas.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        metrics: SchedulerMetrics,
+        find_quotas: Callable[[Engine], Iterable[QuotaBooks]],
+    ) -> None:
+        self._shared = shared
+        self._metrics = metrics
+        self._find_quotas = find_quotas
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the families (prometheus calls this)."""
+        # Counts first: what is counted for a queue that is not there afterwards has no queue.
+        counted = self._metrics.counted()
+        names = self._shared.ask(lambda engine: [line.name for line in engine.queues])
+        read = (self._shared.ask(_read_queue, name) for name in names)
+        figures = [figure for figure in read if figure is not None]
+        self._metrics.forget(counted.keys() - names)
+        nowhere = self._shared.ask(lambda engine: dict(engine.units.held.by_reason("")))
+        yield from _queue_families(figures, nowhere)
+        present = {figure.name for figure in figures} & counted.keys()
+        yield from _count_families({queue: counted[queue] for queue in sorted(present)})
+        yield from _quota_families(self._read_quotas())
+
+    def describe(self) -> list[Metric]:
+        """Nothing: names are known only at the scrape, and none is registered twice."""
+        return []
+
+    def _read_quotas(self) -> Iterator[QuotaView]:
+        names = self._shared.ask(self._quota_names)
+        for start in range(0, len(names), PER_QUESTION):
+            yield from self._shared.ask(self._views, names[start : start + PER_QUESTION])
+
+    def _quota_names(self, engine: Engine) -> tuple[str, ...]:
+        books = self._find_quotas(engine)
+        return tuple(dict.fromkeys(name for each in books for name in each.names()))
+
+    def _views(self, engine: Engine, names: Iterable[str]) -> list[QuotaView]:
+        books = list(self._find_quotas(engine))
+        views = (each.view(name) for name in names for each in books)
+        return [view for view in views if view is not None]
+
+
+def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
+    line = engine.queues.line(name)
+    if line is None:
+        return None
+    pending = Tally(line.count_by_reason())
+    pending.update(engine.units.held.by_reason(name))
+    return QueueFigure(name, pending, engine.units.admitted_count(name))
+
+
+def _queue_families(figures: list[QueueFigure], nowhere: Mapping[Reason, int]) -> Iterator[Metric]:
+    queue = ["queue"]
+    active = GaugeMetricFamily(
+        "queueunits_in_active_queue",
+        "Units that wait, without those in backoff (upstream's name)",
+        labels=queue,
+    )
+    backoff = GaugeMetricFamily(
+        "queueunits_in_backoff_queue",
+        "Units that wait for the end of their backoff (upstream's name)",
+        labels=queue,
+    )
+    pending = GaugeMetricFamily(
+        "koord_queue_pending_units",
+        'Units that wait, by reason; queue="" has those that belong to no queue',
+        labels=["queue", "reason"],
+    )
+    admitted = GaugeMetricFamily(
+        "koord_queue_admitted_units_current", "Units that occupy quota", labels=queue
+    )
+    for figure in figures:
+        in_backoff = figure.pending.get(Reason.IN_BACKOFF, 0)
+        active.add_metric([figure.name], sum(figure.pending.values()) - in_backoff)
+        backoff.add_metric([figure.name], in_backoff)
+        admitted.add_metric([figure.name], figure.admitted)
+        _add_reasons(pending, figure.name, figure.pending)
+    _add_reasons(pending, "", nowhere)
+    yield from (active, backoff, pending, admitted)
+
+
+def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
+    attempts_help = "Decisions by queue and result, scheduled or unschedulable"
+    labels = ["queue", "result"]
+    attempts = CounterMetricFamily("job_schedule_attempts", attempts_help, labels=labels)
+    # What the library calls a counter has its suffix; upstream's dashboard reads it without.
+    bare = Metric("job_schedule_attempts", f"{attempts_help} (upstream's name)", "unknown")
+    refusals = CounterMetricFamily(
+        "koord_queue_refusals", "Refused decisions by queue and reason", labels=["queue", "reason"]
+    )
+    admitted = CounterMetricFamily("koord_queue_admitted_units", "Units admitted", labels=["queue"])
+    wait = HistogramMetricFamily(
+        "koord_queue_admission_wait_time_seconds",
+        "Time from the unit's creation to its admission, in seconds",
+        labels=["queue"],
+    )
+    by_reason = ["queue", "reason"]
+    rounds = CounterMetricFamily(
+        "koord_queue_preemptions",
+        "Rounds of evictions, by the queue of the unit that needs room, and by reason",
+        labels=by_reason,
+    )
+    victims = CounterMetricFamily(
+        "koord_queue_preempted_units", "Units evicted in these rounds", labels=by_reason
+    )
+    bounds = [*map(str, WAIT_SECONDS), "+Inf"]
+    for queue, counts in counted.items():
+        results = (counts.scheduled, sum(counts.refused.values()))
+        for result, count in zip(_RESULTS, results, strict=True):
+            attempts.add_metric([queue, result], count)
+            bare.add_sample(bare.name, {"queue": queue, "result": result}, count)
+        _add_reasons(refusals, queue, counts.refused)
+        admitted.add_metric([queue], sum(counts.waits))
+        buckets = list(zip(bounds, accumulate(counts.waits), strict=True))
+        wait.add_metric([queue], buckets, counts.waited_seconds)
+        _add_reasons(rounds, queue, counts.rounds)
+        _add_reasons(victims, queue, counts.victims)
+    yield from (attempts, bare, refusals, admitted, wait, rounds, victims)
+
+
+def _add_reasons(
+    family: GaugeMetricFamily | CounterMetricFamily,
+    queue: str,
+    counts: Mapping[Reason, int] | Mapping[str, int],
+) -> None:
+    for reason, count in counts.items():
+        family.add_metric([queue, str(reason)], count)
+
+
+def _quota_families(views: Iterable[QuotaView]) -> Iterator[Metric]:
+    labels = ["quota", "resource"]
+    unit = "cpu in milli, all else in its own unit"
+    usage = GaugeMetricFamily(
+        "dequeued_quota_usage_by_quota",
+        f"Booked by units of the quota and its children; {unit} (upstream's name)",
+        labels=labels,
+    )
+    shown = {
+        "min": GaugeMetricFamily("koord_queue_quota_min", f"spec.min; {unit}", labels=labels),
+        "max": GaugeMetricFamily("koord_queue_quota_max", f"spec.max; {unit}", labels=labels),
+        "runtime": GaugeMetricFamily(
+            "koord_queue_quota_runtime", f"Runtime quota as computed; {unit}", labels=labels
+        ),
+    }
+    for view in views:
+        for resource, amount in view.used.items():
+            usage.add_metric([view.name, resource], amount)
+        for field, family in shown.items():
+            for resource, amount in getattr(view, field).items():
+                family.add_metric([view.name, resource], amount)
+    yield usage
+    yield from shown.values()
+
+
+class UnitMetrics(Collector):
+    """Units by namespace and kind of job, upstream's way to look at them.
+
+    Follows the objects, so that a scrape looks at no unit but the booked ones. Written by the
+    thread of the informer; scrapes read copies.
+
+    Args:
+        shared: The engine, which knows what is booked.
+        is_synced: False while the first list comes in: what it brings has not just arrived.
+        has_namespace: Whether there is a namespace of this name, as far as anybody knows.
+        clock: The time of arrivals.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        is_synced: Callable[[], bool],
+        clock: Clock,
+        has_namespace: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._shared = shared
+        self._is_synced = is_synced
+        self._has_namespace = has_namespace
+        self._clock = clock
+        self._units: dict[tuple[str, str], int] = {}
+        self._booked: dict[str, Uid] = {}
+        # How many of this namespace, kind and phase, and when the last of them came.
+        self._arrived: dict[tuple[str, str, str], tuple[int, float]] = {}
+        # Never left again: whoever is counted under a name must be found under it.
+        self._other_kinds: set[str] = set()
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Take a unit that came, changed or went (an informer's handler)."""
+        before = None if old is None else self._kind_of(old)
+        after = None if new is None else self._kind_of(new)
+        if before != after:
+            if before is not None:
+                self._count(before, -1)
+            if after is not None:
+                self._count(after, 1)
+        if new is None:
+            if old is not None:
+                self._booked.pop(old.metadata.key, None)
+            return
+        if is_booked(new):
+            self._booked[new.metadata.key] = new.metadata.uid
+        else:
+            self._booked.pop(new.metadata.key, None)
+        if old is None and self._is_synced():
+            key = (*self._kind_of(new), phase_of(new).value)
+            count = self._arrived.get(key, (0, 0.0))[0]
+            self._arrived[key] = (count + 1, self._clock.monotonic())
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the families (prometheus calls this)."""
+        units = GaugeMetricFamily(
+            "queueunits_by_job_type",
+            "Units by namespace and kind of job (upstream's name)",
+            labels=["namespace", "type"],
+        )
+        for (namespace, kind), count in self._units.copy().items():
+            units.add_metric([namespace, kind], count)
+        yield units
+        arrived = Metric(
+            "queueunits_coming_rate_by_job_type",
+            "Units that came, by namespace, kind of job and phase they came in (upstream's name)",
+            "unknown",
+        )
+        for (namespace, kind, phase), count in self._read_arrived():
+            labels = {"namespace": namespace, "type": kind, "status": phase}
+            arrived.add_sample(arrived.name, labels, count)
+        yield arrived
+        usage = GaugeMetricFamily(
+            "dequeued_quota_usage_by_namespace",
+            "Booked by units of the namespace; cpu in milli, all else in its own unit"
+            " (upstream's name)",
+            labels=["namespace", "resource"],
+        )
+        for namespace, amounts in self._read_usage().items():
+            for resource, amount in amounts.items():
+                usage.add_metric([namespace, resource], amount)
+        yield usage
+
+    def describe(self) -> list[Metric]:
+        """Nothing: as `StateCollector`."""
+        return []
+
+    def _kind_of(self, unit: QueueUnit) -> tuple[str, str]:
+        """Return namespace and kind of job, as they are shown."""
+        consumer = unit.spec.consumer_ref
+        kind = "" if consumer is None else consumer.kind
+        if kind and kind not in KNOWN_JOB_KINDS and kind not in self._other_kinds:
+            if len(self._other_kinds) >= MAX_OTHER_KINDS:
+                kind = OTHER_KIND
+            else:
+                self._other_kinds.add(kind)
+        return unit.metadata.namespace, kind
+
+    def _count(self, kind: tuple[str, str], by: int) -> None:
+        count = self._units.get(kind, 0) + by
+        if count:
+            self._units[kind] = count
+        else:
+            del self._units[kind]
+
+    def _read_arrived(self) -> Iterator[tuple[tuple[str, str, str], int]]:
+        quiet_since = self._clock.monotonic() - QUIET_SECONDS
+        for key, (count, last) in self._arrived.copy().items():
+            is_over = last < quiet_since or not self._has_namespace(key[0])
+            if is_over and key[:2] not in self._units:
+                self._arrived.pop(key, None)
+            else:
+                yield key, count
+
+    def _read_usage(self) -> dict[str, Amounts]:
+        usage: dict[str, Amounts] = {}
+        booked = list(self._booked.copy().items())
+        for start in range(0, len(booked), PER_QUESTION):
+            batch = booked[start : start + PER_QUESTION]
+            charges = self._shared.ask(_read_charges, [uid for _, uid in batch])
+            for (key, _), amounts in zip(batch, charges, strict=True):
+                namespace = key.partition("/")[0]
+                usage[namespace] = add(usage.get(namespace, {}), amounts)
+        return usage
+
+
+def _read_charges(engine: Engine, uids: Iterable[Uid]) -> list[Amounts]:
+    charges = (engine.charge_of(uid) for uid in uids)
+    return [{} if charge is None else charge.amounts for charge in charges]

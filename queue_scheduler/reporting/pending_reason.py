@@ -1,0 +1,395 @@
+"""Writes into units that wait why they wait: one stable reason, rarely, and first where it is read.
+
+A unit that starts within two seconds gets no such write. After that the condition
+`QuotaReserved=False` carries the reason, and is written again only when the reason is another.
+Numbers move all the time and live in the debug API. The writes go into the low lane and give
+way to every phase write.
+
+    a reason that somebody has to mend (`TO_MEND`)   at once
+    of the first `FIRST_UNITS` of a queue            behind these
+    all others                                       `LATER_PER_SECOND`, while they wait
+
+What waits to be written is a key. Its reason is asked for anew when its turn comes, and a unit that
+has started meanwhile has none. So twenty thousand that come at once cost a few writes, and those
+few are of the units that somebody looks at; the debug API answers for the others.
+
+A unit whose job ran before it was queued, and whose namespace may not name its quota, says so like
+one that waits. Once it may, it is booked, and the condition is True again.
+
+A reason that somebody has to mend is told by an event as well, when its condition is written: so
+once per change of the reason, in step with the low lane's rate, and never for what a unit lacks
+for a moment while quotas and queues arrive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from itertools import islice
+from typing import Any, Final
+
+import structlog
+
+from queue_scheduler.cache.unit_state import Standing, is_disowned
+from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.client.errors import Conflict, NotFound
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import Outcome, Rejected, Written, status_report
+from shared_api.objects.meta import Condition, Timestamp, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import QUOTA_RESERVED, condition_body, with_condition
+from shared_api.timestamps import rfc3339
+from shared_api.waiting_reasons import TO_MEND
+from shared_api.work_queue import WorkQueue
+
+FIRST_REPORT_SECONDS: Final = 2.0
+"""A unit that starts before costs no write."""
+
+SWEEP_SECONDS: Final = 5.0
+"""How often lines whose reasons changed are gone through."""
+
+LEAST_REST_SECONDS: Final = 0.25
+"""Between two steps: one thread wakes for all units whose two seconds end within it."""
+
+TOLD_REASONS: Final = frozenset(
+    {
+        Reason.INVALID_DEMAND,
+        Reason.REQUESTS_MISSING,
+        Reason.NO_QUOTA,
+        Reason.AMBIGUOUS_QUOTA,
+        Reason.QUOTA_NOT_IN_NAMESPACE,
+        Reason.QUOTA_NOT_IN_QUEUE,
+        Reason.NO_QUEUE,
+        Reason.EXCEEDS_QUOTA,
+    }
+)
+"""What does not pass by itself: the unit, its quota or its queue must be mended."""
+
+FIRST_UNITS: Final = 20
+"""Of each queue's line: about as many as `kubectl get queueunits` shows without scrolling."""
+
+LATER_PER_SECOND: Final = 5.0
+"""Reasons of units further back; a twentieth of the low lane as shipped."""
+
+LATER_AT_ONCE: Final = 5
+"""As many after a pause, so that a queue of a few is told without waiting."""
+
+UNITS_PER_STEP: Final = 200
+"""Bounds the time between two looks at newer news."""
+
+MAX_FIRST_UNDER_WAY: Final = 100
+"""Reports of the first in line that are handed over: a second of the low lane, so that what has to
+be mended never waits longer behind them."""
+
+MAX_UNDER_WAY: Final = 500
+"""Reports that are handed over and not written. Those that wait for their turn in the low lane, a
+hundred a second as shipped, are keys here; as writes they would be some kilobytes each, and old
+when their turn comes."""
+
+BOOKED: Final = "Quota is reserved: its namespace may name the quota"
+"""What an adopted unit says of which the contrary was said."""
+
+log = structlog.get_logger("waiting_reporter")
+
+
+class _Rank(Enum):
+    """Whose report comes before whose."""
+
+    AT_ONCE = 0
+    FIRST = 1
+    LATER = 2
+
+
+_RANKED: Final = (_Rank.FIRST, _Rank.LATER)
+"""Those that wait for their turn; the others are written as they are looked at."""
+
+
+class WaitingReporter:
+    """Goes through units that came or whose reason may have changed.
+
+    Args:
+        shared: Asked why a unit waits.
+        writes: Takes the patches.
+        cache: Of the units. `undecodable_objects` writes into those of which only a part counts.
+        tell: Takes the notices that become events.
+        may_write: False while this process does not lead.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        writes: WriteSink,
+        cache: WritersCache[QueueUnit],
+        tell: Callable[[Notice], None],
+        may_write: Callable[[], bool],
+        clock: Clock,
+        due: WorkQueue[str],
+    ) -> None:
+        self._shared = shared
+        self._writes = writes
+        self._cache = cache
+        self._tell = tell
+        self._may_write = may_write
+        self._clock = clock
+        self._due = due
+        # Added to by the step, taken from by writers.
+        self._under_way: set[str] = set()
+        self._swept: dict[str, int] = {}
+        # The first in line at the last sweep; keys to report on by rank, in the order they came.
+        self._first: frozenset[str] = frozenset()
+        self._ranked: dict[_Rank, dict[str, None]] = {rank: {} for rank in _RANKED}
+        # Appended to by the informer's thread, taken from by the step.
+        self._left: deque[str] = deque()
+        self._later_at = 0.0
+        self._sweep_at = 0.0
+        self._report_from: float | None = None
+
+    def on_unit_seen(self, key: str) -> None:
+        """Look at this unit when it has had its two seconds. From any thread.
+
+        A follower keeps no keys, which would grow with every unit there ever was: the first sweep
+        of a leader finds all that wait.
+        """
+        if self._may_write():
+            self._due.add_after(key, FIRST_REPORT_SECONDS)
+
+    def on_unit_left(self, key: str) -> None:
+        """Forget a unit that waits no more. From any thread."""
+        if any(key in keys for keys in self._ranked.values()):
+            self._left.append(key)
+
+    def count_waiting(self) -> int:
+        """Return how many units are to be reported on when their turn comes."""
+        return sum(map(len, self._ranked.values()))
+
+    def step(self) -> float:
+        """Report on some units; return how long there is nothing to do."""
+        if not self._may_write():
+            return SWEEP_SECONDS
+        now = self._clock.monotonic()
+        if self._report_from is None:
+            # What came before has its two seconds from here on: nobody decided until then, and
+            # the queues of quotas are being made.
+            self._report_from = now + FIRST_REPORT_SECONDS
+        if now < self._report_from:
+            return self._report_from - now
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_SECONDS
+            for changed in self._find_changed():
+                # Not at once: it may have come just now, and start within its two seconds.
+                self._due.add_after(changed, FIRST_REPORT_SECONDS)
+        self._forget_left()
+        ready = self._look_at_due()
+        if ready == 0.0 or self._report_ranked():
+            return 0.0
+        rests = [self._sweep_at - self._clock.monotonic()]
+        if ready is not None:
+            rests.append(ready)
+        if self._ranked[_Rank.LATER]:
+            rests.append(self._later_at - self._clock.monotonic())
+        if self._ranked[_Rank.FIRST]:
+            rests.append(0.0)  # until some that are under way are written
+        return max(LEAST_REST_SECONDS, min(rests))
+
+    def _look_at_due(self) -> float | None:
+        """Look at units whose time has come; return how long there is none."""
+        for _ in range(UNITS_PER_STEP):
+            if len(self._under_way) >= MAX_UNDER_WAY:
+                return LEAST_REST_SECONDS
+            ready = self._due.work(self._look_at)
+            if ready != 0.0:
+                return ready
+        return 0.0
+
+    def _forget_left(self) -> None:
+        while self._left:
+            key = self._left.popleft()
+            for keys in self._ranked.values():
+                keys.pop(key, None)
+
+    def _report_ranked(self) -> bool:
+        """Report on those whose turn it is, by rank; return whether there may be more just now."""
+        for _ in range(UNITS_PER_STEP):
+            rank = self._next_rank()
+            if rank is None:
+                return False
+            keys = self._ranked[rank]
+            key = next(iter(keys))
+            del keys[key]
+            try:
+                is_written = self._report(key, rank)
+            except BaseException:
+                self._due.add_rate_limited(key)
+                raise
+            if is_written and rank is _Rank.LATER:
+                now = self._clock.monotonic()
+                pause = 1.0 / LATER_PER_SECOND
+                earliest = now - (LATER_AT_ONCE - 1) * pause
+                self._later_at = max(self._later_at, earliest) + pause
+        return True
+
+    def _next_rank(self) -> _Rank | None:
+        under_way = len(self._under_way)
+        if self._ranked[_Rank.FIRST]:
+            return _Rank.FIRST if under_way < MAX_FIRST_UNDER_WAY else None
+        may_go = self._clock.monotonic() >= self._later_at and under_way < MAX_FIRST_UNDER_WAY
+        return _Rank.LATER if self._ranked[_Rank.LATER] and may_go else None
+
+    def _find_changed(self) -> list[str]:
+        """Return the units whose reason may be another than at the last sweep.
+
+        A queue or quota that went, or came back, holds units for another reason without a change
+        of their objects; in a line, classes are refused for another reason. Those that have come to
+        the front of their line are told at last.
+        """
+        before = self._first
+        keys, lines = self._shared.ask(self._take_changed)
+        keys.extend(sorted(self._first - before))
+        for line in lines:
+            keys.extend(map(unit_key, line.in_order()))
+        return keys
+
+    def _take_changed(self, engine: Engine) -> tuple[list[str], list[SchedulingQueue]]:
+        """Return keys of units, and copies of lines: to go through these takes far longer."""
+        keys = list(engine.units.held_lately)
+        engine.units.held_lately.clear()
+        before, self._swept = self._swept, {}
+        first: set[str] = set()
+        lines = []
+        for line in engine.queues:
+            first.update(map(unit_key, islice(line.in_order(), FIRST_UNITS)))
+            self._swept[line.name] = line.reasons_version
+            if before.get(line.name) != line.reasons_version:
+                lines.append(line.copy())
+        self._first = frozenset(first)
+        return keys, lines
+
+    def _look_at(self, key: str) -> None:
+        self._report(key, _Rank.AT_ONCE)
+        self._due.forget(key)
+
+    def _report(self, key: str, turn: _Rank) -> bool:
+        """Hand over the report on a unit if its rank's turn is now; return whether it was.
+
+        Else its key waits for that turn.
+        """
+        record = self._shared.ask(Engine.record, key)
+        if record is not None and record.standing is Standing.BOOKED:
+            return self._report_booked(key, record.unit)
+        if record is None or record.standing not in {Standing.WAITING, Standing.HELD}:
+            return False
+        refusal = self._shared.ask(Engine.refusal_of, key)
+        if refusal is None or refusal.reason is Reason.WAITING:
+            # Its turn has not come: that is no reason yet.
+            self._due.add_after(key, FIRST_REPORT_SECONDS)
+            return False
+        if _is_reported(record.unit, refusal) or not self._cache.is_readable(key):
+            return False
+        rank = self._rank_of(key, refusal)
+        if rank.value > turn.value:
+            self._ranked[rank][key] = None
+            return False
+        self._submit(key, record.unit, refusal)
+        return True
+
+    def _report_booked(self, key: str, unit: QueueUnit) -> bool:
+        """Hand over that an adopted unit is booked after all; return whether it said otherwise."""
+        if not is_disowned(unit) or not self._cache.is_readable(key):
+            return False
+        body = build_booked_patch(unit, rfc3339(self._clock.now()))
+        self._hand_over(key, unit, body, refusal=None)
+        return True
+
+    def _rank_of(self, key: str, refusal: Refusal) -> _Rank:
+        if refusal.reason in TO_MEND:
+            return _Rank.AT_ONCE
+        return _Rank.FIRST if key in self._first else _Rank.LATER
+
+    def _submit(self, key: str, unit: QueueUnit, refusal: Refusal) -> None:
+        body = build_waiting_patch(unit, refusal, rfc3339(self._clock.now()))
+        self._hand_over(key, unit, body, refusal)
+
+    def _hand_over(
+        self, key: str, unit: QueueUnit, body: dict[str, Any], refusal: Refusal | None
+    ) -> None:
+        for keys in self._ranked.values():
+            keys.pop(key, None)
+        meta = unit.metadata
+        write = status_report(QUEUE_UNITS, meta.namespace, meta.name, body)
+        self._under_way.add(key)
+        self._writes.submit(write, lambda outcome: self._on_outcome(key, refusal, outcome))
+
+    def _on_outcome(self, key: str, refusal: Refusal | None, outcome: Outcome[Any]) -> None:
+        self._under_way.discard(key)
+        match outcome:
+            case Written(object=unit):
+                self._cache.note_written(unit)
+                self._shared.tell(Engine.on_queue_unit, unit)
+                if refusal is not None and refusal.reason in TOLD_REASONS:
+                    self._tell(build_notice(unit, refusal))
+            case Rejected(error=Conflict() | NotFound()):
+                pass  # the newer object brings it back here
+            case Rejected(error=error):
+                log.warning("the reason of a waiting unit is refused", unit=key, error=str(error))
+            case _:
+                self._due.add_after(key, SWEEP_SECONDS)
+
+
+def _is_reported(unit: QueueUnit, refusal: Refusal) -> bool:
+    condition = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    return (
+        condition is not None
+        and condition.status == "False"
+        and condition.reason == refusal.reason
+        and condition.message == stable_message(refusal)
+    )
+
+
+def build_notice(unit: QueueUnit, refusal: Refusal) -> Notice:
+    """Return what the event says of a unit: the words of its condition."""
+    return Notice(
+        kind=QUEUE_UNITS.kind,
+        key=unit.metadata.key,
+        uid=unit.metadata.uid,
+        reason=refusal.reason.value,
+        note=stable_message(refusal),
+    )
+
+
+def build_waiting_patch(unit: QueueUnit, refusal: Refusal, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch that says why a unit waits; guarded by the version it was read at."""
+    message = stable_message(refusal)
+    condition = Condition(
+        type=QUOTA_RESERVED, status="False", reason=refusal.reason.value, message=message
+    )
+    return _build_patch(unit, condition, message, now)
+
+
+def build_booked_patch(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
+    """Return the merge patch that says that an adopted unit is booked; guarded like the other."""
+    condition = Condition(
+        type=QUOTA_RESERVED, status="True", reason="QuotaReserved", message=BOOKED
+    )
+    return _build_patch(unit, condition, BOOKED, now)
+
+
+def _build_patch(
+    unit: QueueUnit, condition: Condition, message: str, now: Timestamp
+) -> dict[str, Any]:
+    conditions = with_condition(unit.status.conditions, condition, now=now)
+    return {
+        "metadata": {"resourceVersion": unit.metadata.resource_version},
+        "status": {
+            "message": message,
+            "lastUpdateTime": now,
+            "conditions": [condition_body(each) for each in conditions],
+        },
+    }

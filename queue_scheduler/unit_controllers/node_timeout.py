@@ -1,0 +1,173 @@
+r"""Puts back units of strict queues that get no nodes, so that others have their quota meanwhile.
+
+Whoever reserves nodes (the controllers) moves a unit from SchedReady to SchedSucceed, and its job
+is released, or to SchedFailed: then it is freed here, and waits, each time twice as long, before it
+is tried again. So is one that nobody answers. In a stopped queue no unit starts, so one that asks
+is in line again before it has its answer::
+
+    SchedReady  --> looked at --> in time: looked at again when that is over
+                          |  \--> too late ----\
+    SchedFailed --> looked at ------------------+--> TimeoutBackoff, an event, the queue goes on
+                          |
+                          \--> asks, and its queue is stopped --> Enqueued
+
+All are levels, read off the objects. An eviction that somebody has asked for is carried out
+by whoever has the job's side, and ends the attempt as well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queue_scheduler.cycles.eviction_patches import (
+    backoff_of,
+    build_put_back,
+    build_withdrawal,
+    with_eviction,
+)
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.reporting.metrics import REFUSED, UNANSWERED
+from queue_scheduler.unit_controllers.unit_reconciler import (
+    Look,
+    LookAgain,
+    SendStatus,
+    UnitAccess,
+    UnitLooks,
+)
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.evictions import SCHEDULING_FAILED
+from shared_api.objects.meta import find_condition
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
+from shared_api.timestamps import read_past
+from shared_api.well_known_labels import STOP_POLICY, read_annotation
+
+LONGEST_REST_SECONDS: Final = 30.0
+"""Times in objects are wall times, and rests are measured by the clock that does not jump."""
+
+_ASKING: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_FAILED})
+
+
+class NodeVerdicts:
+    """Looks at units that ask for nodes, or are refused them.
+
+    Args:
+        access: The ways in and out.
+        count: Takes each unit that was put back, by one of `metrics.VERDICTS`.
+        timeout_seconds: How long a unit waits for an answer.
+        rng: Spreads the ends of backoffs.
+    """
+
+    def __init__(
+        self,
+        access: UnitAccess,
+        count: Callable[[str], None],
+        clock: Clock,
+        rng: random.Random,
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        self._shared = access.shared
+        self._tell = access.tell
+        self._count = count
+        self._clock = clock
+        self._rng = rng
+        self._timeout_seconds = timeout_seconds
+        self._looks = UnitLooks(access, self._look_at, _find_asking)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Look at a unit that came or changed; the engine must have been told before."""
+        if new is not None and phase_of(new) in _ASKING:
+            self._looks.add(new.metadata.key)
+
+    def on_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """Look at all units when a queue is stopped, or goes on; after the engine was told."""
+        if _stop_policy_of(old) != _stop_policy_of(new):
+            self._looks.add_all()
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        return self._looks.step()
+
+    def _look_at(self, key: str) -> Look:
+        asking = self._shared.ask(_find_unit, key)
+        if asking is None:
+            return None
+        unit, stopped_queue = asking
+        why, verdict = unit.status.message or "no nodes", REFUSED
+        if phase_of(unit) is Phase.SCHED_READY:
+            if stopped_queue is not None:
+                status = build_withdrawal(unit, stopped_queue, self._clock.now())
+                return SendStatus(unit, status, frees=True)
+            rest = self._timeout_seconds - self._seconds_asked(unit)
+            if rest > 0:
+                return LookAgain(min(rest, LONGEST_REST_SECONDS))
+            why = f"nobody has answered for {self._timeout_seconds:g} s"
+            verdict = UNANSWERED
+        status = build_backoff_status(unit, why, self._clock.now(), self._rng)
+
+        def on_written(written: QueueUnit) -> None:
+            self._count(verdict)
+            self._tell(build_notice(written, why))
+
+        return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
+
+    def _seconds_asked(self, unit: QueueUnit) -> float:
+        """Return how long nodes have been asked for; the whole time where the unit does not say."""
+        now = self._clock.now()
+        since = read_past(unit.status.last_allocate_time, now)
+        admitted = find_condition(unit.status.conditions, ADMITTED)
+        if admitted is not None and admitted.status == "True":
+            since = read_past(admitted.last_transition_time, now) or since
+        return self._timeout_seconds if since is None else (now - since).total_seconds()
+
+
+def _find_asking(engine: Engine) -> list[str]:
+    records = engine.units.records
+    return [key for key, record in records.items() if phase_of(record.unit) in _ASKING]
+
+
+def _find_unit(engine: Engine, key: str) -> tuple[QueueUnit, str | None] | None:
+    """Return a unit that asks for nodes, or was refused them, and its queue if that is stopped."""
+    record = engine.record(key)
+    if record is None or phase_of(record.unit) not in _ASKING or is_being_evicted(record.unit):
+        return None
+    queue = None if record.info is None else record.info.queue
+    is_stopped = queue is not None and not engine.queues.may_start(queue)
+    return record.unit, queue if is_stopped else None
+
+
+def _stop_policy_of(queue: Queue | None) -> str | None:
+    return None if queue is None else read_annotation(queue.metadata.annotations, STOP_POLICY)
+
+
+def build_backoff_status(
+    unit: QueueUnit, why: str, now: datetime, rng: random.Random
+) -> dict[str, Any]:
+    """Return the status that frees a unit without nodes for a while, to be merged."""
+    conditions = with_eviction(unit, SCHEDULING_FAILED, why, now)
+    unit = msgspec.structs.replace(
+        unit, status=msgspec.structs.replace(unit.status, conditions=conditions)
+    )
+    return build_put_back(unit, why, now, rng)
+
+
+def build_notice(unit: QueueUnit, why: str) -> Notice:
+    """Return what the event says of a unit that was put back."""
+    state = unit.status.requeue_state
+    until = "" if state is None else f" It is tried again from {state.requeue_at} on"
+    return Notice(
+        kind=QUEUE_UNITS.kind,
+        key=unit.metadata.key,
+        uid=unit.metadata.uid,
+        reason=SCHEDULING_FAILED,
+        note=f"It gets no nodes, and gives its quota back: {why}.{until}",
+    )

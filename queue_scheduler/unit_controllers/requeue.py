@@ -1,0 +1,99 @@
+r"""Brings units back into line whose wait after an eviction is over.
+
+Whoever evicts a unit writes until when it waits (`status.requeueState.requeueAt`); its return is
+always written here, so that there is one alarm clock. The objects are all that is remembered: the
+first list of a new process brings every unit that waits, those whose time has come included.
+
+    unit in backoff --> looked at --> too early: looked at again at `requeueAt`
+                                 \-> patch --> written   the engine puts it in line
+                                           \-> otherwise looked at again
+
+Nothing waits for ever: a unit whose `requeueAt` is missing or can not be read returns at once. One
+that is inactive or invalid returns as well, and waits in Enqueued for what it lacks.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.unit_controllers.unit_reconciler import (
+    Look,
+    LookAgain,
+    SendStatus,
+    UnitAccess,
+    UnitLooks,
+)
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.timestamps import parse_time, rfc3339
+
+RETURNED: Final = "Enqueued because backoff timeout"
+"""Upstream's message."""
+
+LONGEST_REST_SECONDS: Final = 30.0
+"""`requeueAt` is wall time, and rests are measured by the clock that does not jump: after so long
+the wall clock is asked again. Somebody may have set it right meanwhile."""
+
+log = structlog.get_logger("backoff_returns")
+
+
+class BackoffReturns:
+    """Looks at units in backoff when their time has come."""
+
+    def __init__(self, access: UnitAccess, clock: Clock) -> None:
+        self._shared = access.shared
+        self._clock = clock
+        self._looks = UnitLooks(access, self._look_at, _find_in_backoff)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Look at a unit that came or changed; the engine must have been told before."""
+        if new is not None and new.status.phase == Phase.TIMEOUT_BACKOFF:
+            self._looks.add(new.metadata.key)
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        return self._looks.step()
+
+    def _look_at(self, key: str) -> Look:
+        record = self._shared.ask(Engine.record, key)
+        if record is None or record.unit.status.phase != Phase.TIMEOUT_BACKOFF:
+            return None
+        now = self._clock.now()
+        rest = _seconds_left(record.unit, now)
+        if rest > 0:
+            return LookAgain(min(rest, LONGEST_REST_SECONDS))
+        return SendStatus(record.unit, build_return_status(record.unit, rfc3339(now)))
+
+
+def _find_in_backoff(engine: Engine) -> list[str]:
+    return [
+        key
+        for key, record in engine.units.records.items()
+        if record.unit.status.phase == Phase.TIMEOUT_BACKOFF
+    ]
+
+
+def _seconds_left(unit: QueueUnit, now: datetime) -> float:
+    """Return how long a unit in backoff has to wait yet; 0 or less: no longer."""
+    state = unit.status.requeue_state
+    if state is None or not state.requeue_at:
+        return 0.0
+    try:
+        return (parse_time(state.requeue_at) - now).total_seconds()
+    except (ValueError, OverflowError):
+        log.warning("requeueAt can not be read", unit=unit.metadata.key, value=state.requeue_at)
+        return 0.0
+
+
+def build_return_status(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
+    """Return the status that puts a unit back in line, to be merged.
+
+    The requeue state stays until pods run: the next backoff counts on from it.
+    """
+    return status_of_move(unit, Phase.ENQUEUED, writer=Writer.SCHEDULER, now=now, message=RETURNED)

@@ -1,0 +1,126 @@
+r"""Grants running units the pods that their jobs have grown by.
+
+Whoever scales a job up while it runs gets the pods at once, from the job's own controller, and
+they are charged to its quota as soon as they live. What is decided here is whether they are
+*granted*: whether they fit the quota like any other demand, and are then kept for the job while its
+pods come and go.
+
+    unit has grown --> looked at --> fits --> patch --> written
+                                          \-> refused, lost to somebody: looked at again
+                                \-> refused: looked at again every few seconds
+
+Nothing waits for this: so a refused growth takes no place in line, and is asked for again by the
+clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import structlog
+
+from queue_scheduler.cache.unit_state import UnitRecord
+from queue_scheduler.decision import Growth
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.growth import has_grown
+from queue_scheduler.unit_controllers.unit_reconciler import (
+    Look,
+    LookAgain,
+    SendStatus,
+    UnitAccess,
+    UnitLooks,
+)
+from shared_api.client.errors import ApiFailure, NotFound
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import admission_body
+from shared_api.timestamps import rfc3339
+
+AGAIN_SECONDS: Final = 5.0
+"""Until a growth that was refused is asked for again: a look costs microseconds."""
+
+READ_AGAIN_SECONDS: Final = 2.0
+"""Until a unit that could not be read is read again."""
+
+log = structlog.get_logger("growth_cycle")
+
+
+class GrowthCycle:
+    """Looks at units that have grown.
+
+    Args:
+        access: The ways in and out.
+    """
+
+    def __init__(self, access: UnitAccess, clock: Clock) -> None:
+        self._shared = access.shared
+        self._note_written = access.note_written
+        self._read_unit = access.read_unit
+        self._clock = clock
+        # A key is worked on by one thread at a time, the step's or a writer's.
+        self._pending: dict[str, Growth] = {}
+        self._looks = UnitLooks(access, self._look_at, _find_grown)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Look at a unit that has grown; the engine must have been told before."""
+        if new is not None and has_grown(new):
+            self._looks.add(new.metadata.key)
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        return self._looks.step()
+
+    def _look_at(self, key: str) -> Look:
+        pending = self._pending.get(key)
+        if pending is not None and not self._settle(pending):
+            return LookAgain(READ_AGAIN_SECONDS)
+        self._pending.pop(key, None)
+        answer = self._shared.grow(key)
+        if not isinstance(answer, Growth):
+            return None if answer is None else LookAgain(AGAIN_SECONDS)
+        self._pending[key] = answer
+        record = self._shared.ask(_growing_record, answer)
+        if record is None:
+            del self._pending[key]
+            return None  # news that came just now have ended it, and bring it back
+        status = build_growth_status(answer, rfc3339(self._clock.now()))
+        return SendStatus(record.unit, status, self._on_written)
+
+    def _on_written(self, unit: QueueUnit) -> None:
+        self._pending.pop(unit.metadata.key, None)
+
+    def _settle(self, growth: Growth) -> bool:
+        """Read what the server holds after a write that was not confirmed; False: ask later."""
+        if self._shared.ask(_growing_record, growth) is None:
+            return True  # news have come
+        namespace, _, name = growth.unit.partition("/")
+        try:
+            unit = self._read_unit(namespace, name)
+        except NotFound:
+            del self._pending[growth.unit]
+            self._shared.tell(Engine.on_growth_failed, growth)
+            return False  # by then the watch has told of it
+        except ApiFailure as failure:
+            log.warning("unit can not be read yet", unit=growth.unit, error=str(failure))
+            return False
+        if unit.metadata.resource_version == growth.resource_version:
+            self._shared.tell(Engine.on_growth_failed, growth)
+        else:
+            self._note_written(unit)
+            self._shared.tell(Engine.on_queue_unit, unit)
+        return True
+
+
+def _growing_record(engine: Engine, growth: Growth) -> UnitRecord | None:
+    return engine.growths.record_of(growth)
+
+
+def _find_grown(engine: Engine) -> list[str]:
+    return [key for key, record in engine.units.records.items() if has_grown(record.unit)]
+
+
+def build_growth_status(growth: Growth, now: Timestamp) -> dict[str, Any]:
+    """Return the status that grants a growth, to be merged: the counts of pods stay as known."""
+    admissions = [admission_body(each) for each in growth.admissions]
+    return {"lastUpdateTime": now, "admissions": admissions}

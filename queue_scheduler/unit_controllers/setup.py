@@ -1,0 +1,120 @@
+"""Puts the shells together that look at one unit after another (`unit_reconciler`).
+
+Each has its own queue of keys and its own thread, and hears of news after the engine: the order in
+which handlers are added is the order in which they are told.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from queue_scheduler.cycles.dequeue_cycle import UnitReader, WriteSink
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Notice
+from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle, CheckObserver
+from queue_scheduler.unit_controllers.eviction import UnitEvictions
+from queue_scheduler.unit_controllers.node_timeout import NodeVerdicts
+from queue_scheduler.unit_controllers.requeue import BackoffReturns
+from queue_scheduler.unit_controllers.scale_up import GrowthCycle
+from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
+from shared_api.informer.shared_informer import SharedInformer
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue import Queue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process.clock import Clock
+from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.work_queue import WorkQueue
+
+NewWorkQueue = Callable[[str], tuple[Callable[[Step], LoopThread], WorkQueue[Any]]]
+"""From a name to a queue of keys, and what makes the thread that works on them."""
+
+
+@dataclass(frozen=True)
+class UnitParts:
+    """What all these shells stand on."""
+
+    shared: SharedEngine
+    writes: WriteSink
+    units: SharedInformer[QueueUnit]
+    read_unit: UnitReader
+    may_write: Callable[[], bool]
+    clock: Clock
+    rng: random.Random
+    tell: Callable[[Notice], None]
+
+
+class UnitShells:
+    """Builds the shells, one method each."""
+
+    def __init__(self, parts: UnitParts, new_work_queue: NewWorkQueue) -> None:
+        self._parts = parts
+        self._new_work_queue = new_work_queue
+
+    def follow_backoffs(self) -> None:
+        """Bring units back whose wait is over."""
+        run, access = self._access("backoff-returns")
+        returns = BackoffReturns(access, self._parts.clock)
+        run(returns.step)
+        self._parts.units.add_handler(returns.on_queue_unit)
+
+    def follow_growth(self) -> None:
+        """Grant running units what they have grown by."""
+        run, access = self._access("growth-cycle")
+        growth = GrowthCycle(access, self._parts.clock)
+        run(growth.step)
+        self._parts.units.add_handler(growth.on_queue_unit)
+
+    def follow_evictions(self, pods: SharedInformer[Pod]) -> None:
+        """Look after units that have no job side."""
+        run, access = self._access("unit-evictions")
+        evictions = UnitEvictions(access, self._parts.clock, self._parts.rng)
+        run(evictions.step)
+        self._parts.units.add_handler(evictions.on_queue_unit)
+        pods.add_handler(evictions.on_pod)
+
+    def follow_checks(
+        self,
+        queues: SharedInformer[Queue],
+        timeout_seconds: float,
+        observer: CheckObserver,
+    ) -> AdmissionCheckCycle:
+        """Carry admission checks out; return who is to hear of AdmissionChecks."""
+        parts = self._parts
+        run, access = self._access("admission-checks")
+        checks = AdmissionCheckCycle(access, parts.clock, parts.rng, timeout_seconds, observer)
+        run(checks.step)
+        parts.units.add_handler(checks.on_queue_unit)
+        queues.add_handler(checks.on_queue)
+        return checks
+
+    def follow_nodes(
+        self,
+        queues: SharedInformer[Queue],
+        timeout_seconds: float,
+        count: Callable[[str], None],
+    ) -> None:
+        """Put units back that get no nodes, or whose queue is stopped before they do."""
+        parts = self._parts
+        run, access = self._access("node-verdicts")
+        verdicts = NodeVerdicts(
+            access, count, parts.clock, parts.rng, timeout_seconds=timeout_seconds
+        )
+        run(verdicts.step)
+        parts.units.add_handler(verdicts.on_queue_unit)
+        queues.add_handler(verdicts.on_queue)
+
+    def _access(self, name: str) -> tuple[Callable[[Step], LoopThread], UnitAccess]:
+        run, due = self._new_work_queue(name)
+        parts = self._parts
+        return run, UnitAccess(
+            shared=parts.shared,
+            writes=parts.writes,
+            note_written=parts.units.note_written,
+            may_write=parts.may_write,
+            due=due,
+            read_unit=parts.read_unit,
+            tell=parts.tell,
+        )

@@ -1,0 +1,350 @@
+r"""Looks at units whose time or state asks for a write of the scheduler's, one after another.
+
+What the shells beside the line have in common. Each says which units it looks at, and what follows
+from the newest object of one (`Look`); the rest is here::
+
+    unit --> looked at --> nothing to do        forgotten, until news of it come
+                      \--> later                looked at again then
+                       \-> patch --> written    the engine hears of it
+                                \-> refused     told, and looked at again
+                                 \> conflict, or no answer: looked at again, by what is known then;
+                                                of a unit that seems unchanged, by what is read
+
+What is found to be written is told as if its answer had come. A conflict with a unit that nobody
+has changed is a refusal, if it comes again: a webhook may answer so.
+
+A unit at which something raises, as somebody's plugin may, is looked at again like one whose write
+failed. The guard makes a second try of a write whose answer was lost harmless. The objects are all
+that decides: who begins to lead asks the engine which units there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import structlog
+from msgspec import convert
+
+from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY, UnitReader, WriteSink
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from shared_api.client.errors import ApiError, ApiFailure, Conflict, NotFound
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.writes import (
+    Dropped,
+    Outcome,
+    Rejected,
+    Unknown,
+    Written,
+    status_change,
+)
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
+from shared_api.work_queue import WorkQueue
+
+MAX_UNDER_WAY: Final = 50
+"""Writes of one shell that are handed over and not written: a quarter of what the dispatcher takes,
+so that a thousand at once, as after a jump of the clock, leave room for decisions."""
+
+FULL_REST_SECONDS: Final = 0.25
+
+PODS_REST_SECONDS: Final = 1.0
+"""Until a unit that is to be freed, and has living pods, is looked at again."""
+
+FEWEST_CONFLICTS: Final = 2
+"""With a unit that nobody has changed, in a row, until that is told: one mostly passes."""
+
+STATUS_REFUSED: Final = "StatusRefused"
+"""Reason of the event."""
+
+log = structlog.get_logger("unit_looks")
+
+
+class SendStatus(msgspec.Struct, frozen=True):
+    """Merge this into the unit's status.
+
+    Attributes:
+        unit: The object that it was decided on; its version is the guard.
+        status: What is merged.
+        on_written: Called with the server's answer, on a writer's thread.
+        known_by: What of a status shows that this was written; asked where the answer was lost, and
+            `on_written` is called then. None: nobody has to hear of it then.
+        frees: It gives the unit's place back, which waits until no pod of it lives: the job of a
+            unit that is not admitted has none, unless somebody resumed it by hand.
+    """
+
+    unit: QueueUnit
+    status: dict[str, Any]
+    on_written: Callable[[QueueUnit], None] | None = None
+    known_by: Callable[[QueueUnitStatus], object] | None = None
+    frees: bool = False
+
+
+class LookAgain(msgspec.Struct, frozen=True):
+    """Look again in so many seconds, unless news come before."""
+
+    seconds: float
+
+
+Look = SendStatus | LookAgain | None
+"""None: there is nothing to do until news come."""
+
+
+@dataclass(frozen=True)
+class UnitAccess:
+    """What a shell reads and writes units by.
+
+    Attributes:
+        shared: Asked for the newest object of a unit; told of what was written.
+        writes: Takes the patches.
+        note_written: Takes what the server answered.
+        may_write: False while this process does not lead; whoever makes it True wakes the step.
+        due: Keys of units to look at.
+        read_unit: Reads a unit of which it is not known what the server holds.
+        tell: Takes the notices that become events.
+    """
+
+    shared: SharedEngine
+    writes: WriteSink
+    note_written: Callable[[QueueUnit], object]
+    may_write: Callable[[], bool]
+    due: WorkQueue[str]
+    read_unit: UnitReader
+    tell: Callable[[Notice], None]
+
+
+class UnitLooks:
+    """The step that looks at one unit after another.
+
+    Args:
+        access: The ways in and out.
+        look_at: Says what to do about the unit of a key.
+        find: Returns the keys of all units that may need a look; asked of the engine when this
+            process begins to lead. It runs under the engine's lock.
+    """
+
+    def __init__(
+        self,
+        access: UnitAccess,
+        look_at: Callable[[str], Look],
+        find: Callable[[Engine], list[str]],
+    ) -> None:
+        self._access = access
+        self._look_at = look_at
+        self._find = find
+        # Added to by the step, taken from by writers.
+        self._under_way: set[str] = set()
+        # A key is worked on by one thread at a time, the step's or a writer's.
+        self._open: dict[str, _Open] = {}
+        self._refused: dict[str, _Refused] = {}
+        self._has_begun = False
+
+    def add(self, key: str) -> None:
+        """Have a unit looked at; the engine must have been told of it before.
+
+        A follower keeps no keys, which would grow with every unit there ever was.
+        """
+        if self._access.may_write():
+            self._access.due.add(key)
+
+    def add_all(self) -> None:
+        """Have every unit looked at that may need it."""
+        if self._access.may_write():
+            for key in self._access.shared.ask(self._find):
+                self._access.due.add(key)
+
+    def step(self) -> float | None:
+        """Look at one unit; return how long there is none to look at, None: until woken."""
+        if not self._access.may_write():
+            return None
+        if not self._has_begun:
+            self.add_all()
+            self._has_begun = True
+        if len(self._under_way) >= MAX_UNDER_WAY:
+            return FULL_REST_SECONDS
+        due = self._access.due
+        key = due.try_get()
+        if key is None:
+            return due.seconds_until_ready()
+        try:
+            send = self._find_write(key)
+        except BaseException:
+            due.add_rate_limited(key)
+            due.done(key)
+            raise
+        if send is None:
+            due.done(key)
+        else:
+            self._send(key, send)
+        return 0.0
+
+    def _find_write(self, key: str) -> SendStatus | None:
+        """Look at a unit; return what is to be sent, after noting when to look again if nothing."""
+        due = self._access.due
+        if not self._close(key):
+            return None
+        match self._look_at(key):
+            case None:
+                self._forget(key)
+            case LookAgain(seconds=seconds):
+                due.add_after(key, seconds)
+            case SendStatus(frees=True, unit=unit) if self._access.shared.ask(_has_pods, unit):
+                due.add_after(key, PODS_REST_SECONDS)
+            case SendStatus() as send:
+                return send
+        return None
+
+    def _send(self, key: str, send: SendStatus) -> None:
+        write = status_change(QUEUE_UNITS, send.unit.metadata, send.status)
+        self._under_way.add(key)
+        self._access.writes.submit(write, lambda outcome: self._on_outcome(key, send, outcome))
+
+    def _on_outcome(self, key: str, send: SendStatus, outcome: Outcome[Any]) -> None:
+        """Take the server's answer; until here nobody looked at the unit a second time."""
+        due = self._access.due
+        self._under_way.discard(key)
+        try:
+            self._settle(key, send, outcome)
+        except BaseException:
+            due.add_rate_limited(key)
+            raise
+        finally:
+            due.done(key)
+
+    def _settle(self, key: str, send: SendStatus, outcome: Outcome[Any]) -> None:
+        due = self._access.due
+        match outcome:
+            case Written(object=unit):
+                self._access.note_written(unit)
+                self._access.shared.tell(Engine.on_queue_unit, unit)
+                if send.on_written is not None:
+                    send.on_written(unit)
+                self._forget(key)
+                # The watch may bring what was written before anybody looks: it is no news then.
+                due.add(key)
+            case Rejected(error=error) if _is_answer(error):
+                if not isinstance(error, NotFound):
+                    self._tell_refusal(key, send.unit, str(error))
+                due.add_rate_limited(key)
+            case Rejected(error=Conflict()):
+                self._open[key] = _Open(send, is_conflict=True)
+                due.add_rate_limited(key)
+            case Rejected() | Unknown():
+                self._open[key] = _Open(send)
+                due.add_rate_limited(key)
+            case Dropped(retry_after_seconds=seconds):
+                due.add_rate_limited(key, at_least_seconds=seconds)
+
+    def _close(self, key: str) -> bool:
+        """Find out what became of the last write, if nobody has said; False: asked again later."""
+        opened = self._open.get(key)
+        if opened is None:
+            return True
+        send = opened.send
+        meta = send.unit.metadata
+        try:
+            unit = self._newest(key, meta)
+        except NotFound:
+            unit = None
+        except ApiFailure as failure:
+            log.warning("unit can not be read yet", unit=key, error=str(failure))
+            self._access.due.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
+            return False
+        del self._open[key]
+        if unit is None or unit.metadata.uid != meta.uid:
+            return True  # the watch tells of it
+        if unit.metadata.resource_version == meta.resource_version:
+            if opened.is_conflict:
+                self._note_conflict(key, unit)
+        elif send.on_written is not None and _has(unit, send):
+            send.on_written(unit)
+        return True
+
+    def _newest(self, key: str, known: ObjectMeta) -> QueueUnit:
+        """Return a unit as it is after a write; read, where the engine knows no later version."""
+        access = self._access
+        record = access.shared.ask(Engine.record, key)
+        if record is not None and record.unit.metadata.resource_version != known.resource_version:
+            return record.unit
+        unit = access.read_unit(known.namespace, known.name)
+        if unit.metadata.resource_version != known.resource_version:
+            access.note_written(unit)
+            access.shared.tell(Engine.on_queue_unit, unit)
+        return unit
+
+    def _note_conflict(self, key: str, unit: QueueUnit) -> None:
+        """Take a conflict with a unit that is as it was."""
+        refused = self._refused_of(key, unit)
+        refused.conflicts += 1
+        if refused.conflicts >= FEWEST_CONFLICTS:
+            self._tell_refusal(key, unit, LOST_TO_NOBODY)
+
+    def _tell_refusal(self, key: str, unit: QueueUnit, why: str) -> None:
+        """Tell that the server does not take a write about this version, once."""
+        refused = self._refused_of(key, unit)
+        if refused.told == why:
+            return
+        refused.told = why
+        self._access.tell(
+            Notice(
+                kind=QUEUE_UNITS.kind,
+                key=key,
+                uid=unit.metadata.uid,
+                reason=STATUS_REFUSED,
+                note=f"The API server refuses a change of its status: {why}",
+            )
+        )
+
+    def _refused_of(self, key: str, unit: QueueUnit) -> _Refused:
+        version = unit.metadata.resource_version
+        refused = self._refused.get(key)
+        if refused is None or refused.version != version:
+            refused = self._refused[key] = _Refused(version)
+        return refused
+
+    def _forget(self, key: str) -> None:
+        self._access.due.forget(key)
+        self._refused.pop(key, None)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A write of which it is not known what the server holds."""
+
+    send: SendStatus
+    is_conflict: bool = False
+
+
+@dataclass
+class _Refused:
+    """What the server has refused about one version of a unit.
+
+    Attributes:
+        version: That version.
+        conflicts: How often it said that another is there.
+        told: What was told last.
+    """
+
+    version: str
+    conflicts: int = 0
+    told: str = ""
+
+
+def _is_answer(error: ApiError) -> bool:
+    """Say whether an error is the server's judgement on the write, and not on its guard."""
+    return not isinstance(error, Conflict) and not error.after_retry
+
+
+def _has(unit: QueueUnit, send: SendStatus) -> bool:
+    """Say whether a unit shows what was sent."""
+    if send.known_by is None:
+        return False
+    return send.known_by(unit.status) == send.known_by(convert(send.status, QueueUnitStatus))
+
+
+def _has_pods(engine: Engine, unit: QueueUnit) -> bool:
+    return engine.units.bookings.pods.has_living(unit.metadata.uid)

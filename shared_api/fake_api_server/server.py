@@ -1,0 +1,342 @@
+"""An API server in memory: `FakeApiServer`, a `Transport` that answers by itself.
+
+In process:
+
+    server = FakeApiServer(clock=VirtualClock(), rng=random.Random(7))
+    server.direct.create(queue_unit("a"))          # arrange, past all faults
+    client = ResourceClient(server, ...)           # the code under test
+
+Over real HTTP on loopback, for the demo, kubectl and curl:
+
+    server = FakeApiServer(clock=SystemClock(), rng=random.Random(7), waits=True)
+    with server.serve_http(port=0) as face:
+        print(face.url)
+
+Determinism: with `waits=False` (the default) no call ever waits and no time passes by itself but
+for the delays that a test asks for; the same calls in the same order from the same seed give the
+same answers, uids and versions included. Watch streams hold lines until they are read, and
+`read_line` raises `StreamIdle` at once when there are none (see `watch_stream`); `unread_lines`
+says whether any stream still has some. With `waits=True`, readers wait on the clock.
+
+What is imitated, and how far, is held by the conformance suite, which also runs against a real
+server. Known differences: no managedFields and no server-side apply (415); built-in kinds have no
+schema; CEL rules and admission webhooks are not evaluated; protobuf is not spoken; nobody is
+authenticated or authorised; a CRD is served at once; what is owned by nobody goes at once; the
+very first write to an object whose status is defaulted is a no-op here when it changes nothing
+(the real server stores the default then, in a new version).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from shared_api.client.errors import ConnectionLost, Timeout
+from shared_api.client.transport import Request, Response
+from shared_api.fake_api_server.access_reviews import AccessReviews
+from shared_api.fake_api_server.api_errors import RequestFailed
+from shared_api.fake_api_server.builtin_kinds import STANDARD_NAMESPACES, builtin_kinds
+from shared_api.fake_api_server.direct_access import DirectAccess
+from shared_api.fake_api_server.faults import ANY_REQUEST, Fault, Faults, Match, RequestInfo
+from shared_api.fake_api_server.garbage_collector import GarbageCollector
+from shared_api.fake_api_server.http_server import HttpFace
+from shared_api.fake_api_server.list_and_watch import ReadPath, error_line
+from shared_api.fake_api_server.object_storage import HISTORY_CHANGES, ChangeObserver, ObjectStorage
+from shared_api.fake_api_server.request_router import (
+    AskedRequest,
+    RequestRouter,
+    refusal,
+    take_apart,
+)
+from shared_api.fake_api_server.resource_registry import ResourceRegistry
+from shared_api.fake_api_server.watch_stream import FakeStream, StreamPlan
+from shared_api.fake_api_server.writes import WritePath
+from shared_api.process.clock import Clock
+
+BOOKMARK_SECONDS: Final = 60.0
+"""The real server sends one about every minute."""
+JOURNAL_LENGTH: Final = 10_000
+_NO_FAULT: Final = Fault()
+_TIMEOUT: Final = re.compile(r"^(\d+(?:\.\d+)?)(ms|s|m)$")
+_UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+class JournalEntry(msgspec.Struct, frozen=True):
+    """One request that was answered."""
+
+    info: RequestInfo
+    status: int
+
+
+class FakeApiServer:
+    """A `Transport`; usable from many threads.
+
+    Attributes:
+        faults: what goes wrong with which requests.
+        reviews: what TokenReview and SubjectAccessReview answer.
+        direct: reads and writes for arranging and checking a test, past faults and journal.
+        journal: the last requests, in order.
+        counts: requests by (verb, plural, subresource).
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        waits: bool = False,
+        history_changes: int = HISTORY_CHANGES,
+        bookmark_seconds: float = BOOKMARK_SECONDS,
+        collects_garbage: bool = True,
+    ) -> None:
+        """Start with the standard namespaces and nothing else.
+
+        Args:
+            clock: all time comes from it: timestamps, watch ends, bookmarks, delays.
+            rng: all chance comes from it: uids, generated names, faults with a probability.
+            waits: whether readers of a silent watch wait on the clock.
+            history_changes: changes remembered per kind; older versions get 410.
+            bookmark_seconds: between the bookmarks of a watch.
+            collects_garbage: whether what nobody owns goes at once; False: by `collect_garbage`.
+        """
+        # Guards everything below; re-entrant, since a change may end a stream, which comes back.
+        self._lock = threading.RLock()
+        self._clock = clock
+        self._storage = ObjectStorage(history_changes=history_changes)
+        self._registry = ResourceRegistry()
+        for resource in builtin_kinds():
+            self._registry.add(resource)
+        writes = WritePath(self._storage, clock, rng)
+        reads = ReadPath(self._storage, clock, rng, waits=waits, bookmark_seconds=bookmark_seconds)
+        self._router = RequestRouter(self._storage, self._registry, writes, reads, clock)
+        self._collector = GarbageCollector(self._storage, self._registry, writes)
+        self._collects_garbage = collects_garbage
+        self._streams: list[FakeStream] = []
+        self._is_down = False
+        self._is_closed = False
+        self.faults = Faults(rng)
+        self.direct = DirectAccess(self._answer_directly, self._registry)
+        self.journal: deque[JournalEntry] = deque(maxlen=JOURNAL_LENGTH)
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        for name in STANDARD_NAMESPACES:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            self.direct.create(body)
+
+    @property
+    def reviews(self) -> AccessReviews:
+        """What TokenReview and SubjectAccessReview answer."""
+        return self._router.reviews
+
+    @property
+    def resource_version(self) -> int:
+        """The newest version."""
+        with self._lock:
+            return self._storage.version
+
+    # ------------------------------------------------------------------- Transport
+
+    def send(self, request: Request, timeout_seconds: float) -> Response:
+        """Answer a request; see `Transport.send`.
+
+        Raises:
+            Timeout: a delay was longer than the time given.
+            ConnectionLost: a fault says so, or the server is down.
+        """
+        asked = take_apart(request)
+        fault = self._take_fault(asked.info)
+        response = self._suffer(fault, asked.query.get("timeout", ""), timeout_seconds)
+        if response is not None:
+            self._note(asked.info, response.status)
+            return response
+        response = self._carry_out(asked)
+        self._note(asked.info, response.status)
+        if fault.delay_seconds >= timeout_seconds:
+            raise Timeout(f"no answer within {timeout_seconds} s", sent=True)
+        if fault.loses_answer:
+            raise ConnectionLost("the connection broke before the answer", sent=True)
+        return response
+
+    def stream(self, request: Request, timeout_seconds: float) -> FakeStream:
+        """Open a watch, or bring any other answer as one line; see `Transport.stream`.
+
+        Raises:
+            Timeout: a delay was longer than the time given.
+            ConnectionLost: a fault says so, or the server is down.
+        """
+        asked = take_apart(request)
+        if asked.info.verb != "watch":
+            return self._as_stream(asked.info, self.send(request, timeout_seconds))
+        fault = self._take_fault(asked.info)
+        response = self._suffer(fault, "", timeout_seconds)
+        if response is not None:
+            self._note(asked.info, response.status)
+            return self._as_stream(asked.info, response)
+        if fault.delay_seconds >= timeout_seconds:
+            raise Timeout(f"no answer within {timeout_seconds} s", sent=True)
+        with self._lock:
+            try:
+                stream = self._router.open_watch(asked, self._forget_stream)
+            except RequestFailed as refused:
+                stream = self._as_stream(asked.info, refusal(refused))
+            if stream.is_open:
+                self._streams.append(stream)
+            self._note(asked.info, stream.status)
+        return stream
+
+    def close(self) -> None:
+        """End all watches; later requests raise ConnectionLost."""
+        with self._lock:
+            self._is_closed = True
+        self.drop_watches()
+
+    def serve_http(self, *, host: str = "127.0.0.1", port: int = 0) -> HttpFace:
+        """Return a face that serves this over HTTP once it is started (or entered)."""
+        return HttpFace(self, host=host, port=port)
+
+    def add_observer(self, observer: ChangeObserver) -> None:
+        """Tell of every change of every kind, in order, before its request is answered.
+
+        Observers must not raise: they are called in the middle of the write.
+        """
+        with self._lock:
+            self._storage.observers.append(observer)
+
+    # -------------------------------------------------- what a test does to the server
+
+    def go_down(self) -> None:
+        """Refuse every connection and break every watch, until `come_up`."""
+        with self._lock:
+            self._is_down = True
+        self.drop_watches()
+
+    def come_up(self) -> None:
+        """Serve again; nothing was lost."""
+        with self._lock:
+            self._is_down = False
+
+    def drop_watches(self, match: Match = ANY_REQUEST) -> int:
+        """Break the watches that match; what they had not brought yet is lost. Returns how many."""
+        return self._each_stream(match, FakeStream.break_off)
+
+    def end_watches(self, match: Match = ANY_REQUEST) -> int:
+        """End the watches that match in order, as at their timeout. Returns how many."""
+        return self._each_stream(match, FakeStream.end)
+
+    def expire_watches(self, match: Match = ANY_REQUEST) -> int:
+        """Send the watches that match an ERROR event with 410, and end them. Returns how many."""
+        gone = RequestFailed(HTTPStatus.GONE, "Expired", "too old resource version")
+
+        def expire(stream: FakeStream) -> None:
+            stream.push(error_line(gone))
+            stream.end()
+
+        return self._each_stream(match, expire)
+
+    def stall_watches(self, match: Match = ANY_REQUEST) -> int:
+        """Let the watches that match bring no byte until `resume_watches`. Returns how many."""
+        return self._each_stream(match, FakeStream.stall)
+
+    def resume_watches(self, match: Match = ANY_REQUEST) -> int:
+        """Let stalled watches bring what they held back, late. Returns how many."""
+        return self._each_stream(match, FakeStream.resume)
+
+    def repeat_events(self, times: int, match: Match = ANY_REQUEST) -> int:
+        """Let the watches that match bring each of their next events twice. Returns how many."""
+        return self._each_stream(match, lambda stream: stream.repeat_events(times))
+
+    def compact(self, plural: str | None = None) -> None:
+        """Forget the history (of one kind): watches and lists of older versions get 410."""
+        with self._lock:
+            for key, table in self._storage.tables.items():
+                if plural is None or key[1] == plural:
+                    table.forget_history(self._storage.version)
+
+    def collect_garbage(self) -> None:
+        """Delete what nobody owns, where that is left to the test."""
+        with self._lock:
+            self._collector.collect()
+
+    @property
+    def unread_lines(self) -> int:
+        """Lines in all open watches that could be read now; 0: every reader knows everything."""
+        with self._lock:
+            return sum(stream.unread_lines for stream in self._streams)
+
+    @property
+    def open_watches(self) -> list[RequestInfo]:
+        """What is being watched."""
+        with self._lock:
+            return [stream.info for stream in self._streams]
+
+    # -------------------------------------------------------------------------- private
+
+    def _answer_directly(self, request: Request) -> Response:
+        return self._carry_out(take_apart(request))
+
+    def _carry_out(self, asked: AskedRequest) -> Response:
+        with self._lock:
+            response = self._router.answer(asked)
+            if self._collects_garbage and self._collector.has_work:
+                self._collector.collect()
+            return response
+
+    def _take_fault(self, info: RequestInfo) -> Fault:
+        with self._lock:
+            if self._is_down or self._is_closed:
+                raise ConnectionLost("connection refused", sent=False)
+            return self.faults.take(info) or _NO_FAULT
+
+    def _suffer(self, fault: Fault, server_timeout: str, timeout_seconds: float) -> Response | None:
+        """Let a fault happen; an answer, if there is one already."""
+        if fault.loses_request:
+            raise ConnectionLost("the connection broke before the request", sent=False)
+        if fault.delay_seconds:
+            gives_up = _seconds(server_timeout)
+            self._clock.sleep(min(fault.delay_seconds, timeout_seconds, gives_up))
+            # The server gives up as well: then it has not written.
+            if gives_up < min(fault.delay_seconds, timeout_seconds):
+                return refusal(
+                    RequestFailed(
+                        HTTPStatus.GATEWAY_TIMEOUT,
+                        "Timeout",
+                        "Timeout: request did not complete within the allotted timeout",
+                    )
+                )
+        return None if fault.failure is None else refusal(fault.failure)
+
+    def _note(self, info: RequestInfo, status: int) -> None:
+        with self._lock:
+            self.journal.append(JournalEntry(info, status))
+            self.counts[info.verb, info.plural, info.subresource] += 1
+
+    def _as_stream(self, info: RequestInfo, response: Response) -> FakeStream:
+        plan = StreamPlan(status=response.status, headers=response.headers)
+        stream = FakeStream(info, self._clock, plan)
+        stream.push(response.body)
+        stream.end()
+        return stream
+
+    def _forget_stream(self, stream: FakeStream) -> None:
+        with self._lock:
+            if stream in self._streams:
+                self._streams.remove(stream)
+
+    def _each_stream(self, match: Match, do: Callable[[FakeStream], None]) -> int:
+        with self._lock:
+            streams = [stream for stream in self._streams if match.holds(stream.info)]
+            for stream in streams:
+                do(stream)
+            return len(streams)
+
+
+def _seconds(duration: str) -> float:
+    """Read a Go duration of the `timeout` parameter; infinite without one."""
+    found = _TIMEOUT.match(duration)
+    return float(found[1]) * _UNIT_SECONDS[found[2]] if found else float("inf")

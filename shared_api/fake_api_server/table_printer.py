@@ -1,0 +1,241 @@
+"""`Table` answers: what `kubectl get` prints.
+
+kubectl asks for `as=Table;v=v1;g=meta.k8s.io` and prints the cells as they come. A `Column` knows
+how to make its cell from an object; columns of custom resources are read by the JSONPath in the
+CRD (`json_path_column`), those of built-in kinds are in `builtin_columns`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+import msgspec
+
+from shared_api.fake_api_server.object_storage import StoredObject
+from shared_api.fake_api_server.patching import Body, JsonValue
+
+Cell: TypeAlias = Callable[[Body, datetime], JsonValue]
+"""Makes a cell from an object's body and the present time."""
+
+_STEP: Final = re.compile(
+    r"\.(?P<field>(?:\\.|[^.\[\\])+)"
+    r"|\[\?\(@\.(?P<key>[^=\s]+)\s*==\s*[\"'](?P<value>[^\"']*)[\"']\)\]"
+    r"|\[(?P<index>\d+|\*)\]"
+    r"|\[['\"](?P<quoted>[^'\"]*)['\"]\]"
+)
+_UNKNOWN: Final = "<unknown>"
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column."""
+
+    name: str
+    cell: Cell
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+    """0 is always printed, above that only with `-o wide`."""
+    description: str = ""
+
+    def definition(self) -> Body:
+        """The entry of `columnDefinitions`."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+def name_of(body: Body, _now: datetime) -> JsonValue:
+    """`metadata.name`."""
+    return body["metadata"]["name"]
+
+
+def age_of(body: Body, now: datetime) -> JsonValue:
+    """The time since `metadata.creationTimestamp`."""
+    return age(body["metadata"].get("creationTimestamp"), now)
+
+
+def created_at(body: Body, _now: datetime) -> JsonValue:
+    """`metadata.creationTimestamp` itself."""
+    return body["metadata"].get("creationTimestamp")
+
+
+NAME: Final = Column("Name", name_of, format="name", description="Name of the object.")
+AGE: Final = Column("Age", age_of, description="Time since the object was created.")
+CREATED_AT: Final = Column("Created At", created_at, type="date")
+PLAIN_COLUMNS: Final = (NAME, CREATED_AT)
+"""What the server prints of a kind it knows nothing about."""
+CUSTOM_PLAIN_COLUMNS: Final = (NAME, Column("Age", age_of, type="date"))
+"""The same for a CRD without columns."""
+
+
+def json_path_column(source: Body) -> Column:
+    """Make the column of one entry of `additionalPrinterColumns`."""
+    path, kind = source["jsonPath"], source.get("type", "string")
+    steps = _parse_path(path)
+
+    def cell(body: Body, now: datetime) -> JsonValue:
+        found = _follow(body, steps)
+        if not found:
+            return None
+        if kind == "date":
+            return age(found[0], now)
+        if kind == "string":
+            return " ".join(_text(value) for value in found)
+        return found[0]
+
+    return Column(
+        source["name"],
+        cell,
+        type=kind,
+        format=source.get("format", ""),
+        priority=source.get("priority", 0),
+        description=source.get("description")
+        or f"Custom resource definition column (in JSONPath format): {path}",
+    )
+
+
+_Step: TypeAlias = Callable[[JsonValue], list[JsonValue]]
+
+
+def _parse_path(path: str) -> list[_Step]:
+    return [_step(found) for found in _STEP.finditer(path)]
+
+
+def _step(found: re.Match[str]) -> _Step:
+    if (index := found["index"]) is not None:
+        return _items if index == "*" else _item(int(index))
+    if (key := found["key"]) is not None:
+        return _where(key, found["value"])
+    field = found["quoted"]
+    return _field(field if field is not None else re.sub(r"\\(.)", r"\1", found["field"]))
+
+
+def _field(name: str) -> _Step:
+    return lambda value: [value[name]] if isinstance(value, dict) and name in value else []
+
+
+def _item(index: int) -> _Step:
+    return lambda value: [value[index]] if isinstance(value, list) and index < len(value) else []
+
+
+def _items(value: JsonValue) -> list[JsonValue]:
+    return list(value) if isinstance(value, list) else []
+
+
+def _where(key: str, wanted: str) -> _Step:
+    return lambda value: [
+        item for item in _items(value) if isinstance(item, dict) and item.get(key) == wanted
+    ]
+
+
+def _follow(body: Body, steps: Sequence[_Step]) -> list[JsonValue]:
+    values: list[JsonValue] = [body]
+    for step in steps:
+        values = [after for value in values for after in step(value)]
+    return values
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def age(timestamp: JsonValue, now: datetime) -> str:
+    """Return "5m12s" for the time since an RFC 3339 timestamp, "<unknown>" without one."""
+    if not isinstance(timestamp, str):
+        return _UNKNOWN
+    try:
+        since = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return "<invalid>"
+    return human_duration((now - since.astimezone(UTC)).total_seconds())
+
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_YEAR: Final = 365 * _DAY
+
+
+def human_duration(seconds: float) -> str:
+    """Return a duration as kubectl prints it: two units at most, coarser the longer it is.
+
+    Source: k8s.io/apimachinery/pkg/util/duration.HumanDuration.
+    """
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    whole = max(whole, 0)
+    # Up to this many seconds | the two units | whether the smaller one is shown.
+    for limit, large, small, letters, shows_small in (
+        (2 * _MINUTE, 1, 1, "s", False),
+        (10 * _MINUTE, _MINUTE, 1, "ms", True),
+        (3 * _HOUR, _MINUTE, 1, "m", False),
+        (8 * _HOUR, _HOUR, _MINUTE, "hm", True),
+        (2 * _DAY, _HOUR, 1, "h", False),
+        (8 * _DAY, _DAY, _HOUR, "dh", True),
+        (2 * _YEAR, _DAY, 1, "d", False),
+        (8 * _YEAR, _YEAR, _DAY, "yd", True),
+    ):
+        if whole < limit:
+            rest = whole % large // small if shows_small else 0
+            return f"{whole // large}{letters[0]}" + (f"{rest}{letters[1]}" if rest else "")
+    return f"{whole // _YEAR}y"
+
+
+def table(
+    columns: Sequence[Column],
+    objects: Iterable[StoredObject],
+    list_metadata: Body,
+    now: datetime,
+    *,
+    include: str,
+    full: Callable[[StoredObject], bytes],
+    with_definitions: bool = True,
+) -> Body:
+    """Make a `Table`.
+
+    Args:
+        columns: of the kind.
+        objects: the rows.
+        list_metadata: of the list, or of the one object.
+        now: for ages.
+        include: `includeObject`: "Metadata" (also for ""), "Object" or "None".
+        full: makes the JSON of a whole object, with apiVersion and kind.
+        with_definitions: False in a watch after its first event.
+    """
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_metadata,
+        "columnDefinitions": [one.definition() for one in columns] if with_definitions else None,
+        "rows": [
+            {
+                "cells": [column.cell(stored.body, now) for column in columns],
+                "object": _row_object(stored, include, full),
+            }
+            for stored in objects
+        ],
+    }
+
+
+def _row_object(
+    stored: StoredObject, include: str, full: Callable[[StoredObject], bytes]
+) -> Body | msgspec.Raw | None:
+    if include == "None":
+        return None
+    if include == "Object":
+        return msgspec.Raw(full(stored))
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": stored.body["metadata"],
+    }

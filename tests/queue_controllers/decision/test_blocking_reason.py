@@ -1,0 +1,70 @@
+"""What is in the way of a waiting job until somebody acts, and when its user is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.blocking_reason import WAYS_OUT
+from queue_controllers.decision.job_view import JobMemory
+from queue_scheduler.decision import Reason
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.waiting_reasons import TO_MEND
+from tests.job_situations import ADMITTED, facts, look, told, unit
+
+
+def waiting(reason: str, message: str = "m", status: str = "False") -> QueueUnit:
+    condition = Condition(type="QuotaReserved", status=status, reason=reason, message=message)
+    return unit(conditions=(condition,))
+
+
+def test_every_reason_to_mend_has_its_way_out() -> None:
+    assert WAYS_OUT.keys() == TO_MEND
+    assert set(Reason) >= TO_MEND
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        *(pytest.param(waiting(reason), [f"tell {reason}"], id=reason) for reason in WAYS_OUT),
+        *(
+            pytest.param(waiting(reason), ["tell Queued"], id=f"{reason}: passes by itself")
+            for reason in ("Pending", "OverQuotaMax", "BehindRefusedUnit", "NoCapacity")
+        ),
+        pytest.param(unit(), [], id="nothing is said yet"),
+        pytest.param(waiting("NoQuota", status="True"), [], id="it is reserved"),
+    ],
+)
+def test_only_what_somebody_must_mend_is_told(of: QueueUnit, want: list[str]) -> None:
+    assert told(look(facts(), of).actions) == want
+
+
+def test_it_is_told_in_the_words_of_the_scheduler_with_the_way_out() -> None:
+    (event,) = look(facts(), waiting("NoQuota", "no quota: gold does not exist")).actions
+    assert event == TellJob(
+        reason="NoQuota",
+        message=(
+            "It can not start: no quota: gold does not exist. Name one that exists in the job's "
+            "label quota.scheduling.koordinator.sh/name, or have it made"
+        ),
+        type=EventType.WARNING,
+    )
+
+
+def test_it_is_told_once_and_again_when_it_is_another_or_comes_back() -> None:
+    memory, said = JobMemory(), []
+    for of in (
+        waiting("NoQuota", "no gold"),
+        waiting("NoQuota", "no gold"),
+        waiting("NoQuota", "no silver"),
+        waiting("OverQuotaMax"),
+        waiting("NoQuota", "no silver"),
+        unit("Reserved", admissions=ADMITTED),
+        waiting("NoQuota", "no silver"),
+    ):
+        decision = look(facts(), of, memory=memory)
+        memory = decision.memory
+        said.append(told(decision.actions))
+    tells = ["tell NoQuota"]
+    assert said == [tells, [], tells, ["tell Queued"], tells, [], tells]

@@ -1,0 +1,466 @@
+"""What is done about a job, row by row: a situation in, the actions out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from queue_controllers.decision.actions import (
+    PatchUnit,
+    PatchUnitStatus,
+    ReleaseJob,
+    SuspendJob,
+)
+from queue_controllers.decision.job_ownership import Ownership
+from queue_controllers.decision.job_settings import Adopt, JobSettings
+from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_view import JobMemory, Moment
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from shared_api.queue_unit_phases import salvage_unit
+from shared_api.well_known_labels import RELEASED_AT, SUSPEND
+from tests.job_situations import (
+    ADMITTED,
+    EVICTED,
+    FAILED,
+    HELD,
+    JOB,
+    NOW,
+    RELEASED,
+    RUNS,
+    SUCCEEDED,
+    TEN,
+    TWO_PENDING,
+    TWO_RUNNING,
+    TWO_TERMINATING,
+    evicted,
+    facts,
+    look,
+    told,
+    unit,
+)
+
+FRESH = JobMemory(arrived=True)
+AT_BIRTH = replace(JOB, holds_at_birth=True)
+NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "want"),
+    [
+        pytest.param(facts(), {}, ["create"], id="suspended: it gets a unit"),
+        pytest.param(NEW, {"memory": FRESH}, ["suspend", "create"], id="it arrives unsuspended"),
+        pytest.param(
+            NEW,
+            {"memory": FRESH, "pods": TWO_PENDING},
+            ["suspend", "create"],
+            id="it arrives unsuspended and has pods already",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            {"pods": TWO_RUNNING},
+            ["create"],
+            id="it runs when it is first seen",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            {"pods": TWO_RUNNING, "settings": JobSettings(adopt=Adopt.NEVER)},
+            ["suspend", "create"],
+            id="it runs when it is first seen, and nothing is adopted",
+        ),
+        pytest.param(
+            facts(suspended=False), {}, ["suspend", "create"], id="first seen without a living pod"
+        ),
+        pytest.param(
+            replace(NEW, kind=AT_BIRTH),
+            {"memory": FRESH},
+            ["create"],
+            id="it arrives unsuspended, and is held at birth or never",
+        ),
+        pytest.param(
+            replace(NEW, kind=AT_BIRTH),
+            {"memory": FRESH, "settings": JobSettings(adopt=Adopt.NEVER)},
+            ["suspend", "create"],
+            id="the same, and nothing is adopted",
+        ),
+        pytest.param(facts(kind=AT_BIRTH), {}, ["create"], id="born suspended"),
+        pytest.param(
+            facts(kind=AT_BIRTH, suspended=False, annotations=RELEASED),
+            {},
+            ["suspend", "create"],
+            id="born suspended, released, and its unit is gone",
+        ),
+        pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
+        pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
+        pytest.param(
+            facts(why_not_hold="spec.x"),
+            {},
+            ["tell CanNotBeHeld"],
+            id="ctl-34 it would not survive",
+        ),
+        pytest.param(
+            facts(why_not_hold="spec.x"),
+            {"memory": JobMemory(told=frozenset({"CanNotBeHeld"}))},
+            [],
+            id="it would not survive, and that was told",
+        ),
+        pytest.param(
+            NEW, {"ownership": Ownership(managed=False, reason="")}, [], id="it is not managed"
+        ),
+        pytest.param(
+            facts(pod_sets=facts().pod_sets * 33), {}, ["tell TooManyPodSets"], id="33 pod sets"
+        ),
+        pytest.param(facts(cpu="1e999"), {}, ["create"], id="an absurd quantity: it waits"),
+        pytest.param(facts(), {"name_is_taken": True}, ["create", "tell NameCut"], id="name taken"),
+    ],
+)
+def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[str]) -> None:
+    assert told(look(job, **more).actions) == want
+
+
+@pytest.mark.parametrize(
+    ("job", "phase", "more", "want"),
+    [
+        pytest.param(facts(), "Enqueued", {}, [], id="held and waiting: nothing"),
+        pytest.param(facts(), "Reserved", {}, [], id="held and reserved: nothing"),
+        pytest.param(facts(), "TimeoutBackoff", {}, [], id="held and backed off: nothing"),
+        pytest.param(facts(), "SchedFailed", {}, [], id="held, and its nodes were not found"),
+        pytest.param(facts(), "Dequeued", {}, ["release"], id="held and dequeued: released"),
+        pytest.param(facts(), "SchedSucceed", {}, ["release"], id="held, and nodes reserved"),
+        pytest.param(
+            facts(), "Dequeued", {"pods": TWO_TERMINATING}, [], id="old pods live: not released"
+        ),
+        pytest.param(
+            facts(),
+            "Dequeued",
+            {"pods": PodFacts(total=1, terminating=1)},
+            [],
+            id="an ended pod object is still being deleted: not released",
+        ),
+        pytest.param(
+            facts(suspended=False), "Dequeued", {"pods": TWO_PENDING}, [], id="pods are coming"
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            "Dequeued",
+            {"pods": TWO_RUNNING},
+            ["move Running"],
+            id="all its pods run",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS), "Running", {}, [], id="it restarts: stays Running"
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            "Enqueued",
+            {},
+            ["suspend", "tell SuspendedAgain"],
+            id="un-suspended by hand while it waits",
+        ),
+        pytest.param(
+            facts(suspended=False, status=RUNS),
+            "Reserved",
+            {"pods": TWO_RUNNING},
+            ["suspend", "tell SuspendedAgain"],
+            id="un-suspended by hand, and its pods run",
+        ),
+        pytest.param(
+            facts(annotations=RELEASED),
+            "Running",
+            {},
+            ["release", "tell Resumed"],
+            id="suspended by hand while it ran: resumed",
+        ),
+        pytest.param(
+            facts(status=StatusFacts(outcome=SUCCEEDED)),
+            "Running",
+            {},
+            ["move Succeed"],
+            id="it succeeded",
+        ),
+        pytest.param(
+            facts(status=StatusFacts(outcome=FAILED)),
+            "Enqueued",
+            {},
+            ["move Failed"],
+            id="it failed before it ever ran",
+        ),
+        pytest.param(
+            facts(deleted=TEN),
+            "Dequeued",
+            {},
+            ["move Failed"],
+            id="deleted: not released, and given back",
+        ),
+        pytest.param(facts(), "Succeed", {}, [], id="final: nothing"),
+    ],
+)
+def test_a_job_with_a_unit(
+    job: JobFacts, phase: str, more: dict[str, Any], want: list[str]
+) -> None:
+    admissions = ADMITTED if phase not in {"Enqueued", "TimeoutBackoff"} else ()
+    decision = look(job, unit(phase, admissions=admissions), **more)
+    assert told(decision.actions) == want
+
+
+def test_a_silent_operator_has_a_minute() -> None:
+    job = facts(annotations=RELEASED, status=RUNS)
+    first = look(job, EVICTED)
+    assert (first.actions, first.look_again_seconds) == ((), 60.0)
+    second = look(job, EVICTED, memory=first.memory, moment=NOW.after(59.0))
+    assert (second.actions, second.look_again_seconds) == ((), 1.0)
+    third = look(job, EVICTED, memory=second.memory, moment=NOW.after(60.0))
+    (noted,) = third.actions
+    assert isinstance(noted, PatchUnitStatus)
+    assert noted.status["conditions"][-1]["type"] == "OperatorSilent"
+    silent = Condition(type="OperatorSilent", status="True", reason="X", last_transition_time=TEN)
+    of = unit("Running", admissions=ADMITTED, conditions=(*evicted(), silent))
+    fourth = look(job, of, memory=third.memory, moment=NOW.after(61.0))
+    assert told(fourth.actions) == ["move Enqueued", "tell Preempted"]
+
+
+@pytest.mark.parametrize(
+    ("let_go", "want"),
+    [
+        pytest.param(StatusFacts(), ["move Enqueued", "tell Preempted"], id="seen to let it go"),
+        pytest.param(HELD, [], id="not seen: the word may be of before the release"),
+        pytest.param(
+            StatusFacts(is_empty=True), [], id="it has said nothing yet: it may not have looked"
+        ),
+        pytest.param(
+            StatusFacts(is_at_odds=True), [], id="its counts say otherwise: they have to follow"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param("2026-11-01T09:51:00Z", id="in the second of the release"),
+        pytest.param("2026-11-01T09:50:58Z", id="by a slow clock"),
+    ],
+)
+def test_an_operator_that_was_seen_to_let_go_needs_no_time(
+    since: str, let_go: StatusFacts, want: list[str]
+) -> None:
+    released = {RELEASED_AT: "2026-11-01T09:51:00.250000Z"}
+    running = facts(annotations=released, suspended=False, status=let_go)
+    seen = look(running, unit("Dequeued", admissions=ADMITTED))
+    held = StatusFacts(suspended=True, suspended_since=Timestamp(since))
+    job = facts(annotations=released, status=held)
+    assert told(look(job, EVICTED, memory=seen.memory).actions) == want
+
+
+def test_what_was_seen_is_of_one_release() -> None:
+    """Another follows, and its answer is lost: nothing of it is seen before it is taken back."""
+    first, second = ({RELEASED_AT: f"2026-11-01T09:5{minute}:00.000000Z"} for minute in (0, 1))
+    seen = look(
+        facts(annotations=first, suspended=False, status=RUNS),
+        unit("Dequeued", admissions=ADMITTED),
+    )
+    held = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:50:30Z"))
+    for release, want in ((first, ["move Enqueued", "tell Preempted"]), (second, [])):
+        job = facts(annotations=release, status=held)
+        assert told(look(job, EVICTED, memory=seen.memory).actions) == want
+
+
+def test_a_release_stamps_time_quota_and_unit() -> None:
+    (release,) = look(
+        facts(annotations={SUSPEND: "true"}), unit("Dequeued", admissions=ADMITTED)
+    ).actions
+    assert isinstance(release, ReleaseJob)
+    stamp = release.stamps["main"]
+    assert stamp.labels == {"quota.scheduling.koordinator.sh/name": "gold"}
+    assert stamp.annotations == {
+        "koord-queue/related-queueunit": "team/main",
+        "koord-queue/stamped-quota": "gold",
+    }
+    assert release.released_at == "2026-11-01T10:00:00.000000Z"
+    assert release.annotation == "false"
+
+
+@pytest.mark.parametrize(
+    ("admitted_at", "released_at", "want"),
+    [
+        pytest.param("2026-11-01T09:50:30Z", True, True, id="released since, so others did it"),
+        pytest.param("2026-11-01T09:55:00Z", True, False, id="released for an earlier admission"),
+        pytest.param("2026-11-01T09:55:00Z", False, False, id="never released"),
+        pytest.param(None, True, False, id="admitted by hand, without a time"),
+    ],
+)
+def test_a_resume_is_told_when_others_suspended(
+    admitted_at: str | None, released_at: bool, want: bool
+) -> None:
+    job = facts(annotations=RELEASED if released_at else {})
+    of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=admitted_at)
+    assert ("tell Resumed" in told(look(job, of).actions)) is want
+
+
+TIMED = JobSettings(running_timeout_seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "seconds", "want"),
+    [
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED),
+            PodFacts(),
+            60,
+            (["write status", "TellUnit"], None),
+            id="the time is up: evicted",
+        ),
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED), PodFacts(), 30, ([], 30.0), id="not yet"
+        ),
+        pytest.param(
+            unit("Dequeued", admissions=ADMITTED),
+            TWO_PENDING,
+            61,
+            (["write status", "TellUnit"], None),
+            id="late: evicted",
+        ),
+        pytest.param(
+            unit("Running", admissions=ADMITTED), PodFacts(), 61, ([], 60.0), id="it ran once"
+        ),
+        pytest.param(
+            unit("Running", adopted=True, admissions=ADMITTED),
+            TWO_PENDING,
+            61,
+            ([], None),
+            id="adopted: never late",
+        ),
+    ],
+)
+def test_running_timeout(
+    of: QueueUnit, pods: PodFacts, seconds: float, want: tuple[list[str], float | None]
+) -> None:
+    job = facts(annotations=RELEASED, suspended=False, status=RUNS)
+    moment = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC)).after(seconds)
+    decision = look(job, of, pods=pods, moment=moment, settings=TIMED)
+    assert (told(decision.actions), decision.look_again_seconds) == want
+
+
+def test_what_is_over_is_said_to_be_over() -> None:
+    """A unit that runs in the end is contested no more, and its operator has spoken."""
+    conditions = tuple(
+        Condition(type=each, status="True", reason="X", message="m", last_transition_time=TEN)
+        for each in ("SuspendContested", "OperatorSilent")
+    )
+    of = unit("Dequeued", admissions=ADMITTED, conditions=conditions)
+    (move,) = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING).actions
+    assert isinstance(move, PatchUnitStatus)
+    shown = {each["type"]: each["status"] for each in move.status["conditions"]}
+    assert (shown["SuspendContested"], shown["OperatorSilent"]) == ("False", "False")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "configured", "want"),
+    [
+        pytest.param({}, False, False, id="the field alone"),
+        pytest.param({}, True, True, id="configured: the annotation as well"),
+        pytest.param({SUSPEND: "false"}, False, True, id="there is one: it is turned"),
+    ],
+)
+def test_what_holding_writes(annotations: dict[str, str], configured: bool, want: bool) -> None:
+    job = facts(suspended=False, status=StatusFacts(is_empty=True), annotations=annotations)
+    settings = JobSettings(held_by_annotation=configured)
+    suspend = look(job, memory=FRESH, settings=settings).actions[0]
+    assert isinstance(suspend, SuspendJob)
+    assert suspend.annotate is want
+
+
+def test_a_job_that_was_never_released_is_never_late() -> None:
+    job = facts(suspended=False, status=RUNS)
+    decision = look(job, unit("Dequeued", admissions=ADMITTED), settings=TIMED)
+    assert (decision.actions, decision.look_again_seconds) == ((), 60.0)  # whether it has pods
+
+
+def test_running_waits_half_a_second_for_the_other_pods() -> None:
+    job = facts(suspended=False, status=RUNS)
+    one = PodFacts(total=2, living=2, running=1, running_of_sets={"main": 1})
+    of = unit("Dequeued", admissions=ADMITTED)
+    first = look(job, of, pods=one)
+    assert (first.actions, first.look_again_seconds) == ((), 0.5)
+    (move,) = look(job, of, pods=one, memory=first.memory, moment=NOW.after(0.5)).actions
+    assert isinstance(move, PatchUnitStatus)
+    assert move.status["phase"] == "Running"
+    assert move.status["admissions"] == [{"name": "main", "replicas": 2, "running": 1}]
+
+
+def test_finished_work_is_given_back_once() -> None:
+    job = facts(count=1, suspended=False, status=RUNS)
+    of = unit("Running", admissions=(Admission(name="main", replicas=2, running=1),))
+    one = PodFacts(total=2, living=1, running=1, running_of_sets={"main": 1})
+    (write,) = look(job, of, pods=one).actions
+    assert isinstance(write, PatchUnitStatus)
+    assert write.status == {"reclaimablePods": [{"name": "main", "count": 1}]}
+    (empty,) = facts(count=0).pod_sets
+    done = (msgspec.structs.replace(empty, is_done=True),)
+    last = facts(suspended=False, status=RUNS, pod_sets=done)
+    assert look(last, of, pods=one).actions == ()
+
+
+def test_growth_of_a_released_job_is_recorded() -> None:
+    job = facts(count=5, suspended=False, status=RUNS)
+    of = unit("Running", admissions=(Admission(name="main", replicas=2, running=2),))
+    patch, event = look(job, of, pods=TWO_RUNNING).actions
+    assert isinstance(patch, PatchUnit)
+    assert [each["count"] for each in patch.body["spec"]["podSet"]] == [5]
+    assert told((event,)) == ["tell Grown"]
+
+
+def test_a_waiting_unit_follows_its_job() -> None:
+    (patch,) = look(facts(count=3), unit()).actions
+    assert isinstance(patch, PatchUnit)
+    assert patch.body["spec"]["request"] == {"cpu": "3"}
+    reserved = unit("Reserved", admissions=ADMITTED)
+    assert told(look(facts(count=1), reserved).actions) == []
+
+
+def test_a_unit_made_by_hand_for_the_job_is_taken_over() -> None:
+    made = unit("Dequeued")
+    meta = msgspec.structs.replace(made.metadata, annotations={})
+    (patch,) = look(facts(), msgspec.structs.replace(made, metadata=meta)).actions
+    assert isinstance(patch, PatchUnit)
+    assert patch.body["metadata"]["annotations"] == {
+        "koord-queue/managed-by": "koord-queue-controllers"
+    }
+
+
+def test_nothing_is_done_twice() -> None:
+    """A look at what the writes of the look before have made finds nothing to do."""
+    suspended = facts(suspended=True, status=StatusFacts(is_empty=True))
+    assert look(suspended, unit(), memory=FRESH).actions == ()
+    released = facts(annotations=RELEASED, suspended=False)
+    assert look(released, unit("Dequeued", admissions=ADMITTED)).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "managed", "want"),
+    [
+        pytest.param("Running", PodFacts(total=1), True, ["move Failed"], id="its pods have ended"),
+        pytest.param("Running", PodFacts(total=1), False, ["move Failed"], id="not the queue's"),
+        pytest.param("Running", TWO_TERMINATING, True, [], id="pods live"),
+        pytest.param("Enqueued", PodFacts(), True, ["move Failed"], id="it is in line"),
+        pytest.param("Succeed", PodFacts(), True, [], id="it had ended before"),
+    ],
+)
+def test_a_deleted_job_whose_object_stays_gives_its_place_back(
+    phase: str, pods: PodFacts, managed: bool, want: list[str]
+) -> None:
+    """A finalizer keeps the job, or an ended pod of one that is deleted in the foreground."""
+    job = facts(suspended=False, status=RUNS, deleted=TEN)
+    of = unit(phase, admissions=ADMITTED if phase in {"Dequeued", "Running"} else ())
+    decision = look(job, of, pods=pods, ownership=Ownership(managed=managed, reason=""))
+    assert told(decision.actions) == want
+
+
+def test_a_waiting_unit_whose_demand_can_not_be_read_gets_it_anew() -> None:
+    broken = salvage_unit(msgspec.to_builtins(unit()), "odd")
+    (patch,) = look(facts(), broken).actions
+    assert isinstance(patch, PatchUnit)
+    assert [each["count"] for each in patch.body["spec"]["podSet"]] == [2]

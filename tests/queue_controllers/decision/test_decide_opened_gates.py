@@ -1,0 +1,164 @@
+"""Pods whose gate somebody else took off: charged and told once, booked where nothing is held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, TellJob
+from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.jobframework.generic_job import JobFacts, JobKind, StatusFacts
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
+from shared_api.queue_unit_phases import is_adopted, is_booked
+from tests.job_situations import TWO_PENDING, evicted, facts, look, told, unit
+
+PODS = JobKind(key="pod", group="", version="v1", kind="Pod", plural="pods", held_by_gates=True)
+RUN = PodFacts(total=2, living=2, pending=2, living_of_sets={"main": 2})
+ONE_RUNS = PodFacts(
+    total=1,
+    living=1,
+    pending=1,
+    living_of_sets={"main": 1},
+    held_of_sets={"main": 1},
+    opened=1,
+)
+ONE_MADE = msgspec.structs.replace(ONE_RUNS, held_of_sets={})
+"""Of two pods only the first is there, as of a StatefulSet that makes them in turn."""
+
+
+def job() -> JobFacts:
+    return facts(kind=PODS, status=StatusFacts())
+
+
+def merged(of: QueueUnit, action: Action) -> QueueUnit:
+    """Return the unit as a write leaves it, as far as it matters here."""
+    if isinstance(action, PatchUnit):
+        annotations = of.metadata.annotations | action.body["metadata"]["annotations"]
+        meta = msgspec.structs.replace(of.metadata, annotations=annotations)
+        return msgspec.structs.replace(of, metadata=meta)
+    if isinstance(action, PatchUnitStatus):
+        status = {**msgspec.to_builtins(of.status), **action.status}
+        return msgspec.structs.replace(of, status=msgspec.convert(status, QueueUnitStatus))
+    return of
+
+
+def looks(of: QueueUnit, count: int = 6) -> tuple[QueueUnit, list[str]]:
+    """Look again and again, with no news but its own writes; return what is written and told."""
+    names: list[str] = []
+    for _ in range(count):
+        actions = look(job(), of, pods=RUN).actions
+        names += told(actions)
+        for action in actions:
+            of = merged(of, action)
+    return of, names
+
+
+FREED: Any = evicted(status="False")
+BACKS_OFF: Any = evicted("BackoffTimeout")
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(unit(), ["adopt", "tell GateOpened"], id="never evicted"),
+        pytest.param(
+            unit(conditions=FREED),
+            ["adopt", "tell GateOpened"],
+            id="in line again after an eviction",
+        ),
+        pytest.param(
+            unit("TimeoutBackoff", conditions=BACKS_OFF),
+            ["adopt", "tell GateOpened"],
+            id="put back",
+        ),
+        pytest.param(
+            unit("Reserved", conditions=FREED), ["adopt", "tell GateOpened"], id="reserved"
+        ),
+        pytest.param(unit("SchedReady"), ["adopt", "tell GateOpened"], id="nodes are asked for"),
+    ],
+)
+def test_what_is_opened_is_booked_and_told_once(of: QueueUnit, want: list[str]) -> None:
+    after, names = looks(of)
+    assert names == want
+    assert is_adopted(after)
+    assert is_booked(after)
+
+
+def test_what_is_evicted_after_it_was_opened_waits() -> None:
+    after, _ = looks(unit(conditions=FREED))
+    asked = Condition(type="Evicted", status="True", reason="Preempted")
+    status = msgspec.structs.replace(after.status, conditions=(*after.status.conditions, asked))
+    after = msgspec.structs.replace(after, status=status)
+    freed = look(facts(kind=PODS), after, pods=PodFacts()).actions
+    assert told(freed)[0] == "move Enqueued"
+    free = merged(after, freed[0])
+    assert not is_booked(free)
+    assert not is_adopted(free)
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param(ONE_RUNS, id="the other is held"),
+        pytest.param(ONE_MADE, id="the other is not made yet"),
+    ],
+)
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(unit(), id="in line"),
+        pytest.param(unit(conditions=FREED), id="in line again after an eviction"),
+        pytest.param(unit("TimeoutBackoff", conditions=BACKS_OFF), id="put back"),
+        pytest.param(unit("Reserved", conditions=FREED), id="reserved"),
+        pytest.param(unit("SchedReady"), id="nodes are asked for"),
+    ],
+)
+def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodFacts) -> None:
+    actions = look(job(), of, pods=pods).actions
+    assert told(actions)[:2] == ["MarkPods", "tell GateOpened"]
+    (event,) = (each for each in actions if isinstance(each, TellJob))
+    assert "1 of its pods" in event.message
+    marked = msgspec.structs.replace(pods, opened=0)
+    after = look(job(), of, pods=marked).actions
+    assert not {"adopt", "suspend", "release", "MarkPods", "tell GateOpened"} & set(told(after))
+
+
+@pytest.mark.parametrize("pods", [ONE_RUNS, ONE_MADE], ids=["one is held", "one is not made"])
+def test_of_a_unit_that_is_made_anew_only_what_runs_counts(pods: PodFacts) -> None:
+    pods = msgspec.structs.replace(pods, opened=0)
+    first = look(job(), None, pods=pods)
+    assert told(first.actions)[0] == "create"
+    assert not first.memory.adopting
+    whole = look(job(), None, pods=RUN)
+    assert whole.memory.adopting
+
+
+def test_while_one_runs_the_unit_follows_its_pods() -> None:
+    """Else whoever may edit units would have it admitted for less."""
+    of = unit()
+    (pod_set,) = of.spec.pod_set
+    less = (msgspec.structs.replace(pod_set, count=1),)
+    of = msgspec.structs.replace(of, spec=msgspec.structs.replace(of.spec, pod_set=less))
+    (patch,) = look(job(), of, pods=ONE_RUNS).actions
+    assert isinstance(patch, PatchUnit)
+    assert patch.body["spec"]["podSet"][0]["count"] == 2
+
+
+def test_pods_of_which_nobody_knows_how_many_there_will_be_are_not_deleted() -> None:
+    unknown = facts(kind=PODS, status=StatusFacts(), pod_sets=(), unknown_demand="too few")
+    for of in (None, unit()):
+        assert "suspend" not in told(look(unknown, of, pods=ONE_RUNS).actions)
+
+
+def test_the_eviction_of_a_job_with_a_switch_is_not_forgotten() -> None:
+    of = unit("TimeoutBackoff", conditions=BACKS_OFF)
+    resumed = facts(suspended=False, status=StatusFacts())
+    assert told(look(resumed, of, pods=TWO_PENDING).actions)[0] == "suspend"
+
+
+def test_the_event_says_what_has_happened() -> None:
+    (event,) = (a for a in look(job(), unit(), pods=RUN).actions if isinstance(a, TellJob))
+    assert "koord-queue/admission" in event.message

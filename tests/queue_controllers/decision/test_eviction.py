@@ -1,0 +1,254 @@
+"""Evictions that others ask for: every reason, from every phase, to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.actions import PatchUnitStatus, SuspendJob, TellJob
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
+from shared_api.objects.meta import Condition
+from shared_api.objects.pod import TemplateMeta
+from shared_api.objects.queue_unit import (
+    Admission,
+    AdmissionCheckState,
+    QueueUnit,
+    ReclaimState,
+)
+from shared_api.queue_unit_phases import BOOKED_PHASES, Phase
+from shared_api.well_known_labels import JOB_CREATED_AT, QUOTA_NAME
+from tests.job_situations import (
+    ADMITTED,
+    EVICTED,
+    RELEASED,
+    RUNS,
+    TEN,
+    TWO_RUNNING,
+    evicted,
+    facts,
+    look,
+    told,
+    unit,
+)
+
+REASONS = ["Preempted", "Reclaimed", "HoldAndDrain", "ItsReasonIsItsOwn"]
+ASKED_BACK = (Admission(name="main", replicas=2, reclaim_state=ReclaimState(replicas=2)),)
+RETRY = "AdmissionCheck"
+
+
+def asked(phase: str, reason: str, **more: Any) -> QueueUnit:
+    """A unit that somebody wants back, and whose pods he counts."""
+    evicted = Condition(
+        type="Evicted", status="True", reason=reason, message="for urgent", last_transition_time=TEN
+    )
+    return unit(phase, admissions=ASKED_BACK, conditions=(evicted,), **more)
+
+
+def freed_after(of: QueueUnit, **more: Any) -> tuple[dict[str, Any], TellJob]:
+    """Return the status that frees a unit whose job has stopped, and what the job is told."""
+    freed, event = look(facts(annotations=RELEASED), of, **more).actions
+    assert isinstance(freed, PatchUnitStatus)
+    assert isinstance(event, TellJob)
+    return freed.status, event
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("phase", sorted(BOOKED_PHASES))
+def test_whoever_asks_gets_it_back_at_once_from_any_phase(phase: str, reason: str) -> None:
+    """[ctl-8] With the admissions goes what was asked back of them."""
+    status, event = freed_after(asked(phase, reason))
+    assert (status["phase"], status["admissions"]) == ("Enqueued", [])
+    assert "requeueState" not in status, "nobody is late: it does not back off"
+    assert (event.reason, event.message) == (
+        reason,
+        "Evicted: for urgent. It waits in the queue again",
+    )
+
+
+@pytest.mark.parametrize("reason", [*REASONS, RETRY])
+@pytest.mark.parametrize("phase", ["Dequeued", "SchedSucceed", "Running"])
+def test_a_job_that_runs_is_stopped_first(phase: str, reason: str) -> None:
+    decision = look(facts(suspended=False, status=RUNS), asked(phase, reason), pods=TWO_RUNNING)
+    suspend, event = decision.actions
+    assert isinstance(suspend, SuspendJob)
+    assert isinstance(event, TellJob)
+    assert event.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "until"), [(None, "10:00:10"), (5, "10:00:10"), (120, "10:02:00")]
+)
+@pytest.mark.parametrize("phase", sorted(BOOKED_PHASES - {Phase.RESERVED}))
+def test_a_check_that_wants_another_try_says_when_at_least(
+    phase: str, wanted: int | None, until: str
+) -> None:
+    said = AdmissionCheckState(name="nodes", state="Retry", requeue_after_seconds=wanted)
+    status, event = freed_after(asked(phase, RETRY, admission_checks=(said,)))
+    assert (status["phase"], status["admissions"]) == ("TimeoutBackoff", [])
+    assert status["requeueState"] == {"count": 1, "requeueAt": f"2026-11-01T{until}Z"}
+    (evicted, *_) = (each for each in status["conditions"] if each["type"] == "Evicted")
+    assert (evicted["status"], evicted["reason"]) == ("True", RETRY)
+    assert event.message.endswith("from the time that its queue unit main names")
+
+
+@pytest.mark.parametrize("replicas", [0, 2])
+def test_reclaimed_replicas_alone_ask_for_nothing(replicas: int) -> None:
+    """[ctl-9], [ctl-10], [ctl-11], [ctl-33] Here the condition is what asks for them.
+
+    Upstream's job side chooses pods and lowers the replicas; here admissions are the scheduler's.
+    """
+    admissions = (
+        Admission(name="main", replicas=2, reclaim_state=ReclaimState(replicas=replicas)),
+    )
+    of = unit(Phase.RUNNING, admissions=admissions)
+    runs = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING)
+    assert not [each for each in told(runs.actions) if each in {"suspend", "move Enqueued"}]
+
+
+def test_a_job_that_is_about_to_end_is_not_stopped_any_more() -> None:
+    """Suspended now, its operator would forget its end, and run it again."""
+    ending = facts(suspended=False, status=StatusFacts(running=True, is_ending=True))
+    assert told(look(ending, EVICTED, pods=TWO_RUNNING).actions) == []
+    again = facts(suspended=False, status=RUNS)
+    assert "suspend" in told(look(again, EVICTED, pods=TWO_RUNNING).actions)
+
+
+def test_an_eviction_that_is_taken_back_lets_the_job_run_on() -> None:
+    over = unit(
+        "Running",
+        admissions=(Admission(name="main", replicas=2, running=2),),
+        conditions=(Condition(type="Evicted", status="False", reason="Preempted"),),
+    )
+    assert look(facts(suspended=False, status=RUNS), over, pods=TWO_RUNNING).actions == ()
+
+
+QUEUE = "koord-queue/queue-name"
+
+
+def named(*, labels: dict[str, str] | None = None, **changes: Any) -> JobFacts:
+    """The job with more labels."""
+    job = facts(**changes)
+    meta = msgspec.structs.replace(job.metadata, labels={**job.metadata.labels, **(labels or {})})
+    return msgspec.structs.replace(job, metadata=meta)
+
+
+def in_queue(of: QueueUnit, queue: str, labels: dict[str, str]) -> QueueUnit:
+    meta = msgspec.structs.replace(of.metadata, labels={**of.metadata.labels, **labels})
+    return msgspec.structs.replace(
+        of, metadata=meta, spec=msgspec.structs.replace(of.spec, queue=queue)
+    )
+
+
+@pytest.mark.parametrize("phase", ["Reserved", "Dequeued", "SchedSucceed", "Running"])
+@pytest.mark.parametrize(
+    ("job", "before", "want"),
+    [
+        pytest.param(named(labels={QUEUE: "fast"}), "", True, id="by a label"),
+        pytest.param(facts(annotations={QUEUE: "fast"}), "", True, id="by an annotation"),
+        pytest.param(named(labels={QUEUE: "fast"}), "slow", True, id="another than before"),
+        pytest.param(facts(), "slow", True, id="no longer: it belongs to that of its quota"),
+        pytest.param(named(labels={QUEUE: "slow"}), "slow", False, id="the same"),
+        pytest.param(named(labels={QUEUE: "gold"}), "", False, id="where it is already"),
+        pytest.param(facts(), "", False, id="none, as before"),
+    ],
+)
+def test_a_stopped_job_that_names_another_queue_goes_into_line_there(
+    phase: str, job: JobFacts, before: str, want: bool
+) -> None:
+    of = unit(phase, admissions=ADMITTED)
+    if before:
+        of = in_queue(of, before, {QUEUE: before})
+    actions = look(job, of).actions
+    writes = [each for each in actions if isinstance(each, PatchUnitStatus)]
+    reasons = [
+        (each["reason"], "another queue than" in each["message"])
+        for write in writes
+        for each in write.status["conditions"]
+        if each["type"] == "Evicted"
+    ]
+    assert reasons == [("JobChanged", True)] * want
+
+
+def test_one_that_runs_goes_on_where_it_is() -> None:
+    job = named(labels={QUEUE: "fast"}, suspended=False, status=RUNS)
+    of = unit("Dequeued", admissions=ADMITTED)
+    want = ["move Running", "tell LabelChangeIgnored"]
+    assert told(look(job, of, pods=TWO_RUNNING).actions) == want
+
+
+def test_a_unit_that_somebody_else_made_stays_where_he_put_it() -> None:
+    of = unit("Dequeued", admissions=ADMITTED)
+    marks = {k: v for k, v in of.metadata.annotations.items() if k != JOB_CREATED_AT}
+    of = msgspec.structs.replace(
+        of, metadata=msgspec.structs.replace(of.metadata, annotations=marks)
+    )
+    assert told(look(named(labels={QUEUE: "fast"}), of).actions) == ["release"]
+
+
+def test_nobody_is_moved_who_names_what_he_named() -> None:
+    """The queue is that of a namespace's quota, which is another by now, or not known yet."""
+    of = in_queue(unit("Dequeued", admissions=ADMITTED), "bronze", {})
+    assert told(look(facts(), of).actions) == ["release"]
+
+
+# --- what has started stays where it was admitted -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_template", "want"),
+    [
+        pytest.param("gold", "", "", id="the job names the quota that it runs in"),
+        pytest.param("gold", "silver", "silver", id="its template names another since its start"),
+        pytest.param("silver", "", "silver", id="its own label names another"),
+        pytest.param("silver", "gold", "", id="its own label does, and the template's counts"),
+        pytest.param("", "gold", "", id="only the template names one"),
+    ],
+)
+def test_who_is_told_that_it_stays(of_job: str, of_template: str, want: str) -> None:
+    of = facts(suspended=False, status=RUNS, annotations=RELEASED)
+    (pod_set,) = of.pod_sets
+    template = msgspec.structs.replace(
+        pod_set.template, metadata=TemplateMeta(labels=quota_label(of_template))
+    )
+    of = msgspec.structs.replace(
+        of,
+        metadata=msgspec.structs.replace(of.metadata, labels=quota_label(of_job)),
+        pod_sets=(msgspec.structs.replace(pod_set, template=template),),
+    )
+    running = unit("Running", admissions=ADMITTED)
+    actions = look(of, running, pods=TWO_RUNNING).actions
+    told_of = [each for each in actions if isinstance(each, TellJob)]
+    notes = [each.message for each in told_of if each.reason == "LabelChangeIgnored"]
+    assert bool(notes) is bool(want)
+    for note in notes:
+        assert note.startswith(f"It names quota {want}, and is charged to quota gold, where it was")
+
+
+def quota_label(name: str) -> dict[str, str]:
+    return {QUOTA_NAME: name} if name else {}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"spec": "smaller"}, id="it asks for less"),
+        pytest.param({"labels": {QUOTA_NAME: "bronze"}}, id="another quota"),
+    ],
+)
+def test_a_unit_is_as_its_job_before_it_is_free(edit: dict[str, Any]) -> None:
+    """Freed as it was edited, it would be admitted for that at once, and evicted, and so on."""
+    of = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
+    if "spec" in edit:
+        (pod_set,) = of.spec.pod_set
+        spec = msgspec.structs.replace(
+            of.spec, pod_set=(msgspec.structs.replace(pod_set, count=1),)
+        )
+        of = msgspec.structs.replace(of, spec=spec)
+    else:
+        meta = msgspec.structs.replace(of.metadata, labels=edit["labels"])
+        of = msgspec.structs.replace(of, metadata=meta)
+    assert told(look(facts(), of).actions) == ["patch unit"]
+    right = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
+    assert told(look(facts(), right).actions) == ["move Enqueued", "tell JobChanged"]

@@ -1,0 +1,105 @@
+"""What people say in annotations on a job, and what they are told where it can not be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_controllers.decision.job_annotations import (
+    read_active,
+    read_max_execution_seconds,
+    read_priority,
+    settings_of_job,
+    unreadable_annotations,
+)
+from queue_controllers.decision.job_settings import JobSettings, backoff_from
+from tests.job_situations import facts
+
+PRIORITY = "scheduling.x-k8s.io/priority"
+ACTIVE = "scheduling.x-k8s.io/active"
+MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("true", True), ("1", True), ("false", False), ("F", False), ("", None), ("nope", None)],
+)
+def test_active(text: str, want: bool | None) -> None:
+    """Conformance item ctl-31."""
+    assert read_active(facts(annotations={"scheduling.x-k8s.io/active": text})) is want
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("3600", 3600), ("0", None), ("-5", None), ("1h", None), ("", None)]
+)
+def test_max_execution_time(text: str, want: int | None) -> None:
+    """Conformance item ctl-32."""
+    of = facts(annotations={"scheduling.x-k8s.io/max-exec-time-seconds": text})
+    assert read_max_execution_seconds(of) == want
+
+
+RUNNING = "koord-queue/running-timeout"
+BACKOFF = "koord-queue/backoff-timeout"
+LIMIT = "koord-queue/backoff-limit"
+OF_ALL = JobSettings(running_timeout_seconds=60.0, backoff=backoff_from(5.0))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "want"),
+    [
+        pytest.param({}, (60.0, 5.0, 900.0), id="none"),
+        pytest.param({RUNNING: "1h30m"}, (5400.0, 5.0, 900.0), id="a duration"),
+        pytest.param({RUNNING: "90"}, (90.0, 5.0, 900.0), id="seconds"),
+        pytest.param({RUNNING: "0"}, (0.0, 5.0, 900.0), id="never"),
+        pytest.param({RUNNING: "soon"}, (60.0, 5.0, 900.0), id="unreadable"),
+        pytest.param({"kube-queue/running-timeout": "9s"}, (9.0, 5.0, 900.0), id="older prefix"),
+        pytest.param({BACKOFF: "20m"}, (60.0, 1200.0, 1200.0), id="a first wait above the cap"),
+        pytest.param({BACKOFF: "0"}, (60.0, 10.0, 900.0), id="the usual first wait"),
+        pytest.param({BACKOFF: "5 m"}, (60.0, 5.0, 900.0), id="an unreadable first wait"),
+    ],
+)
+def test_times_of_one_job(annotations: dict[str, str], want: tuple[float, float, float]) -> None:
+    got = settings_of_job(facts(annotations=annotations), OF_ALL)
+    assert (
+        got.running_timeout_seconds,
+        got.backoff.base_seconds,
+        got.backoff.cap_seconds,
+    ) == want
+
+
+def test_the_key_that_is_told_is_the_one_that_is_there() -> None:
+    of = facts(annotations={"kube-queue/running-timeout": "soon"})
+    assert "kube-queue/running-timeout" in unreadable_annotations(of)[RUNNING]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("-7", -7), ("+5", 5), ("high", 3), ("1.5", 3), (str(2**31), 3), ("", 3)]
+)
+def test_priority(text: str, want: int) -> None:
+    assert read_priority(facts(annotations={PRIORITY: text}), 3) == want
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "want"),
+    [
+        pytest.param(PRIORITY, "high", "'high' is not a whole number of 32 bits", id="a word"),
+        pytest.param(PRIORITY, "2147483648", "32 bits", id="more than an int32"),
+        pytest.param(PRIORITY, "9" * 250_000, "9...' is not", id="as long as one may be"),
+        pytest.param(PRIORITY, "5", "", id="a priority"),
+        pytest.param(PRIORITY, "", "", id="empty: as if it were not there"),
+        pytest.param(ACTIVE, "yes", "'yes' is not true or false", id="no truth value"),
+        pytest.param(ACTIVE, "F", "", id="a truth value"),
+        pytest.param(MAX_EXEC, "1h", "'1h' is not a whole number of seconds", id="hours"),
+        pytest.param(MAX_EXEC, "0", "above 0", id="no time at all"),
+        pytest.param(MAX_EXEC, "60", "", id="seconds"),
+        pytest.param(RUNNING, "soon", "'soon' is not a duration such as 30s", id="no duration"),
+        pytest.param(RUNNING, "-1", "the setting for all jobs holds", id="negative"),
+        pytest.param(BACKOFF, "1m30s", "", id="a duration"),
+        pytest.param(LIMIT, "-1", "'-1' is not a whole number from 0 on", id="no count"),
+        pytest.param(LIMIT, "0", "", id="a count"),
+    ],
+)
+def test_what_is_ignored_is_told(key: str, text: str, want: str) -> None:
+    troubles = unreadable_annotations(facts(annotations={key: text}))
+    assert set(troubles) == ({key} if want else set())
+    assert want in troubles.get(key, "")
+    assert len(troubles.get(key, "")) < 250

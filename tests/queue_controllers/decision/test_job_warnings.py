@@ -1,0 +1,187 @@
+"""What a job's owner has probably not meant is told on the job, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from queue_controllers.decision.actions import EventType, TellJob
+from queue_controllers.decision.job_ownership import NAMES_NOTHING, Ownership
+from queue_controllers.decision.job_view import Decision, JobMemory
+from queue_controllers.decision.job_warnings import KEY_WITHOUT_EFFECT, MAX_SHOWN_KEYS, QUEUED
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
+from shared_api.objects.meta import Condition, OwnerReference, Uid
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import NOTHING_REQUESTED, QUOTA_RESERVED
+from tests.job_situations import ADMITTED, RUNS, SUCCEEDED, TWO_RUNNING, facts, look, told, unit
+
+MISSPELLED = {"quota.scheduling.koordinator.sh/nam": "gold"}
+LEFT_ALONE = Ownership(managed=False, reason=NAMES_NOTHING)
+OWNER = OwnerReference(api_version="v1", kind="X", name="x", uid=Uid("1"), controller=True)
+
+
+def warnings(decision: Decision) -> list[str]:
+    """The texts of its events; keys of our own prefix are copied to the unit besides."""
+    return [each.message for each in decision.actions if isinstance(each, TellJob)]
+
+
+def labelled(labels: dict[str, str], **changes: Any) -> JobFacts:
+    job = facts(**changes)
+    return replace(job, metadata=replace(job.metadata, labels=labels))
+
+
+def owned(job: JobFacts) -> JobFacts:
+    return replace(job, metadata=replace(job.metadata, owner_references=(OWNER,)))
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        pytest.param(labelled(MISSPELLED), [f"tell {KEY_WITHOUT_EFFECT}"], id="it is suspended"),
+        pytest.param(labelled(MISSPELLED, suspended=False), [], id="it runs"),
+        pytest.param(labelled({"team": "a"}), [], id="its keys are others'"),
+        pytest.param(owned(labelled(MISSPELLED)), [], id="a part of something else"),
+        pytest.param(
+            labelled(MISSPELLED, status=StatusFacts(outcome=SUCCEEDED)), [], id="it has ended"
+        ),
+    ],
+)
+def test_a_job_that_is_left_alone(job: JobFacts, want: list[str]) -> None:
+    decision = look(job, ownership=LEFT_ALONE)
+    assert told(decision.actions) == want
+    assert look(job, ownership=LEFT_ALONE, memory=decision.memory).actions == ()
+
+
+def test_its_owner_reads_what_was_meant_and_what_follows() -> None:
+    (event,) = look(labelled(MISSPELLED), ownership=LEFT_ALONE).actions
+    assert isinstance(event, TellJob)
+    assert event.type is EventType.WARNING
+    assert "Did you mean quota.scheduling.koordinator.sh/name?" in event.message
+    assert event.message.endswith("The job is suspended, and no queue will resume it.")
+
+
+def test_a_job_in_the_queue_is_told_as_well() -> None:
+    job = facts(annotations={"koord-queue/runing-timeout": "5m"})
+    decision = look(job, unit("Enqueued"))
+    (message,) = warnings(decision)
+    assert message.endswith("Did you mean koord-queue/running-timeout?")
+    assert warnings(look(job, unit("Enqueued"), memory=decision.memory)) == []
+    assert warnings(look(job, unit("Succeed"))) == []
+
+
+def test_a_warning_alone_is_no_reason_to_look_again() -> None:
+    decision = look(labelled(MISSPELLED), ownership=LEFT_ALONE)
+    assert decision.settled
+
+
+def test_many_keys_are_one_event() -> None:
+    keys = {f"koord-queue/x{number}": "" for number in range(MAX_SHOWN_KEYS + 2)}
+    (message,) = warnings(look(facts(annotations=keys), unit("Enqueued")))
+    assert message.endswith("And 2 more.")
+    assert len(message) < 1024
+
+
+@pytest.mark.parametrize(
+    ("suspended", "want"), [(True, "this one stays suspended"), (False, "this one runs at once")]
+)
+def test_a_job_beside_queued_ones(suspended: bool, want: str) -> None:
+    job = labelled({}, suspended=suspended)
+    asked: dict[str, Any] = {"ownership": LEFT_ALONE, "has_queued_neighbors": True}
+    decision = look(job, **asked)
+    (event,) = decision.actions
+    assert isinstance(event, TellJob)
+    assert want in event.message
+    assert look(job, memory=decision.memory, **asked).actions == ()
+    assert look(job, ownership=LEFT_ALONE, memory=JobMemory()).actions == ()
+
+
+@pytest.mark.parametrize("why", ["namespace kube-system is never managed", "it belongs to Kueue"])
+def test_a_job_that_is_somebody_elses_is_told_nothing(why: str) -> None:
+    elsewhere = Ownership(managed=False, reason=why)
+    decision = look(labelled(MISSPELLED), ownership=elsewhere, has_queued_neighbors=True)
+    assert decision.actions == ()
+
+
+def test_an_owner_that_does_not_count_is_named_once() -> None:
+    claims = Ownership(
+        managed=True, reason="", ignored_owner="Job small owns it, and makes no Jobs"
+    )
+    decision = look(facts(), unit("Enqueued"), ownership=claims)
+    assert warnings(decision) == [
+        "Job small owns it, and makes no Jobs. It is queued as if it had no owner"
+    ]
+    assert warnings(look(facts(), unit("Enqueued"), ownership=claims, memory=decision.memory)) == []
+
+
+def waiting(status: str = "False", reason: str = "OverQuotaMax") -> QueueUnit:
+    message = "needs more cpu than the max of quota gold leaves"
+    reserved = Condition(type=QUOTA_RESERVED, status=status, reason=reason, message=message)
+    return unit("Enqueued", conditions=(reserved,))
+
+
+def test_a_job_that_waits_learns_the_name_of_its_unit() -> None:
+    decision = look(facts(), waiting())
+    (event,) = decision.actions
+    assert isinstance(event, TellJob)
+    assert (event.reason, event.type) == (QUEUED, EventType.NORMAL)
+    assert event.message == (
+        "Queue unit main waits in queue gold: needs more cpu than the max of quota gold leaves"
+    )
+    assert look(facts(), waiting(), memory=decision.memory).actions == ()
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(unit("Enqueued"), id="nothing is written yet: it may start at once"),
+        pytest.param(waiting("True"), id="its quota is reserved"),
+    ],
+)
+def test_a_job_that_may_start_costs_no_event(of: QueueUnit) -> None:
+    assert look(facts(), of).actions == ()
+
+
+def test_what_takes_somebody_to_act_is_told_instead() -> None:
+    assert told(look(facts(), waiting(reason="NoQuota")).actions) == ["tell NoQuota"]
+
+
+def admitted(phase: str, reason: str) -> QueueUnit:
+    message = (
+        "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it"
+    )
+    reserved = Condition(type=QUOTA_RESERVED, status="True", reason=reason, message=message)
+    return unit(phase, admissions=ADMITTED, conditions=(reserved,))
+
+
+def test_a_job_that_takes_nothing_of_its_quota_is_told_when_it_is_released() -> None:
+    decision = look(facts(), admitted("Dequeued", NOTHING_REQUESTED))
+    assert told(decision.actions) == ["release", f"tell {NOTHING_REQUESTED}"]
+    event = decision.actions[-1]
+    assert isinstance(event, TellJob)
+    assert event.type is EventType.WARNING
+    assert event.message == (
+        "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it."
+        " To have its pods counted, set resources.requests of their containers"
+    )
+
+
+def test_a_job_that_takes_nothing_of_its_quota_is_told_once() -> None:
+    runs = facts(suspended=False, status=RUNS)
+    decision = look(runs, admitted("Running", NOTHING_REQUESTED), pods=TWO_RUNNING)
+    assert f"tell {NOTHING_REQUESTED}" in told(decision.actions)
+    of = admitted("Running", NOTHING_REQUESTED)
+    again = look(runs, of, pods=TWO_RUNNING, memory=decision.memory)
+    assert f"tell {NOTHING_REQUESTED}" not in told(again.actions)
+
+
+def test_a_job_that_takes_its_share_is_told_nothing() -> None:
+    assert told(look(facts(), admitted("Dequeued", "QuotaReserved")).actions) == ["release"]
+
+
+def test_a_job_that_lacks_a_required_request_learns_what_to_do() -> None:
+    (event,) = look(facts(), waiting(reason="RequestsMissing")).actions
+    assert isinstance(event, TellJob)
+    assert event.reason == "RequestsMissing"
+    assert "in resources.requests of its containers" in event.message

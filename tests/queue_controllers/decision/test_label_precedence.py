@@ -1,0 +1,162 @@
+"""Which labels count where a job and its pod template say different things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.label_precedence import (
+    PREEMPTIBLE_IGNORED,
+    QUOTA_DIFFERS,
+    is_not_preemptible,
+    label_notes,
+    preemptible_of_template,
+    stamp_preemptible,
+)
+from queue_controllers.decision.queue_unit_builder import build_stamps, build_unit
+from queue_controllers.decision.unit_metadata import labels_of_unit
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
+from shared_api.objects.pod import TemplateMeta
+from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME, STAMPED_PREEMPTIBLE
+from tests.job_situations import facts, unit
+
+TREE_QUOTA = "quota.scheduling.alibabacloud.com/name"
+OLD_QUOTA = "alibabacloud.com/quota-name"
+NO = {PREEMPTIBLE: "false"}
+YES = {PREEMPTIBLE: "true"}
+STAMPED = {STAMPED_PREEMPTIBLE: PREEMPTIBLE}
+
+
+def job(
+    labels: dict[str, str],
+    *templates: dict[str, str],
+    stamped: dict[str, str] | None = None,
+    **pod_set: Any,
+) -> JobFacts:
+    """A job with these labels, and a pod set for each template with those."""
+    of = facts()
+    metadata = msgspec.structs.replace(of.metadata, labels=labels)
+    sets = tuple(
+        with_labels(of.pod_sets[0], f"s{n}", each, stamped or {}, **pod_set)
+        for n, each in enumerate(templates)
+    )
+    return msgspec.structs.replace(of, metadata=metadata, pod_sets=sets)
+
+
+def with_labels(
+    of: JobPodSet, name: str, labels: dict[str, str], stamped: dict[str, str], **changes: Any
+) -> JobPodSet:
+    meta = TemplateMeta(labels=labels, annotations=stamped)
+    template = msgspec.structs.replace(of.template, metadata=meta)
+    return msgspec.structs.replace(of, name=name, template=template, **changes)
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job({}, {}), False, id="nobody says it"),
+        pytest.param(job({}, NO), True, id="the template alone: koord-scheduler reads it"),
+        pytest.param(job(NO, {}), True, id="the job alone: it is stamped"),
+        pytest.param(job(NO, YES), False, id="the template says otherwise"),
+        pytest.param(job(YES, NO), True, id="the job says otherwise"),
+        pytest.param(job({}, YES, NO), True, id="one pod set is enough"),
+        pytest.param(job(NO, {}, has_template=False), False, id="no template to stamp"),
+        pytest.param(job(NO, {}, takes_stamps=False), False, id="one that takes no stamp"),
+        pytest.param(job(NO, NO, stamped=STAMPED), True, id="stamped before, and wanted"),
+        pytest.param(job({}, NO, stamped=STAMPED), False, id="stamped before, and no more"),
+    ],
+)
+def test_what_is_not_preemptible(of: JobFacts, want: bool) -> None:
+    assert is_not_preemptible(of, PREEMPTIBLE) is want
+    assert (labels_of_unit(of, "gold").get(PREEMPTIBLE) == "false") is want
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job(NO, {}), None, id="the job's word, which its pods have not heard"),
+        pytest.param(job(NO, NO), "false", id="that of its pods"),
+        pytest.param(job(NO, NO, stamped=STAMPED), "false", id="stamped by an earlier release"),
+    ],
+)
+def test_what_is_adopted_is_what_runs(of: JobFacts, want: str | None) -> None:
+    body = build_unit(of, Surroundings(), name="u", runs=True)
+    assert body["metadata"]["labels"].get(PREEMPTIBLE) == want
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job({}, {}), {}, id="nothing to say"),
+        pytest.param(job(NO, {}), NO, id="the job's word"),
+        pytest.param(job(NO, YES), {}, id="the template has its own"),
+        pytest.param(job(NO, NO, stamped=STAMPED), NO, id="once more"),
+        pytest.param(job({}, NO, stamped=STAMPED), YES, id="taken back"),
+    ],
+)
+def test_what_is_stamped(of: JobFacts, want: dict[str, str]) -> None:
+    labels, notes = stamp_preemptible(of, of.pod_sets[0])
+    assert labels == want
+    assert notes == (STAMPED if want else {})
+    after = TemplateMeta(labels=labels, annotations=notes)
+    assert preemptible_of_template(after, PREEMPTIBLE) == "", "a stamp is the job's word"
+
+
+@pytest.mark.parametrize(
+    ("of", "want_unit", "want_stamp"),
+    [
+        pytest.param(job({QUOTA_NAME: "a"}, {}), "a", "a", id="the job's"),
+        pytest.param(job({QUOTA_NAME: "a"}, {QUOTA_NAME: "b"}), "b", None, id="the template's"),
+        pytest.param(job({OLD_QUOTA: "a"}, {QUOTA_NAME: "b"}), "b", None, id="older on the job"),
+        pytest.param(
+            job({QUOTA_NAME: "a"}, {OLD_QUOTA: "b"}), "b", "b", id="older on the template"
+        ),
+        pytest.param(
+            job({QUOTA_NAME: "a"}, {TREE_QUOTA: "b"}), "b", "b", id="a tree's on the template"
+        ),
+        pytest.param(
+            job(
+                {QUOTA_NAME: "a"},
+                {QUOTA_NAME: "a", OLD_QUOTA: "b"},
+                stamped={"koord-queue/stamped-quota": "a"},
+            ),
+            "b",
+            "b",
+            id="a stamp hides no name of the template's own",
+        ),
+    ],
+)
+def test_where_a_job_is_charged(of: JobFacts, want_unit: str, want_stamp: str | None) -> None:
+    body = build_unit(of, Surroundings(), name="u", runs=False)
+    assert body["metadata"]["labels"][QUOTA_NAME] == want_unit
+    assert body["spec"]["queue"] == want_unit
+    stamp = build_stamps(of, unit(), want_unit)["s0"]
+    assert stamp.labels.get(QUOTA_NAME) == want_stamp
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job({QUOTA_NAME: "a"}, {QUOTA_NAME: "a"}), {}, id="they agree"),
+        pytest.param(job({}, {QUOTA_NAME: "a"}), {}, id="only one says it"),
+        pytest.param(
+            job({QUOTA_NAME: "a"}, {OLD_QUOTA: "b"}),
+            {QUOTA_DIFFERS: "Its label names quota a, and its pod template (pod set s0) quota b"},
+            id="two quotas",
+        ),
+        pytest.param(
+            job(NO, {}, has_template=False),
+            {PREEMPTIBLE_IGNORED: f'Its label {PREEMPTIBLE}: "false" does not count'},
+            id="a label that reaches no pod",
+        ),
+        pytest.param(job(NO, {}), {}, id="one that is stamped"),
+    ],
+)
+def test_what_a_jobs_owner_is_told(of: JobFacts, want: dict[str, str]) -> None:
+    notes = label_notes(of)
+    assert {reason: want.get(reason, "") for reason in notes.values()} == want
+    for message, reason in notes.items():
+        assert message.startswith(want[reason])

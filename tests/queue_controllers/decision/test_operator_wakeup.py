@@ -1,0 +1,109 @@
+"""When the operator of a released job is woken."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.actions import TouchJob
+from queue_controllers.decision.job_ownership import Ownership
+from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_view import JobMemory, Moment
+from queue_controllers.jobframework.generic_job import JobFacts
+from shared_api.well_known_labels import RELEASED_AT, TOUCHED_AT
+from tests.job_situations import ADMITTED, JOB, RUNS, facts, look, told, unit
+
+FORGETFUL = msgspec.structs.replace(JOB, nudge_seconds=30.0)
+RELEASE = datetime(2026, 11, 1, 10, 0, tzinfo=UTC)
+SHUT = Ownership(managed=False, reason="somebody else's")
+
+
+def at(seconds: float) -> Moment:
+    return Moment(monotonic=1.0, wall=RELEASE).after(seconds)
+
+
+def released(touched: float | None = None, **changes: Any) -> JobFacts:
+    annotations = {RELEASED_AT: at(0).exact_stamp}
+    if touched is not None:
+        annotations[TOUCHED_AT] = at(touched).exact_stamp
+    given = {"kind": FORGETFUL, "suspended": False, "annotations": annotations, **changes}
+    return facts(**given)
+
+
+@pytest.mark.parametrize(
+    ("touched", "seconds", "want", "again"),
+    [
+        pytest.param(None, 0, [], 30.0, id="just released"),
+        pytest.param(None, 29, [], 1.0, id="a second too early"),
+        pytest.param(None, 30, ["TouchJob", "tell NoPodsYet"], None, id="half a minute"),
+        pytest.param(-5.0, 29, [], 1.0, id="a touch of an earlier run does not count"),
+        pytest.param(30.0, 89, [], 1.0, id="the second comes a minute later"),
+        pytest.param(30.0, 90, ["TouchJob"], None, id="and is not told again"),
+        pytest.param(90.0, 209, [], 1.0, id="then two minutes"),
+        pytest.param(90.0, 210, ["TouchJob"], None, id="after the second"),
+        pytest.param(5000.0, 5599, [], 1.0, id="never more than ten minutes"),
+        pytest.param(5000.0, 5600, ["TouchJob"], None, id="every ten minutes"),
+    ],
+)
+def test_pauses_double(
+    touched: float | None, seconds: float, want: list[str], again: float | None
+) -> None:
+    decision = look(released(touched), unit("Dequeued", admissions=ADMITTED), moment=at(seconds))
+    assert told(decision.actions) == want
+    assert decision.look_again_seconds == again
+
+
+def test_a_touch_says_when() -> None:
+    decision = look(released(), unit("Dequeued", admissions=ADMITTED), moment=at(31.25))
+    touch = decision.actions[0]
+    assert isinstance(touch, TouchJob)
+    assert touch.touched_at == "2026-11-01T10:00:31.250000Z"
+
+
+@pytest.mark.parametrize(
+    ("job", "phase", "more"),
+    [
+        pytest.param(released(kind=JOB), "Dequeued", {}, id="an operator that does not forget"),
+        pytest.param(
+            released(), "Dequeued", {"pods": PodFacts(total=1, terminating=1)}, id="a pod is there"
+        ),
+        pytest.param(released(), "Running", {}, id="its pods have been there"),
+        pytest.param(
+            released(),
+            "Dequeued",
+            {"ownership": SHUT, "memory": JobMemory(told=frozenset({"NotManaged"}))},
+            id="not the queue's",
+        ),
+        pytest.param(released(annotations={}), "Dequeued", {}, id="resumed by somebody else"),
+        pytest.param(
+            released(status=RUNS), "Dequeued", {"pods": PodFacts(total=1, living=1)}, id="runs"
+        ),
+    ],
+)
+def test_who_is_not_touched(job: JobFacts, phase: str, more: dict[str, Any]) -> None:
+    decision = look(job, unit(phase, admissions=ADMITTED), moment=at(3600), **more)
+    assert "TouchJob" not in told(decision.actions)
+
+
+def test_a_release_is_looked_at_again_for_it() -> None:
+    """Else nobody would, since what the watch says of our own write is not looked at."""
+    held = facts(kind=FORGETFUL)
+    decision = look(held, unit("Dequeued", admissions=ADMITTED))
+    assert told(decision.actions) == ["release"]
+    assert decision.look_again_seconds == 30.0
+    assert look(facts(), unit("Dequeued", admissions=ADMITTED)).settled
+
+
+def test_the_first_of_two_times_counts() -> None:
+    """A job that is late before it is touched is evicted at its time."""
+    late = {"koord-queue/running-timeout": "20s"}
+    job = released()
+    annotated = msgspec.structs.replace(
+        job.metadata, annotations={**job.metadata.annotations, **late}
+    )
+    job = msgspec.structs.replace(job, metadata=annotated)
+    decision = look(job, unit("Dequeued", admissions=ADMITTED), moment=at(5))
+    assert decision.look_again_seconds == 15.0

@@ -1,0 +1,216 @@
+"""Which released jobs without pods are told of, which give their quota back, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.actions import PatchUnitStatus
+from queue_controllers.decision.job_ownership import Ownership
+from queue_controllers.decision.job_settings import JobSettings
+from queue_controllers.decision.job_state import PodFacts
+from queue_controllers.decision.job_view import Decision, JobMemory
+from queue_controllers.decision.pods_not_ready import first_look_seconds, pod_creation_timeout
+from queue_controllers.jobframework.generic_job import StatusFacts
+from queue_controllers.jobframework.pod_scheduling import NoNode, Unschedulable
+from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.queue_unit import QueueUnit
+from tests.job_situations import (
+    ADMITTED,
+    HELD,
+    JOB,
+    NOW,
+    RELEASED,
+    RUNS,
+    SUCCEEDED,
+    TEN,
+    facts,
+    look,
+    told,
+    unit,
+)
+
+QUICK = msgspec.structs.replace(JOB, makes_pods_at_once=True)
+GATED = msgspec.structs.replace(QUICK, held_by_gates=True)
+EVICTED = ["write status", "TellUnit"]
+NO_POD = Condition(
+    type="PodsReady",
+    status="False",
+    reason="NoPods",
+    message="No pod of it exists: FailedCreate: not here. If none comes within 300 s, it ...",
+    last_transition_time=TEN,
+)
+READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_transition_time=TEN)
+
+
+def released(**changes: Any) -> Any:
+    """A job that was released nine minutes ago."""
+    usual: dict[str, Any] = {"kind": QUICK, "annotations": RELEASED, "suspended": False}
+    return facts(**{**usual, "status": RUNS, **changes})
+
+
+def starting(*conditions: Condition, phase: str = "Dequeued", **changes: Any) -> QueueUnit:
+    return unit(phase, admissions=ADMITTED, conditions=conditions, **changes)
+
+
+def written(decision: Decision) -> Condition | None:
+    """Return the condition about pods that is written, None where none is."""
+    writes = (each for each in decision.actions if isinstance(each, PatchUnitStatus))
+    said = [each for write in writes for each in write.status.get("conditions", ())]
+    found = [each for each in said if each["type"] == "PodsReady"]
+    return msgspec.convert(found[0], Condition) if found else None
+
+
+@pytest.mark.parametrize(
+    ("job", "of", "more", "want"),
+    [
+        pytest.param(released(), starting(NO_POD), {}, EVICTED, id="it had none in its time"),
+        pytest.param(
+            released(kind=JOB), starting(NO_POD), {}, [], id="of a kind that takes its time"
+        ),
+        pytest.param(
+            released(kind=JOB),
+            starting(NO_POD),
+            {"settings": JobSettings(pod_creation_timeout_seconds=60.0)},
+            EVICTED,
+            id="of such a kind, by a setting",
+        ),
+        pytest.param(
+            released(annotations={**RELEASED, "koord-queue/pod-creation-timeout": "20m"}),
+            starting(NO_POD),
+            {},
+            [],
+            id="it asks for more time",
+        ),
+        pytest.param(
+            released(annotations={**RELEASED, "koord-queue/pod-creation-timeout": "0"}),
+            starting(NO_POD),
+            {},
+            [],
+            id="it asks for ever",
+        ),
+        pytest.param(released(count=0), starting(NO_POD), {}, [], id="it wants no pods"),
+        pytest.param(
+            released(status=StatusFacts(outcome=SUCCEEDED)),
+            starting(NO_POD),
+            {},
+            ["move Succeed"],
+            id="it has ended",
+        ),
+        pytest.param(
+            released(status=StatusFacts(running=True, pods=1)),
+            starting(),
+            {},
+            [],
+            id="its operator speaks of a pod that is not seen yet",
+        ),
+        pytest.param(released(), starting(NO_POD, adopted=True), {}, [], id="adopted"),
+        pytest.param(
+            released(),
+            starting(NO_POD),
+            {"ownership": Ownership(managed=False, reason="it is another's")},
+            ["tell NotManaged"],
+            id="not the queue's any more",
+        ),
+        pytest.param(released(), starting(READY, phase="Running"), {}, [], id="it has run"),
+        pytest.param(
+            released(suspended=True, status=HELD), starting(NO_POD), {}, ["release"], id="suspended"
+        ),
+    ],
+)
+def test_what_is_given_back(job: Any, of: QueueUnit, more: dict[str, Any], want: list[str]) -> None:
+    actions = told(look(job, of, **more).actions)
+    assert [each for each in actions if each != "tell Resumed"] == want
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        pytest.param(0.0, (False, 10.0), id="just released"),
+        pytest.param(9.0, (False, 1.0), id="seconds later"),
+        pytest.param(10.0, (True, None), id="why is asked"),
+    ],
+)
+def test_when_it_is_asked_why(seconds: float, want: tuple[bool, float | None]) -> None:
+    at = NOW.after(-540.0 + seconds)
+    decision = look(released(), starting(), moment=at, memory=JobMemory(first_release=at.wall))
+    assert (decision.asks_why, decision.look_again_seconds) == want
+
+
+def test_it_is_asked_once_and_told() -> None:
+    memory = JobMemory(first_release=NOW.wall, asked_why_at=NOW.wall, why="FailedCreate: no")
+    decision = look(released(), starting(), memory=memory)
+    assert not decision.asks_why
+    said = written(decision)
+    assert said is not None
+    assert (said.status, said.reason) == ("False", "NoPods")
+    assert said.message.startswith("No pod of it exists: FailedCreate: no. If none comes within")
+
+
+def test_who_begins_to_look_later_counts_from_then() -> None:
+    """What was before that, nobody knows, unless the unit says it."""
+    first = look(released(), starting())
+    assert (first.asks_why, first.look_again_seconds) == (False, 10.0)
+    assert look(released(), starting(), memory=first.memory, moment=NOW.after(10.0)).asks_why
+
+
+def test_the_time_is_that_of_the_unit_after_a_restart() -> None:
+    job = released(annotations={**RELEASED, "koord-queue/pod-creation-timeout": "10m"})
+    assert look(job, starting(NO_POD)).look_again_seconds == 60.0
+
+
+@pytest.mark.parametrize(
+    ("why", "seconds", "phase", "want"),
+    [
+        pytest.param(NoNode.QUOTA, 59.0, "Dequeued", None, id="not a minute yet"),
+        pytest.param(
+            NoNode.QUOTA, 60.0, "Dequeued", ("False", "are refused by their quota: x"), id="quota"
+        ),
+        pytest.param(NoNode.NODES, 60.0, "Dequeued", ("False", "fit no node: x"), id="nodes"),
+        pytest.param(NoNode.OTHER, 60.0, "Dequeued", ("False", "have no node: x"), id="others"),
+        pytest.param(
+            NoNode.NODES, 60.0, "Running", ("True", "fit no node: x"), id="its clock goes on"
+        ),
+    ],
+)
+def test_pods_without_a_node(
+    why: NoNode, seconds: float, phase: str, want: tuple[str, str] | None
+) -> None:
+    refusal = Unschedulable(Timestamp("2026-11-01T10:00:00Z"), why, "x")
+    pods = PodFacts(total=2, living=2, unschedulable=(refusal,))
+    of = starting(READY, phase="Running") if phase == "Running" else starting()
+    decision = look(released(), of, pods=pods, moment=NOW.after(seconds))
+    said = written(decision)
+    if want is None:
+        assert (said, decision.look_again_seconds) == (None, 1.0)
+        return
+    assert said is not None
+    assert (said.status, said.reason) == (want[0], "PodsUnschedulable")
+    assert said.message == f"For more than a minute pods of it {want[1]}"
+    assert said.last_transition_time == (TEN if phase == "Running" else NOW.after(60.0).stamp)
+    again = starting(said, phase=phase)
+    later = look(released(), again, pods=pods, moment=NOW.after(90.0))
+    assert written(later) is None, "said once"
+
+
+def test_a_condition_moves_no_time_that_others_go_by() -> None:
+    """When counts of pods were written says since when they are right (`missing_pods`)."""
+    refusal = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNode.NODES, "x")
+    decision = look(
+        released(),
+        starting(READY, phase="Running"),
+        pods=PodFacts(total=2, living=2, unschedulable=(refusal,)),
+    )
+    (write,) = decision.actions
+    assert isinstance(write, PatchUnitStatus)
+    assert set(write.status) == {"conditions"}
+
+
+def test_which_kinds_are_looked_at_and_when() -> None:
+    slow = msgspec.structs.replace(JOB, nudge_seconds=30.0)
+    looks = [first_look_seconds(each) for each in (QUICK, JOB, slow, GATED)]
+    assert looks == [10.0, 60.0, 30.0, None]
+    times = [pod_creation_timeout(facts(kind=each), JobSettings()) for each in (QUICK, JOB)]
+    assert times == [300.0, 0.0]

@@ -1,0 +1,510 @@
+"""What a unit says about its job, and which changes of the job it follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.queue_unit_builder import (
+    build_growth,
+    build_reclaimable,
+    build_stamps,
+    build_sync,
+    build_unit,
+    choose_unit_name,
+    outgrows,
+    priority_of_job,
+    why_other_priority,
+)
+from queue_controllers.jobframework.generic_job import (
+    JobFacts,
+    JobKind,
+    JobPodSet,
+    PrioritySource,
+)
+from queue_controllers.jobframework.pod_set_names import pod_set_name
+from queue_controllers.jobframework.pod_template import (
+    ScheduledContainer,
+    ScheduledPodSpec,
+    ScheduledPodTemplate,
+)
+from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
+from shared_api.objects.pod import ResourceRequirements, TemplateMeta
+from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimablePod
+from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
+
+QUOTA = "quota.scheduling.koordinator.sh/name"
+PRIORITY = "scheduling.x-k8s.io/priority"
+AROUND = Surroundings(priority_classes={"high": 1000})
+
+
+def pod_set(count: int = 2, *, cpu: str = "1", name: str = "main", quota: str = "") -> JobPodSet:
+    container = ScheduledContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
+    spec = ScheduledPodSpec(containers=(container,))
+    labels = {QUOTA: quota} if quota else {}
+    template = ScheduledPodTemplate(metadata=TemplateMeta(labels=labels), spec=spec)
+    return JobPodSet(name=name, count=count, template=template)
+
+
+def job(
+    *pod_sets: JobPodSet,
+    name: str = "main",
+    suffix: str = "",
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    priority: PrioritySource | None = None,
+) -> JobFacts:
+    kind = JobKind(
+        key="job", group="batch", version="v1", kind="Job", plural="jobs", name_suffix=suffix
+    )
+    meta = ObjectMeta(
+        name=name,
+        namespace="team",
+        uid=Uid("0a1b2c3d-4e5f"),
+        creation_timestamp=Timestamp("2026-11-01T10:00:00Z"),
+        labels={QUOTA: "gold"} if labels is None else labels,
+        annotations=annotations or {},
+    )
+    return JobFacts(
+        kind=kind,
+        metadata=meta,
+        suspended=True,
+        pod_sets=pod_sets or (pod_set(),),
+        priority=priority or PrioritySource(),
+    )
+
+
+def made(of: JobFacts, **status: Any) -> QueueUnit:
+    body = build_unit(of, AROUND, name="main")
+    unit = msgspec.convert(body, QueueUnit)
+    return msgspec.structs.replace(unit, status=msgspec.structs.replace(unit.status, **status))
+
+
+def sync(of: JobFacts, unit: QueueUnit, *, waiting: bool = True) -> dict[str, Any]:
+    return build_sync(of, unit, AROUND, waiting=waiting)
+
+
+def test_a_unit_says_all_that_the_queue_needs() -> None:
+    of = job(
+        labels={QUOTA: "gold", "controller-uid": "x", "team": "a"},
+        annotations={
+            PRIORITY: "5",
+            SUSPEND: "true",
+            RELEASED_AT: "x",
+            TOUCHED_AT: "x",
+            "koord-queue/adopted": "true",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        },
+        priority=PrioritySource("high"),
+    )
+    body = build_unit(of, AROUND, name="main")
+    annotations = body["metadata"]["annotations"]
+    assert body["metadata"]["labels"] == {QUOTA: "gold", "team": "a"}
+    assert annotations.pop("koord-queue/pod-sets-hash")
+    assert annotations == {
+        "koord-queue/managed-by": "koord-queue-controllers",
+        "koord-queue/job-created-at": "2026-11-01T10:00:00Z",
+        "koord-queue/copied-labels": "team",
+        PRIORITY: "5",
+    }
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "main", "uid": "0a1b2c3d-4e5f"}
+    assert body["metadata"]["ownerReferences"] == [ref]
+    assert msgspec.json.decode(msgspec.json.encode(body["spec"])) == {
+        "consumerRef": {**ref, "namespace": "team"},
+        "queue": "gold",
+        "podSet": [{"name": "main", "count": 2, "template": template}],
+        "request": {"cpu": "2"},
+        "priorityClassName": "high",
+        "priority": 5,
+    }
+
+
+def test_nobody_adopts_himself_by_annotation() -> None:
+    unit = made(job(annotations={"koord-queue/adopted": "true", "kube-queue/adopted": "true"}))
+    assert not [key for key in unit.metadata.annotations if key.endswith("adopted")]
+
+
+def test_a_quota_that_only_the_template_names_becomes_the_units_label() -> None:
+    of = job(pod_set(quota="silver"), labels={})
+    body = build_unit(of, AROUND, name="main")
+    assert body["metadata"]["labels"] == {QUOTA: "silver"}
+    assert body["spec"]["queue"] == "silver"
+
+
+@pytest.mark.parametrize(
+    ("of", "taken", "want"),
+    [
+        pytest.param(job(), False, ("main", False), id="Job: its own name"),
+        pytest.param(job(suffix="tf-qu"), False, ("main-tf-qu", False), id="others: a suffix"),
+        pytest.param(job(), True, ("main-0a1b2c3d", True), id="taken"),
+        pytest.param(job(suffix="py-qu"), True, ("main-py-qu-0a1b2c3d", True), id="taken, suffix"),
+        pytest.param(
+            job(name="a" * 250, suffix="tf-qu"), False, ("a" * 244 + "-0a1b2c3d", True), id="long"
+        ),
+        pytest.param(
+            job(name="a" * 243 + ".bcdefghi", suffix="tf-qu"),
+            False,
+            ("a" * 243 + "-0a1b2c3d", True),
+            id="never cut right after a dot",
+        ),
+    ],
+)
+def test_names(of: JobFacts, taken: bool, want: tuple[str, bool]) -> None:
+    assert choose_unit_name(of, is_taken=taken) == want
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [("main", "main"), ("a.b", "a-b"), ("x" * 62 + ".y", "x" * 62), ("...", "main")],
+)
+def test_pod_set_names_are_labels(name: str, want: str) -> None:
+    assert pod_set_name(name) == want
+
+
+@pytest.mark.parametrize(
+    ("source", "annotation", "want"),
+    [
+        pytest.param(PrioritySource(), "", ("", None), id="ctl-29 none"),
+        pytest.param(PrioritySource("high", 5), "", ("high", 1000), id="the class's value wins"),
+        pytest.param(
+            PrioritySource("gone", 5), "", ("gone", 5), id="ctl-43 unknown class: the number"
+        ),
+        pytest.param(PrioritySource("high"), "99", ("high", 99), id="ctl-30 the annotation wins"),
+        pytest.param(PrioritySource("high"), "-5", ("high", -5), id="ctl-29 it may be negative"),
+        pytest.param(PrioritySource("high"), "+5", ("high", 5), id="with a plus, as in Go"),
+        pytest.param(PrioritySource("high"), "abc", ("high", 1000), id="ctl-30 no number: ignored"),
+        pytest.param(PrioritySource("high"), "5_0", ("high", 1000), id="Python's underscore"),
+        pytest.param(PrioritySource("high"), " 5", ("high", 1000), id="a blank"),
+        pytest.param(PrioritySource("high"), "5\n", ("high", 1000), id="a line's end"),
+        pytest.param(PrioritySource("high"), "\u0665", ("high", 1000), id="an Arabic five"),
+        pytest.param(PrioritySource("high"), "9" * 5000, ("high", 1000), id="5000 digits"),
+        pytest.param(PrioritySource("", 7), "9999999999", ("", 7), id="no int32: ignored"),
+    ],
+)
+def test_priority(source: PrioritySource, annotation: str, want: tuple[str, int | None]) -> None:
+    annotations = {PRIORITY: annotation} if annotation else {}
+    assert priority_of_job(job(annotations=annotations, priority=source), AROUND) == want
+
+
+@pytest.mark.parametrize(
+    ("source", "annotation", "most", "only_classes", "want"),
+    [
+        pytest.param(PrioritySource(), "2147483647", 10, False, 10, id="an annotation"),
+        pytest.param(PrioritySource("high"), "", 10, False, 10, id="a class"),
+        pytest.param(PrioritySource("", 99), "", 10, False, 10, id="a literal"),
+        pytest.param(PrioritySource(), "9", 10, False, 9, id="what is below"),
+        pytest.param(PrioritySource(), "", 10, False, None, id="nothing"),
+        pytest.param(PrioritySource(), "", -1, False, -1, id="nothing is 0, and above that"),
+        pytest.param(PrioritySource("high"), "99", None, True, 1000, id="only classes: the class"),
+        pytest.param(PrioritySource("", 99), "99", None, True, None, id="only classes: none"),
+        pytest.param(PrioritySource("gone", 5), "", None, True, None, id="only classes: unknown"),
+        pytest.param(PrioritySource("high"), "99", 10, True, 10, id="both"),
+    ],
+)
+def test_what_bounds_a_priority(
+    source: PrioritySource, annotation: str, most: int | None, only_classes: bool, want: int | None
+) -> None:
+    annotations = {PRIORITY: annotation} if annotation else {}
+    of = job(annotations=annotations, priority=source)
+    around = msgspec.structs.replace(AROUND, max_priority=most, only_classes=only_classes)
+    assert priority_of_job(of, around)[1] == want
+    told = why_other_priority(of, around)
+    wanted = priority_of_job(of, AROUND)[1]
+    if only_classes and annotation:
+        assert "only PriorityClasses count" in told
+    elif most is not None and (wanted or 0) > most:
+        assert f"priority {wanted or 0} is above {most}" in told
+    else:
+        assert told == ""
+
+
+@pytest.mark.parametrize(
+    ("unread", "want"),
+    [
+        pytest.param("'high'", "'high' is no whole number", id="not read"),
+        pytest.param("", "", id="not known yet: that is over in a moment"),
+    ],
+)
+def test_a_ceiling_that_is_not_known_is_told_where_somebody_can_mend_it(
+    unread: str, want: str
+) -> None:
+    around = msgspec.structs.replace(AROUND, max_priority=0, unread_ceiling=unread)
+    told = why_other_priority(job(annotations={PRIORITY: "9"}), around)
+    assert want in told
+    assert bool(told) == bool(want)
+
+
+def test_without_class_and_number_the_clusters_default_counts() -> None:
+    around = Surroundings(default_priority=3)
+    assert priority_of_job(job(), around) == ("", 3)
+    assert priority_of_job(job(priority=PrioritySource("", 0)), around) == ("", 0)
+
+
+def test_no_priority_and_0_are_the_same() -> None:
+    """The API server writes the 0 of a unit that says none: that is no reason for a patch."""
+    unit = made(job())
+    assert unit.spec.priority == 0
+    for of in (job(), job(annotations={PRIORITY: "0"})):
+        assert "priority" not in sync(of, unit).get("spec", {})
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "annotation", "want"),
+    [
+        pytest.param(("high", 10), ("high", 10), "", {}, id="ctl-22 the same"),
+        pytest.param(
+            ("low", 10),
+            ("med", 20),
+            "",
+            {"priorityClassName": "med", "priority": 20},
+            id="ctl-23 class and number",
+        ),
+        pytest.param(
+            ("low", 10),
+            ("med", 20),
+            "99",
+            {"priorityClassName": "med", "priority": 99},
+            id="ctl-24 the annotation's number",
+        ),
+        pytest.param(("", None), ("", None), "", {}, id="ctl-25 none"),
+        pytest.param(
+            ("low", 10), ("med", 10), "", {"priorityClassName": "med"}, id="ctl-26 class only"
+        ),
+        pytest.param(
+            ("", None),
+            ("test", 5),
+            "",
+            {"priorityClassName": "test", "priority": 5},
+            id="ctl-27 from none",
+        ),
+        pytest.param(
+            ("test", 5),
+            ("", None),
+            "",
+            {"priorityClassName": None, "priority": 0},
+            id="ctl-28 to none",
+        ),
+    ],
+)
+def test_priority_follows(
+    before: tuple[str, int | None],
+    now: tuple[str, int | None],
+    annotation: str,
+    want: dict[str, Any],
+) -> None:
+    around = Surroundings()
+    unit = msgspec.convert(
+        build_unit(job(priority=PrioritySource(*before)), around, name="main"),
+        QueueUnit,
+    )
+    annotations = {PRIORITY: annotation} if annotation else {}
+    changed = job(priority=PrioritySource(*now), annotations=annotations)
+    assert build_sync(changed, unit, around, waiting=False).get("spec", {}) == want
+
+
+def test_without_its_class_what_is_booked_keeps_its_number() -> None:
+    """A class's value can not be changed: whoever changes it deletes it first."""
+    of = job(priority=PrioritySource("high", 5))
+    gone, again = Surroundings(), Surroundings(priority_classes={"high": 7})
+
+    def priority(phase: str, around: Surroundings, now: JobFacts = of) -> Any:
+        patch = build_sync(now, made(of, phase=phase), around, waiting=phase == "Enqueued")
+        return patch.get("spec", {}).get("priority", "kept")
+
+    for phase in ("Reserved", "Dequeued", "Running"):
+        assert priority(phase, gone) == "kept"
+        assert priority(phase, again) == 7
+        assert priority(phase, gone, job(priority=PrioritySource("other", 5))) == 5
+        assert priority(phase, gone, job(annotations={PRIORITY: "3"}, priority=of.priority)) == 3
+    for phase in ("Enqueued", "TimeoutBackoff"):
+        assert priority(phase, gone) == 5
+    assert build_sync(job(priority=PrioritySource("high")), made(of), gone, waiting=True) == {
+        "spec": {"priority": 0}
+    }
+
+
+# --- following ----------------------------------------------------------------------------------
+
+
+def test_an_unchanged_job_needs_no_patch() -> None:
+    of = job(annotations={PRIORITY: "5"}, priority=PrioritySource("high"))
+    assert sync(of, made(of)) == {}
+
+
+@pytest.mark.parametrize(
+    ("now", "want"),
+    [
+        pytest.param(
+            job(labels={QUOTA: "silver"}),
+            {"metadata": {"labels": {QUOTA: "silver"}}, "spec": {"queue": "silver"}},
+            id="another quota: label and queue",
+        ),
+        pytest.param(
+            job(labels={}),
+            {"metadata": {"labels": {QUOTA: None}}, "spec": {"queue": None}},
+            id="no quota any more",
+        ),
+        pytest.param(
+            job(annotations={"koord-queue/queue-name": "q"}),
+            {"metadata": {"annotations": {"koord-queue/queue-name": "q"}}, "spec": {"queue": "q"}},
+            id="a queue of its own choice",
+        ),
+        pytest.param(
+            job(priority=PrioritySource("high")),
+            {"spec": {"priorityClassName": "high", "priority": 1000}},
+            id="a priority class",
+        ),
+    ],
+)
+def test_a_waiting_unit_follows(now: JobFacts, want: dict[str, Any]) -> None:
+    assert sync(now, made(job())) == want
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "update"),
+    [
+        pytest.param({"a": 2, "b": 3}, {"a": 2, "b": 3}, False, id="ctl-1 the same"),
+        pytest.param({"a": 2, "b": 3}, {"a": 4, "b": 3}, True, id="ctl-2 another count"),
+        pytest.param({"a": 2}, {"a": 2, "b": 3}, True, id="ctl-3 a set more"),
+        pytest.param({"a": 2, "b": 3}, {"a": 2}, True, id="ctl-4 a set less"),
+    ],
+)
+def test_pod_sets_follow(before: dict[str, int], now: dict[str, int], update: bool) -> None:
+    old = job(*(pod_set(count, name=name) for name, count in before.items()))
+    new = job(*(pod_set(count, name=name) for name, count in now.items()))
+    patch = sync(new, made(old))
+    assert bool(patch) is update
+    if update:
+        got = {each["name"]: each["count"] for each in patch["spec"]["podSet"]}
+        assert got == now
+
+
+def test_larger_pods_of_the_same_count_are_noticed() -> None:
+    patch = sync(job(pod_set(cpu="2")), made(job()))
+    assert patch["spec"]["request"] == {"cpu": "4"}
+
+
+def test_a_count_that_somebody_changed_on_the_unit_is_put_right() -> None:
+    unit = made(job())
+    spec = msgspec.structs.replace(
+        unit.spec, pod_set=(msgspec.structs.replace(unit.spec.pod_set[0], count=1),)
+    )
+    patch = sync(job(), msgspec.structs.replace(unit, spec=spec))
+    assert patch["spec"]["podSet"][0]["count"] == 2
+
+
+def test_an_admitted_unit_follows_only_what_the_user_may_still_want() -> None:
+    now = job(
+        pod_set(5),
+        labels={QUOTA: "silver"},
+        annotations={PRIORITY: "5", "scheduling.x-k8s.io/active": "false"},
+    )
+    patch = sync(now, made(job()), waiting=False)
+    assert patch == {"spec": {"priority": 5, "active": False}}
+
+
+def test_an_absent_active_annotation_leaves_a_deactivation_alone() -> None:
+    unit = made(job())
+    spec = msgspec.structs.replace(unit.spec, active=False)
+    assert sync(job(), msgspec.structs.replace(unit, spec=spec)) == {}
+
+
+# --- after the release --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("now", "want"),
+    [
+        pytest.param(job(), False, id="the same"),
+        pytest.param(job(pod_set(1)), False, id="fewer pods"),
+        pytest.param(job(pod_set(cpu="500m")), False, id="smaller pods"),
+        pytest.param(job(pod_set(3)), True, id="more pods"),
+        pytest.param(job(pod_set(cpu="1001m")), True, id="larger pods"),
+        pytest.param(job(pod_set(cpu="1000m")), False, id="as large in other words"),
+        pytest.param(job(pod_set(), pod_set(1, name="new")), True, id="a set more"),
+        pytest.param(job(pod_set(), pod_set(0, name="new")), False, id="an empty set more"),
+        pytest.param(job(pod_set(cpu="x")), True, id="pods that can not be read"),
+    ],
+)
+def test_outgrown(now: JobFacts, want: bool) -> None:
+    assert outgrows(now, made(job())) is want
+
+
+def done(of: JobPodSet) -> JobPodSet:
+    return msgspec.structs.replace(of, is_done=True)
+
+
+def test_given_back_only_grows_and_the_last_share_waits_for_the_end() -> None:
+    unit = made(job(pod_set(4)))
+    assert build_reclaimable(job(pod_set(4)), unit) == []
+    assert build_reclaimable(job(pod_set(3)), unit) == [{"name": "main", "count": 1}]
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    assert build_reclaimable(job(pod_set(3)), given) == []
+    assert build_reclaimable(job(done(pod_set(0))), given) == []
+
+
+def test_a_job_that_is_scaled_to_nothing_gives_everything_back() -> None:
+    all_four = [{"name": "main", "count": 4}]
+    assert build_reclaimable(job(pod_set(0)), made(job(pod_set(4)))) == all_four
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
+    assert build_reclaimable(job(pod_set(0)), given) == all_four
+
+
+@pytest.mark.parametrize("count", [5, 2**31 - 1])
+def test_more_than_was_granted_is_not_believed(count: int) -> None:
+    edited = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
+    assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
+    assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
+    assert outgrows(job(pod_set(1)), edited, was_released=True)
+
+
+def test_no_more_is_given_back_than_the_field_holds() -> None:
+    raised = (Admission(name="main", replicas=2**63 - 1),)
+    edited = made(job(pod_set(4)), admissions=raised)
+    most = [{"name": "main", "count": 2**31 - 1}]
+    assert build_reclaimable(job(pod_set(4)), edited) == most
+    given = made(
+        job(pod_set(4)),
+        admissions=raised,
+        reclaimable_pods=(ReclaimablePod(name="main", count=2**31 - 1),),
+    )
+    assert build_growth(job(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
+
+
+def test_one_set_done_and_the_other_scaled_to_nothing_give_both_back() -> None:
+    of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
+    got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))
+    assert got == [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
+
+
+def test_growth_counts_what_was_given_back_as_gone() -> None:
+    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    assert build_growth(job(pod_set(2)), given) == {}
+    assert build_growth(job(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
+
+
+def test_stamps_name_the_unit_and_leave_a_quota_of_the_template_alone() -> None:
+    of = job(pod_set(name="a"), pod_set(name="b", quota="own"))
+    stamps = build_stamps(of, made(of), "gold")
+    assert stamps["a"].labels == {QUOTA: "gold"}
+    assert stamps["b"].labels == {}
+    assert stamps["b"].annotations == {
+        "koord-queue/related-queueunit": "team/main",
+        "koord-queue/related-podset-name": "b",
+    }
+    assert build_stamps(of, made(of), "")["a"].labels == {}
+
+
+def test_a_least_that_somebody_wrote_into_a_waiting_unit_is_mended() -> None:
+    """Admitted by it, the job could not do with what it got."""
+    unit = made(job(pod_set(4)))
+    (whole,) = unit.spec.pod_set
+    assert sync(job(pod_set(4)), unit) == {}
+    edited = (msgspec.structs.replace(whole, min_count=1),)
+    unit = msgspec.structs.replace(unit, spec=msgspec.structs.replace(unit.spec, pod_set=edited))
+    (mended,) = sync(job(pod_set(4)), unit)["spec"]["podSet"]
+    assert "minCount" not in mended

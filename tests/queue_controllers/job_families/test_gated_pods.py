@@ -1,0 +1,111 @@
+"""What a job says that is nothing but its pods."""
+
+from __future__ import annotations
+
+from queue_controllers.extensions.pod_group import PodGroupAdapter
+from queue_controllers.job_families.gated_pods import in_order, is_candidate, shape_of, template_of
+from tests.queue_controllers.extensions.pod_kit import GATE, QUEUE, build_pod
+
+GROUPS = PodGroupAdapter()
+
+
+class TestWhoTakesPart:
+    def test_held(self) -> None:
+        assert is_candidate(build_pod("p", labels={QUEUE: ""}))
+
+    def test_named(self) -> None:
+        assert is_candidate(build_pod("p", gated=False))
+
+    def test_released(self) -> None:
+        released = {"koord-queue/released-at": "2026-01-01T00:00:00Z"}
+        pod = build_pod("p", gated=False, labels={QUEUE: ""}, annotations=released)
+        assert is_candidate(pod)
+
+    def test_neither(self) -> None:
+        quota = {QUEUE: "", "quota.scheduling.koordinator.sh/name": "gold"}
+        assert not is_candidate(build_pod("p", gated=False, labels=quota))
+
+
+def test_who_may_run_speaks_before_who_has_ended_the_oldest_before_the_younger() -> None:
+    pods = [
+        build_pod("old", second=1, phase="Failed"),
+        build_pod("going", second=2, deleted=True),
+        build_pod("w-10", second=4),
+        build_pod("w-9", second=4),
+        build_pod("late", second=5),
+    ]
+    assert [each.metadata.name for each in in_order(pods)] == [
+        "w-9",
+        "w-10",
+        "late",
+        "old",
+        "going",
+    ]
+
+
+def test_a_group_is_as_old_as_its_oldest_and_says_what_the_first_says() -> None:
+    first = build_pod("a", second=3, labels={"x": "1"})
+    ended = build_pod("b", second=1, phase="Succeeded")
+    group = GROUPS.gather("g", [ended, first])
+    assert group.first == first
+    assert group.metadata.creation_timestamp == "2026-01-01T00:00:01Z"
+    assert group.metadata.labels == {QUEUE: "gold", "x": "1"}
+    assert group.metadata.generation == 2
+    assert group.metadata.deletion_timestamp is None
+
+
+def test_the_uid_of_a_group_is_its_names() -> None:
+    one, two = GROUPS.gather("g", [build_pod("a")]), GROUPS.gather("g", [build_pod("b")])
+    assert one.metadata.uid == two.metadata.uid
+    assert one.metadata.uid != GROUPS.gather("h", [build_pod("a")]).metadata.uid
+    assert [len(part) for part in one.metadata.uid.split("-")] == [8, 4, 4, 4, 12]
+
+
+def test_what_a_release_has_put_on_a_pod_is_no_wish_of_its_user() -> None:
+    quota = "quota.scheduling.koordinator.sh/name"
+    stamps = {
+        "koord-queue/related-queueunit": "team/u",
+        "kube-queue/related-podset-name": "main",
+        "koord-queue/stamped-quota": "gold",
+        "koord-queue/released-at": "2026-01-01T00:00:00Z",
+        "mine": "1",
+    }
+    pod = build_pod("a", gated=False, labels={quota: "gold"}, annotations=stamps, nodeName="n")
+    template = template_of(pod)
+    assert template.metadata.labels == {QUEUE: "gold"}
+    assert template.metadata.annotations == {"mine": "1"}
+    assert template.spec.node_name == ""
+    assert GROUPS.gather("g", [pod]).metadata.labels == {QUEUE: "gold"}
+    own = build_pod("a", labels={quota: "gold"})
+    assert template_of(own).metadata.labels[quota] == "gold", "that one he has chosen"
+
+
+def test_the_gates_label_is_no_wish_of_its_user() -> None:
+    label = "alibabacloud.com/schedule-admission"
+    for value, gated in (("false", True), ("true", False)):
+        pod = build_pod("a", gated=gated, labels={label: value})
+        assert template_of(pod).metadata.labels == {QUEUE: "gold"}
+        assert GROUPS.gather("g", [pod]).metadata.labels == {QUEUE: "gold"}
+
+
+def test_shapes() -> None:
+    one = shape_of(build_pod("a"))
+    assert one == shape_of(build_pod("b", gated=False, priority=3, nodeName="n"))
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c-a"}}
+    assert one == shape_of(build_pod("c", volumes=[claim])), "each has a claim of its own"
+    assert one != shape_of(build_pod("d", cpu="2"))
+    assert one != shape_of(build_pod("e", nodeSelector={"zone": "a"}))
+
+
+def test_a_pod_that_came_without_the_gate_is_named() -> None:
+    held = build_pod("a")
+    assert GROUPS.why_not_hold(GROUPS.gather("g", [held])) == ""
+    loose = build_pod("b", gated=False)
+    assert GROUPS.why_not_hold(GROUPS.gather("g", [held, loose])) == (
+        f"pod b came without the scheduling gate {GATE}"
+    )
+    released = {"koord-queue/released-at": "2026-01-01T00:00:00Z"}
+    ours = build_pod("c", gated=False, annotations=released)
+    ended = build_pod("d", gated=False, phase="Failed")
+    going = build_pod("e", gated=False, deleted=True)
+    assert GROUPS.why_not_hold(GROUPS.gather("g", [held, ours, ended, going])) == ""

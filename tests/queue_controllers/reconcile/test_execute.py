@@ -1,0 +1,98 @@
+"""How what is decided becomes one patch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from queue_controllers.decision.actions import ReleaseJob
+from queue_controllers.extensions.job_set import JobSetAdapter
+from queue_controllers.extensions.ray_cluster import RayClusterAdapter
+from queue_controllers.jobframework.generic_job import GenericJob, PodStamp
+from queue_controllers.jobframework.template_updates import TemplateUpdate
+from queue_controllers.reconcile.execute import Executor
+from shared_api.client.event_recorder import Happening
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.resource_client import ResourceClient
+from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.field_path import parse_path
+from shared_api.leader_election import SoleLeader
+from shared_api.objects.meta import Timestamp
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.sample_jobs import sample
+
+NOW = Timestamp("2026-11-01T10:00:00Z")
+
+
+class Nothing:
+    """An event sink and a cache that forget."""
+
+    def record(self, happening: Happening) -> None:
+        """Take an event."""
+
+    def note_written(self, written: object) -> bool:
+        """Take an object."""
+        return True
+
+
+def serve(server: FakeApiServer, adapter: GenericJob[Any]) -> None:
+    """Have a server know the kind, with whatever fields, and the namespace of samples."""
+    kind = adapter.kind
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": kind.version, "served": True, "storage": True}
+    names = {"plural": kind.plural, "kind": kind.kind, "singular": kind.key}
+    server.direct.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    server.direct.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{kind.plural}.{kind.group}"},
+            "spec": {
+                "group": kind.group,
+                "names": {**names, "listKind": f"{kind.kind}List"},
+                "scope": "Namespaced",
+                "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+            },
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("adapter", "pod_set", "templates"),
+    [
+        pytest.param(
+            RayClusterAdapter(), "gpu", "spec.workerGroupSpecs[0].template", id="by position"
+        ),
+        pytest.param(
+            JobSetAdapter(), "driver", "spec.replicatedJobs[0].template.spec.template", id="by name"
+        ),
+    ],
+)
+def test_stamps_and_updates_of_a_list_go_out_as_one(
+    adapter: GenericJob[Any], pod_set: str, templates: str
+) -> None:
+    clock, rng = VirtualClock(), random.Random(1)
+    server = FakeApiServer(clock=clock, rng=rng)
+    serve(server, adapter)
+    body = sample(adapter.kind.key)
+    parse_path(templates).read(body)["spec"]["command"] = ["kept"]
+    made = server.direct.create(body)
+    want = parse_path(templates).read(made)
+    client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    executor = Executor(
+        adapter, client, SoleLeader("test"), Nothing(), jobs=Nothing(), units=Nothing()
+    )
+    stamp = PodStamp(labels={"a": "queue", "b": "queue"}, annotations={"c": "queue"})
+    update = TemplateUpdate(labels={"a": "check"}, node_selector={"zone": "z"})
+    action = ReleaseJob(released_at=NOW, stamps={pod_set: stamp}, updates={pod_set: update})
+    executor.execute(action, msgspec.convert(made, adapter.object_type))
+    meta = made["metadata"]
+    found = server.direct.get(adapter.kind.plural, meta["name"], meta["namespace"])
+    assert parse_path(templates).read(found) == {
+        "metadata": {"labels": {"a": "check", "b": "queue"}, "annotations": {"c": "queue"}},
+        "spec": {**want["spec"], "nodeSelector": {"zone": "z"}},
+    }
+    assert found["spec"]["suspend"] is False

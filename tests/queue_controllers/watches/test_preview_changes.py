@@ -1,0 +1,87 @@
+"""Which changes have the API server asked again."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from queue_controllers.watches.informers import InformerMaker
+from queue_controllers.watches.preview_changes import FOLLOWED, PreviewNews, slim_news
+from shared_api.client.resource_types import OnlyMetadata
+from shared_api.objects.meta import ObjectMeta, Uid
+
+
+class Watch:
+    """A kind that is looked for ever so often."""
+
+    def __init__(self, rest: float) -> None:
+        self.rest = rest
+
+    def step(self) -> float:
+        return self.rest
+
+
+class Maker:
+    """Makes watches, and keeps what they would do."""
+
+    def __init__(self) -> None:
+        self.on_gone: list[Any] = []
+
+    def follow(self, resource_type: Any, store: Any, *, on_made: Any, on_gone: Any) -> Watch:
+        assert not resource_type.namespaced
+        self.on_gone.append(on_gone)
+        return Watch(float(len(self.on_gone)))
+
+
+def news() -> tuple[PreviewNews, Maker, list[str]]:
+    told: list[str] = []
+    maker = Maker()
+    return PreviewNews(cast("InformerMaker", maker), on_news=told.append), maker, told
+
+
+def found(**changes: Any) -> OnlyMetadata:
+    meta = ObjectMeta(name="w", uid=Uid("1"), generation=1, resource_version="5")
+    return OnlyMetadata(metadata=msgspec.structs.replace(meta, **changes))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_news"),
+    [
+        pytest.param(None, found(), True, id="it comes"),
+        pytest.param(found(), None, True, id="it goes"),
+        pytest.param(found(), found(generation=2, resource_version="6"), True, id="its spec"),
+        pytest.param(found(), found(resource_version="6"), False, id="its annotations"),
+        pytest.param(found(), found(uid=Uid("2")), True, id="another of its name"),
+        pytest.param(
+            found(generation=0),
+            found(generation=0, resource_version="6"),
+            True,
+            id="a kind that counts no generations",
+        ),
+    ],
+)
+def test_what_is_news(old: OnlyMetadata | None, new: OnlyMetadata | None, is_news: bool) -> None:
+    preview_news, _, told = news()
+    preview_news.on_change(old, new)
+    assert told == ([""] if is_news else [])
+
+
+def test_what_is_in_a_namespace_is_news_there() -> None:
+    preview_news, _, told = news()
+    preview_news.on_change(None, found(namespace="team", generation=0))
+    assert told == ["team"]
+
+
+def test_a_kind_that_is_served_no_more_is_news() -> None:
+    preview_news, maker, told = news()
+    assert len(maker.on_gone) == len(FOLLOWED)
+    maker.on_gone[-1]()
+    assert told == [""]
+    assert preview_news.step() == 1.0
+
+
+def test_of_an_object_little_is_kept() -> None:
+    whole = found(annotations={"a": "b" * 1000}, labels={"c": "d"})
+    assert slim_news(whole) == found()

@@ -1,0 +1,350 @@
+"""Which checks a unit needs, and what follows from their states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.cache.admission_check_rules import (
+    NOT_ACTIVE,
+    SHOWN_CHARS,
+    AddEntries,
+    AskBack,
+    CheckVerdict,
+    GoOn,
+    KnownChecks,
+    PutBack,
+    Shortfall,
+    WaitForChecks,
+    Withdraw,
+    entries_of,
+    fresh_entries,
+    judge_checks,
+    lists_check,
+    needed_checks,
+    phase_after,
+    selects,
+)
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue import (
+    AdmissionCheckReference,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Queue,
+)
+from shared_api.objects.queue_unit import (
+    Admission,
+    AdmissionCheckState,
+    PodSetUpdate,
+    QueueUnit,
+    Toleration,
+)
+from shared_api.queue_unit_phases import Phase
+from tests.properties.engine_kit import build_check, build_queue, build_unit, changed, condition
+
+NOW = Timestamp("2026-11-01T10:00:00Z")
+BEFORE = Timestamp("2026-11-01T09:00:00Z")
+RED = LabelSelector(match_labels={"team": "red"})
+BLUE = LabelSelector(match_labels={"team": "blue"})
+UNIT = build_unit("u", "a", labels={"team": "red"})
+
+
+def asking(*names: str | tuple[str, LabelSelector]) -> Queue:
+    """A queue that lists these checks."""
+    checks = tuple(
+        AdmissionCheckReference(name=each)
+        if isinstance(each, str)
+        else AdmissionCheckReference(name=each[0], label_selector=each[1])
+        for each in names
+    )
+    return build_queue("q", admission_checks=checks)
+
+
+def state(name: str, said: str, message: str = "", **more: Any) -> AdmissionCheckState:
+    return AdmissionCheckState(
+        name=name, state=said, message=message, last_transition_time=BEFORE, **more
+    )
+
+
+def reserved(*states: AdmissionCheckState, phase: str = "Reserved", **status: Any) -> QueueUnit:
+    return changed(UNIT, 2, phase, admission_checks=states, **status)
+
+
+def judged(
+    unit: QueueUnit,
+    queue: Queue | None,
+    inactive: dict[str, str] | None = None,
+    *,
+    waited: float = 10.0,
+    timeout: float = 60.0,
+    when_admitted: Phase | None = Phase.DEQUEUED,
+) -> CheckVerdict:
+    return judge_checks(
+        unit,
+        queue,
+        inactive or {},
+        waited_seconds=waited,
+        timeout_seconds=timeout,
+        when_admitted=when_admitted,
+    )
+
+
+# --- what is needed -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queue", "want"),
+    [
+        pytest.param(asking(), (), id="none"),
+        pytest.param(asking("b", "a"), ("b", "a"), id="all, in the queue's order"),
+        pytest.param(asking(("a", RED), ("b", BLUE)), ("a",), id="by its labels"),
+        pytest.param(asking(("a", BLUE), ("a", RED)), ("a",), id="the second selector fits"),
+        pytest.param(asking(("a", RED), ("b", RED), "a"), ("a", "b"), id="both fit: one entry"),
+    ],
+)
+def test_needed_checks(queue: Queue, want: tuple[str, ...]) -> None:
+    assert needed_checks(queue, UNIT) == want
+
+
+def test_a_listed_check_need_not_be_needed() -> None:
+    queue = asking(("a", BLUE))
+    assert lists_check(queue, "a")
+    assert not lists_check(queue, "b")
+
+
+def test_what_follows_the_decision_and_the_last_check() -> None:
+    assert phase_after(("a",)) is Phase.RESERVED
+    assert phase_after(()) is Phase.DEQUEUED
+    assert phase_after(("a",), Phase.SCHED_READY) is Phase.RESERVED
+    assert phase_after((), Phase.SCHED_READY) is Phase.SCHED_READY
+
+
+def expression(operator: str, *values: str, key: str = "team") -> LabelSelector:
+    requirement = LabelSelectorRequirement(key=key, operator=operator, values=values)
+    return LabelSelector(match_expressions=(requirement,))
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        (None, True),
+        (LabelSelector(), True),
+        (LabelSelector(match_labels={"team": "red"}), True),
+        (LabelSelector(match_labels={"team": "red", "size": "big"}), False),
+        (expression("In", "red", "blue"), True),
+        (expression("In", "blue"), False),
+        (expression("In", "x", key="absent"), False),
+        (expression("NotIn", "blue"), True),
+        (expression("NotIn", "red"), False),
+        (expression("NotIn", "x", key="absent"), True),
+        (expression("Exists"), True),
+        (expression("Exists", key="absent"), False),
+        (expression("DoesNotExist"), False),
+        (expression("DoesNotExist", key="absent"), True),
+        (expression("Unheard"), True),
+    ],
+)
+def test_selectors(selector: LabelSelector | None, *, want: bool) -> None:
+    assert selects(selector, {"team": "red"}) is want
+
+
+# --- entries ------------------------------------------------------------------------------------
+
+
+def test_fresh_entries_have_what_the_schema_requires() -> None:
+    assert fresh_entries(("a",), NOW) == [
+        {"name": "a", "state": "Pending", "lastTransitionTime": NOW, "message": ""}
+    ]
+
+
+def test_what_a_check_has_written_is_carried_over_whole() -> None:
+    update = PodSetUpdate(
+        name="main", node_selector={"pool": "x"}, tolerations=(Toleration(key="t"),)
+    )
+    said = state("a", "Ready", "here", retry_count=2, pod_set_updates=(update,))
+    silent = replace(state("b", "Pending"), last_transition_time=None)
+    entries = entries_of(reserved(said, silent, state("gone", "Ready")), ("a", "b", "c"), NOW)
+    assert [entry["name"] for entry in entries] == ["a", "b", "c"]
+    assert msgspec.convert(entries[0], AdmissionCheckState) == said
+    assert {**entries[1]} == {
+        "name": "b",
+        "state": "Pending",
+        "lastTransitionTime": NOW,
+        "message": "",
+    }
+    assert entries[2:] == fresh_entries(("c",), NOW)
+
+
+# --- what follows -------------------------------------------------------------------------------
+
+TWO = asking("a", "b")
+READY_BOTH = (state("a", "Ready"), state("b", "Ready"))
+EVICTED = (condition("Evicted", "True"),)
+GIVEN_BACK = (Admission(name="main", replicas=0),)
+"""As the job side of a unit lowers it that nobody manages."""
+
+
+@pytest.mark.parametrize(
+    ("unit", "queue", "want"),
+    [
+        pytest.param(reserved(*READY_BOTH), TWO, GoOn(Phase.DEQUEUED, ("a", "b")), id="ready"),
+        pytest.param(reserved(), asking(), GoOn(Phase.DEQUEUED, ()), id="none is needed"),
+        pytest.param(
+            reserved(state("a", "Ready"), state("b", "Pending")),
+            asking("a"),
+            GoOn(Phase.DEQUEUED, ("a",)),
+            id="the open one was taken off",
+        ),
+        pytest.param(
+            reserved(state("a", "Ready"), state("b", "Rejected")),
+            asking("a", ("b", BLUE)),
+            GoOn(Phase.DEQUEUED, ("a",)),
+            id="the one that refuses is for others",
+        ),
+        pytest.param(
+            reserved(state("b", "Ready")), TWO, AddEntries(("a", "b")), id="one was put on"
+        ),
+        pytest.param(
+            reserved(state("a", "Ready"), state("b", "Pending")),
+            TWO,
+            WaitForChecks(50.0),
+            id="one is open",
+        ),
+        pytest.param(
+            reserved(state("a", "Ready"), state("b", "Unheard")),
+            TWO,
+            WaitForChecks(50.0),
+            id="a word that nobody knows",
+        ),
+        pytest.param(reserved(*READY_BOTH), None, WaitForChecks(50.0), id="no queue"),
+        pytest.param(reserved(*READY_BOTH, conditions=EVICTED), TWO, None, id="it leaves"),
+        pytest.param(
+            reserved(*READY_BOTH, admissions=GIVEN_BACK), TWO, None, id="its place is given back"
+        ),
+    ],
+)
+def test_what_follows_from_the_states(
+    unit: QueueUnit, queue: Queue | None, want: CheckVerdict
+) -> None:
+    assert judged(unit, queue) == want
+
+
+def test_in_a_queue_that_is_stopped_nobody_goes_on_and_nobody_holds_quota() -> None:
+    for unit in (reserved(*READY_BOTH), reserved(), reserved(state("a", "Pending"))):
+        assert judged(unit, TWO, when_admitted=None) == Withdraw()
+    assert judged(reserved(*READY_BOTH, phase="Dequeued"), TWO, when_admitted=None) is None
+    assert judged(reserved(*READY_BOTH, conditions=EVICTED), TWO, when_admitted=None) is None
+
+
+@pytest.mark.parametrize("spec", [{"active": False}, {"deleted": True}], ids=str)
+def test_a_unit_that_leaves_does_not_go_on_any_more(spec: dict[str, Any]) -> None:
+    unit = changed(build_unit("u", "a", **spec), 2, "Reserved")
+    assert judged(unit, asking()) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "culprits", "why"),
+    [
+        pytest.param(("Ready", "Rejected"), ("b",), Shortfall.REJECTED, id="rejected"),
+        pytest.param(("Retry", "Pending"), ("a",), Shortfall.RETRY, id="retry"),
+        pytest.param(("Retry", "Rejected"), ("a", "b"), Shortfall.REJECTED, id="both"),
+    ],
+)
+@pytest.mark.parametrize("queue", [TWO, None], ids=["queue", "no queue"])
+def test_a_refusal_puts_back_and_names_who_refuses(
+    states: tuple[str, str], culprits: tuple[str, ...], why: Shortfall, queue: Queue | None
+) -> None:
+    unit = reserved(state("a", states[0], "no a"), state("b", states[1], "no b"))
+    verdict = judged(unit, queue)
+    assert isinstance(verdict, PutBack)
+    assert (verdict.checks, verdict.why) == (culprits, why)
+    assert all(f"(no {name})" in verdict.message for name in culprits)
+    asked_back = judged(replace(unit, status=replace(unit.status, phase="Running")), queue)
+    assert asked_back == AskBack(verdict.checks, verdict.why, verdict.message)
+
+
+def test_what_a_check_says_is_repeated_in_part() -> None:
+    verdict = judged(reserved(state("a", "Retry", 9 * SHOWN_CHARS * "x")), asking("a"))
+    assert isinstance(verdict, PutBack)
+    assert len(verdict.message) < 2 * SHOWN_CHARS
+
+
+@pytest.mark.parametrize("phase", ["Dequeued", "Running"])
+@pytest.mark.parametrize(
+    ("states", "more"),
+    [
+        pytest.param(READY_BOTH, {}, id="all ready"),
+        pytest.param((state("a", "Pending"), state("b", "Ready")), {}, id="one is open again"),
+        pytest.param((state("b", "Ready"),), {}, id="one was put on later"),
+        pytest.param((state("a", "Retry"),), {"conditions": EVICTED}, id="asked back already"),
+        pytest.param((state("c", "Rejected"),), {}, id="one that it does not need"),
+    ],
+)
+def test_an_admitted_unit_is_let_be(
+    phase: str, states: tuple[AdmissionCheckState, ...], more: dict[str, Any]
+) -> None:
+    assert judged(reserved(*states, phase=phase, **more), TWO, waited=10_000.0) is None
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("waited", "timeout", "want"),
+    [(0.0, 60.0, 60.0), (59.0, 60.0, 1.0), (10_000.0, 0.0, None), (-5.0, 60.0, 65.0)],
+)
+def test_it_waits_until_its_time_is_over(waited: float, timeout: float, want: float | None) -> None:
+    verdict = judged(reserved(state("a", "Pending")), asking("a"), waited=waited, timeout=timeout)
+    assert verdict == WaitForChecks(want)
+
+
+def test_the_silent_ones_are_named_when_time_is_over() -> None:
+    unit = reserved(state("a", "Pending", "asked the cloud"), state("b", "Ready"))
+    verdict = judged(unit, TWO, {"b": "no controller"}, waited=60.0)
+    assert isinstance(verdict, PutBack)
+    assert (verdict.checks, verdict.why) == (("a", "b"), Shortfall.TIMEOUT)
+    assert verdict.message == (
+        "admission checks not Ready within 60 s of the reservation: "
+        "a (asked the cloud); b (is not active: no controller)"
+    )
+
+
+def test_a_unit_without_queue_does_not_hold_quota_for_ever() -> None:
+    verdict = judged(reserved(), None, waited=60.0)
+    assert isinstance(verdict, PutBack)
+    assert verdict.message.endswith("its queue is missing")
+
+
+def test_a_check_that_is_not_active_keeps_a_reserved_unit_waiting() -> None:
+    assert judged(reserved(*READY_BOTH), TWO, {"b": "why"}) == WaitForChecks(50.0, ("b",))
+    assert judged(reserved(*READY_BOTH), TWO, {"c": "why"}) == GoOn(Phase.DEQUEUED, ("a", "b"))
+
+
+# --- the checks themselves ----------------------------------------------------------------------
+
+
+def test_only_one_that_says_so_is_not_active() -> None:
+    known = KnownChecks()
+    assert not known.put(build_check("a"))
+    assert not known.put(build_check("a", "Unknown"))
+    assert known.put(build_check("a", "False", "why"))
+    assert not known.put(build_check("a", "False", "why"))
+    assert known.put(build_check("a", "False"))
+    assert known.inactive == {"a": NOT_ACTIVE}
+    assert known.put(build_check("a", "True"))
+    assert known.inactive == {}
+
+
+def test_one_that_is_deleted_holds_nobody_and_is_missed() -> None:
+    known = KnownChecks()
+    known.put(build_check("a", "False", "why"))
+    twin = known.copy()
+    assert known.missing(asking("a", "b", "b")) == ("b",)
+    assert known.drop("a")
+    assert not known.drop("a")
+    assert (known.inactive, known.names()) == ({}, ())
+    assert known.missing(asking("a", "b")) == ("a", "b")
+    assert (twin.inactive, twin.names()) == ({"a": "why"}, ("a",)), "a copy is its own"

@@ -1,0 +1,103 @@
+"""The index of units that occupy quota, by what their eviction costs."""
+
+from __future__ import annotations
+
+from queue_scheduler.cache.admitted_units import AdmittedUnits, in_buckets, runs_whole
+from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
+from shared_api.objects.meta import Condition
+from shared_api.objects.queue_unit import Admission, QueueUnit
+from tests.properties.engine_kit import build_unit, changed
+
+
+def record(unit: QueueUnit, queue: str = "q", quota: str = "a") -> UnitRecord:
+    info = QueueUnitInfo(
+        key=unit.metadata.key,
+        uid=unit.metadata.uid,
+        unit=unit,
+        queue=queue,
+        quota=quota,
+        demand=NO_DEMAND,
+        non_preemptible=False,
+        priority=unit.spec.priority,
+        order_key=(),
+        class_key=(),
+    )
+    return UnitRecord(unit=unit, version=1, standing=Standing.BOOKED, info=info)
+
+
+def named(name: str, priority: int, phase: str = "Dequeued") -> UnitRecord:
+    return record(changed(build_unit(name, "a", priority=priority), 1, phase))
+
+
+def test_the_cheapest_come_first() -> None:
+    units = AdmittedUnits()
+    for each in (named("high", 5), named("runs", 1, "Running"), named("starts", 1)):
+        units.add(each)
+    got = [list(keys) for _, keys in in_buckets(units.of_queue("q"), below=None)]
+    assert got == [["ns/starts"], ["ns/runs"], ["ns/high"]]
+    assert [bucket for bucket, _ in in_buckets(units.of_quota("a"), below=5)] == [
+        (1, False),
+        (1, True),
+    ]
+    assert units.count("q") == 3
+
+
+def test_a_queue_has_units_of_several_quotas_and_a_quota_of_several_queues() -> None:
+    units = AdmittedUnits()
+    all_of_them = [
+        record(build_unit(f"{queue}-{quota}", quota, priority=1), queue, quota)
+        for queue, quota in (("q", "a"), ("q", "b"), ("r", "a"))
+    ]
+    for each in all_of_them:
+        units.add(each)
+    twin = units.fork()
+    units.remove(all_of_them[0])
+    units.validate(all_of_them[1:])
+    assert [list(keys) for _, keys in in_buckets(units.of_queue("q"), below=None)] == [["ns/q-b"]]
+    assert [list(keys) for _, keys in in_buckets(units.of_quota("a"), below=None)] == [["ns/r-a"]]
+    assert (units.count("q"), twin.count("q")) == (1, 2)
+    twin.validate(all_of_them)
+    assert [list(keys) for _, keys in in_buckets(twin.of_quota("a"), below=None)] == [
+        ["ns/q-a", "ns/r-a"]
+    ]
+
+
+def test_who_runs_can_be_left_out() -> None:
+    units = AdmittedUnits()
+    for each in (named("runs", 1, "Running"), named("starts", 2)):
+        units.add(each)
+    got = in_buckets(units.of_queue("q"), below=None, running=False)
+    assert [(bucket, list(keys)) for bucket, keys in got] == [((2, False), ["ns/starts"])]
+
+
+def test_a_unit_that_stays_changes_its_bucket() -> None:
+    units, before, after = AdmittedUnits(), named("u", 1), named("u", 1, "Running")
+    units.add(before)
+    units.replace(before, after)
+    units.validate([after])
+    twin = units.fork()
+    units.remove(after)
+    units.validate([])
+    twin.validate([after])
+
+
+def test_departures_are_counted() -> None:
+    units, stays = AdmittedUnits(), named("u", 1)
+    evicted = (Condition(type="Evicted", status="True", reason="Preempted"),)
+    leaves = record(changed(stays.unit, 2, conditions=evicted))
+    units.add(stays)
+    units.replace(stays, leaves)
+    assert (list(units.leaving), units.left) == (["ns/u"], 0)
+    units.remove(leaves)
+    assert (list(units.leaving), units.left) == ([], 1)
+
+
+def test_what_runs() -> None:
+    unit = build_unit("u", "a")
+    half = (Admission(name="m", replicas=2, running=1), Admission(name="w", replicas=0))
+    assert not runs_whole(unit)
+    assert not runs_whole(changed(unit, 2, "Dequeued", admissions=half))
+    assert runs_whole(changed(unit, 2, "Running", admissions=half))
+    whole = (Admission(name="m", replicas=2, running=2),)
+    assert runs_whole(changed(unit, 2, "Dequeued", admissions=whole))

@@ -1,0 +1,225 @@
+"""Where units stand: enter and leave undo each other, counts follow, the gone stay gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.cache import unit_cache
+from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge
+from queue_scheduler.decision import Reason
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.queueing.queue_policies import PRIORITY
+from shared_api.objects.meta import Uid
+from shared_api.objects.queue_unit import QueueUnit
+from tests.properties.engine_kit import (
+    admitted,
+    build_pod,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+)
+from tests.properties.naive_quota import NaiveQuota
+
+UNIT = build_unit("u", "a", cpu=2, version=1)
+
+
+@pytest.fixture
+def registry() -> UnitRegistry:
+    plugin = NaiveQuota()
+    plugin.on_quota(build_quota("a", cpu=4))
+    found = UnitRegistry(PluginRunner([plugin]))
+    found.queues.put(build_queue("a"), PRIORITY, (0,))
+    return found
+
+
+def placed(registry: UnitRegistry, unit: QueueUnit, version: int = 1) -> UnitRecord:
+    registry.bookings.pods.on_unit(unit, registry.unit(unit.metadata.key))
+    registry.place(unit, version, judge(unit))
+    refresh(registry)
+    return registry.records[unit.metadata.key]
+
+
+def refresh(registry: UnitRegistry) -> None:
+    """What the engine does after every fact."""
+    registry.charge_changed_pods()
+    for line in registry.queues:
+        registry.queues.refresh(line, lambda quota: frozenset((f"quota/{quota}",)))
+    registry.validate()
+
+
+@pytest.mark.parametrize(
+    ("unit", "standing", "pending", "admitted_count"),
+    [
+        pytest.param(UNIT, Standing.WAITING, 1, 0, id="in line"),
+        pytest.param(admitted(UNIT, 2), Standing.BOOKED, 0, 1, id="booked"),
+        pytest.param(changed(UNIT, 2, "Succeed"), Standing.ENDED, 0, 0, id="ended"),
+        pytest.param(changed(UNIT, 2, "TimeoutBackoff"), Standing.HELD, 1, 0, id="in backoff"),
+        pytest.param(build_unit("u", "none"), Standing.HELD, 0, 0, id="without a queue"),
+    ],
+)
+def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
+    registry: UnitRegistry, unit: QueueUnit, standing: Standing, pending: int, admitted_count: int
+) -> None:
+    record = placed(registry, unit)
+    assert record.standing is standing
+    assert (registry.pending_count("a"), registry.admitted_count("a")) == (pending, admitted_count)
+    assert registry.unit(record.key) is record.unit
+    registry.forget(record)
+    refresh(registry)
+    assert (registry.pending_count("a"), registry.admitted_count("a")) == (0, 0)
+    assert registry.unit(record.key) is None
+    assert dict(registry.records) == {}
+    assert registry.bookings.charge_of(record.uid) is None
+    assert [registry.held_for(name) for name in ("queue/a", "quota/a", "quota/none")] == [()] * 3
+
+
+def test_a_queue_that_is_missing_is_told_with_the_namespace_of_queues() -> None:
+    engine = Engine(PluginRunner([NaiveQuota()]), (), queue_namespace="queues-here")
+    engine.on_quota(build_quota("a", cpu=4))
+    engine.on_queue_unit(UNIT)
+    twin = engine.fork()
+    for each in (engine, twin):
+        refusal = each.refusal_of("ns/u")
+        assert refusal is not None
+        assert (refusal.reason, refusal.other) == (Reason.NO_QUEUE, "a")
+        assert refusal.detail == "queues-here"
+
+
+def test_what_is_held_is_counted_by_reason(registry: UnitRegistry) -> None:
+    in_backoff = placed(registry, changed(UNIT, 2, "TimeoutBackoff"))
+    placed(registry, build_unit("v", "none"))
+    assert registry.held.by_reason("a") == {Reason.IN_BACKOFF: 1}
+    assert registry.held.by_reason("") == {Reason.NO_QUOTA: 1}
+    twin = registry.fork(PluginRunner([NaiveQuota()]))
+    registry.forget(in_backoff)
+    refresh(registry)
+    assert (registry.held.total("a"), twin.held.total("a")) == (0, 1)
+
+
+def test_a_unit_waits_for_what_it_lacks(registry: UnitRegistry) -> None:
+    placed(registry, build_unit("u", "none", namespace="ns"))
+    assert registry.held_for("quota/none") == ("ns/u",)
+    placed(registry, build_unit("v"))
+    assert registry.held_for("namespace/ns") == ("ns/v",)
+    assert registry.held_for("quota/unknown") == ()
+
+
+def test_a_unit_that_can_stay_is_not_touched(registry: UnitRegistry) -> None:
+    record = placed(registry, UNIT)
+    line = registry.queues.line("a")
+    assert line is not None
+    assert record.info is not None
+    number = line.class_number(record.info)
+    renewed = changed(UNIT, 2, message="x")
+    assert registry.can_stay(record, renewed, 2, judge(renewed))
+    assert line.class_number(record.info) == number
+    got = registry.records["ns/u"]
+    assert (got.unit, got.version, got.standing) == (renewed, 2, Standing.WAITING)
+    assert got.info is not None
+    assert got.info.unit is renewed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "want"),
+    [
+        pytest.param(UNIT, build_unit("u", "a", cpu=3), False, id="another demand"),
+        pytest.param(UNIT, changed(UNIT, 2, "Running"), False, id="it runs"),
+        pytest.param(UNIT, build_unit("u", "a", cpu=2, active=False), False, id="inactive"),
+        pytest.param(changed(UNIT, 1, "TimeoutBackoff"), UNIT, False, id="backoff is over"),
+        pytest.param(
+            admitted(UNIT, 1, "Running"), admitted(UNIT, 2, "Running"), True, id="pods were counted"
+        ),
+        pytest.param(
+            admitted(UNIT, 1), admitted(UNIT, 2, "Running"), False, id="no longer in flight"
+        ),
+        pytest.param(admitted(UNIT, 1), changed(UNIT, 2, "Succeed"), False, id="it ended"),
+        pytest.param(build_unit("u", "none"), build_unit("u", "none"), False, id="still nowhere"),
+    ],
+)
+def test_who_can_stay(
+    registry: UnitRegistry, before: QueueUnit, after: QueueUnit, *, want: bool
+) -> None:
+    record = placed(registry, before)
+    assert registry.can_stay(record, after, 2, judge(after)) is want
+    assert (registry.records["ns/u"] is record) is not want
+
+
+def test_the_demand_is_read_once(registry: UnitRegistry) -> None:
+    record = placed(registry, UNIT)
+    registry.leave(record)
+    registry.place(admitted(UNIT, 2), 2, Standing.BOOKED, record)
+    after = registry.records["ns/u"]
+    assert record.info is not None
+    assert after.info is not None
+    assert after.info.demand is record.info.demand
+
+
+def test_units_of_one_shape_share_their_demand(registry: UnitRegistry) -> None:
+    first, second = (placed(registry, build_unit(name, "a", cpu=2)) for name in "xy")
+    assert first.info is not None
+    assert second.info is not None
+    assert first.info.demand is second.info.demand
+    assert first.info.class_key is second.info.class_key
+
+
+def test_the_gone_are_remembered_for_a_while(
+    registry: UnitRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_cache, "GONE_REMEMBERED", 3)
+    for n in range(10):
+        registry.forget(placed(registry, build_unit(f"u{n}", "a")))
+        remembered = [k for k in range(n + 1) if registry.is_gone(Uid(f"uid-u{k}"))]
+        assert remembered[-3:] == list(range(n + 1))[-3:]
+        assert len(remembered) <= 6
+    assert not registry.is_gone(Uid("never"))
+
+
+def test_who_is_pulled_out_is_placed_again(registry: UnitRegistry) -> None:
+    for n in range(3):
+        placed(registry, build_unit(f"u{n}", "a", priority=n))
+    line = registry.queues.line("a")
+    assert line is not None
+    keys = registry.pull_out(line)
+    assert keys == ["ns/u2", "ns/u1", "ns/u0"]
+    assert line.length == 0
+    registry.place_again(keys)
+    refresh(registry)
+    assert line.length == 3
+
+
+def test_a_write_under_way_is_not_placed_again(registry: UnitRegistry) -> None:
+    record = placed(registry, UNIT)
+    for standing in (Standing.DECIDED, Standing.STALE):
+        registry.leave(registry.records["ns/u"])
+        changed_record = UnitRecord(unit=UNIT, version=1, standing=standing, info=record.info)
+        registry.enter(changed_record)
+        registry.place_again(["ns/u"])
+        assert registry.records["ns/u"] is changed_record
+
+
+def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitRegistry) -> None:
+    record = placed(registry, UNIT)
+    registry.bookings.pods.on_pod(build_pod("p", unit="ns/u"))
+    refresh(registry)
+    registry.forget(registry.records["ns/u"])
+    refresh(registry)
+    charge = registry.bookings.charge_of(record.uid)
+    assert charge is not None
+    assert (charge.quota, charge.amounts) == ("a", {"cpu": 1000})
+
+
+def test_a_fork_is_independent(registry: UnitRegistry) -> None:
+    record = placed(registry, UNIT)
+    twin = registry.fork(PluginRunner([NaiveQuota()]))
+    twin.forget(twin.records["ns/u"])
+    assert registry.records["ns/u"] is record
+    assert not registry.is_gone(record.uid)
+    registry.validate()
+
+
+def test_the_unit_of_a_place() -> None:
+    assert unit_key((-3, "2026-11-01T00:00:00Z", "ns", "u")) == "ns/u"

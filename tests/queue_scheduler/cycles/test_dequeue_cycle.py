@@ -1,0 +1,370 @@
+"""A decision is written once, and what became of it is settled, whatever happens on the way."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cycles import dequeue_cycle
+from queue_scheduler.cycles.dequeue_cycle import (
+    CONFLICT_SECONDS,
+    DROPPED_PAUSE_SECONDS,
+    build_dequeue_patch,
+)
+from queue_scheduler.decision import Rest
+from shared_api.fake_api_server.faults import Match
+from shared_api.objects.meta import Timestamp
+from shared_api.queue_unit_phases import Phase
+from shared_api.testing.object_builders import pod_set
+from tests.queue_scheduler.cycle_kit import Line
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of, exhaust
+
+
+def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None:
+    line.start()
+    assert line.standing("a") is Standing.DECIDED
+    line.kit.clock.advance(3.0)
+    line.kit.send()
+    assert line.standing("a") is Standing.BOOKED
+    unit = line.kit.unit("a")
+    assert unit["status"]["phase"] == "Dequeued"
+    assert unit["status"]["admissions"] == [
+        {"name": "main", "replicas": 1, "running": 0, "resources": {"cpu": "1"}}
+    ]
+    assert unit["status"]["lastAllocateTime"] == unit["status"]["lastUpdateTime"]
+    assert condition_of(unit, "Admitted")["status"] == "True"
+    assert line.kit.writes() == 1
+    assert line.observer.seen == [("team", 3.0)]
+    assert [each.metadata.name for each in line.kit.noted] == ["a"]
+
+
+def test_what_an_earlier_run_gave_back_is_asked_for_again(line: Line) -> None:
+    kit = line.kit
+    kit.add_unit("a", count=4)
+    stale = {"status": {"reclaimablePods": [{"name": "main", "count": 3}]}}
+    kit.direct.patch("queueunits", "a", stale, namespace="default", subresource="status")
+    kit.learn("a")
+    line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert kit.unit("a")["status"]["reclaimablePods"] == []
+    assert kit.used() == 4000
+
+
+def test_a_decision_that_news_has_ended_before_it_is_sent_is_not_sent(line: Line) -> None:
+    kit = line.kit
+    kit.add_unit("a")
+    decision = kit.dequeue()
+    ended = {"status": {"phase": "Failed"}}
+    kit.direct.patch("queueunits", "a", ended, namespace="default", subresource="status")
+    kit.learn("a")
+    before = kit.writes()
+    line.cycle.carry_out(decision)
+    kit.send()
+    assert kit.writes() == before
+    assert kit.used() == 0
+
+
+def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Line) -> None:
+    line.start()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    line.kit.direct.patch("queueunits", "a", changed, namespace="default")
+    line.kit.send()
+    assert line.standing("a") is Standing.STALE
+    assert line.kit.used() == 0
+    assert isinstance(line.kit.decide(), Rest)
+    line.kit.learn("a")
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_after_a_conflict_the_object_is_read_where_no_watch_brings_it(line: Line) -> None:
+    line.start()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    line.kit.direct.patch("queueunits", "a", changed, namespace="default")
+    line.kit.send()
+    assert line.cycle.step() == CONFLICT_SECONDS
+    line.kit.clock.advance(CONFLICT_SECONDS)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_nothing_is_read_once_the_watch_has_told(line: Line) -> None:
+    line.start()
+    changed = {"metadata": {"annotations": {"somebody": "was here"}}}
+    line.kit.direct.patch("queueunits", "a", changed, namespace="default")
+    line.kit.send()
+    line.kit.learn("a")
+    line.kit.clock.advance(CONFLICT_SECONDS)
+    exhaust(line.cycle.step)
+    assert line.kit.noted == []
+    assert line.standing("a") is Standing.WAITING
+
+
+def test_a_unit_that_is_gone_gives_its_booking_back(line: Line) -> None:
+    line.start()
+    line.kit.direct.delete("queueunits", "a", "default")
+    line.kit.send()
+    assert line.kit.used() == 0
+
+
+def test_a_unit_that_went_before_the_write_is_not_written(line: Line) -> None:
+    unit = line.kit.add_unit("a")
+    decision = line.kit.dequeue()
+    line.kit.shared.tell(type(line.kit.engine).on_queue_unit_gone, unit)
+    line.cycle.carry_out(decision)
+    line.kit.send()
+    assert line.kit.writes() == 0
+    assert line.kit.used() == 0
+
+
+def test_without_the_lease_nothing_is_sent_and_the_queue_pauses(line: Line) -> None:
+    line.kit.leads = False
+    line.start()
+    line.kit.send()
+    assert line.kit.writes() == 0
+    assert line.kit.used() == 0
+    rest = line.kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until == line.kit.clock.monotonic() + DROPPED_PAUSE_SECONDS
+
+
+def test_a_busy_server_is_left_alone_by_all_units_of_the_queue(line: Line) -> None:
+    kit = line.kit
+    kit.server.faults.fail(429, match=UNIT_STATUS, retry_after_seconds=60)
+    kit.add_unit("b")
+    line.start()
+    decided_later = kit.dequeue()
+    kit.send()
+    line.cycle.carry_out(decided_later)
+    kit.send()
+    assert kit.writes() == 1
+    assert kit.used() == 0
+    rest = kit.decide()
+    assert isinstance(rest, Rest)
+    assert rest.until is not None
+    assert rest.until >= kit.clock.monotonic() + 60.0
+    kit.clock.advance(60.0)
+    for _ in range(2):
+        line.cycle.carry_out(kit.dequeue())
+    kit.send()
+    assert (kit.phase("a"), kit.phase("b"), kit.writes()) == ("Dequeued", "Dequeued", 3)
+
+
+def test_a_unit_that_can_not_be_read_is_read_again_when_the_server_said(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.faults.clear()
+    line.kit.server.faults.fail(429, match=Match(verb="get"), retry_after_seconds=60)
+    assert line.cycle.step() == 0.0
+    assert line.cycle.step() == pytest.approx(60.0)
+
+
+def test_a_lost_answer_stays_booked_and_is_read(line: Line) -> None:
+    """Every try is carried out and its answer lost: nobody knows, so the object is asked."""
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.DECIDED
+    assert line.kit.used() == 1000
+    line.kit.server.faults.clear()
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+    assert line.kit.phase("a") == "Dequeued"
+    assert line.kit.used() == 1000
+
+
+def test_a_write_that_never_arrived_is_found_out_by_reading(line: Line) -> None:
+    line.kit.server.faults.fail(503, times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.DECIDED
+    line.kit.server.faults.clear()
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.WAITING
+    assert line.kit.used() == 0
+
+
+def test_the_object_is_read_until_the_server_answers(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.go_down()
+    for _ in range(3):
+        exhaust(line.cycle.step)
+        assert line.standing("a") is Standing.DECIDED
+        assert line.cycle.step() == pytest.approx(1.0)
+        line.kit.clock.advance(1.0)
+    line.kit.server.come_up()
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+    assert line.cycle.step() is None
+
+
+def test_a_unit_that_vanished_meanwhile_gives_its_booking_back(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.direct.delete("queueunits", "a", "default")
+    exhaust(line.cycle.step)
+    assert line.kit.used() == 0
+    assert line.cycle.step() is None
+
+
+def test_the_echo_of_an_own_success_is_not_taken_for_a_conflict(line: Line) -> None:
+    """The first try was carried out, its answer lost; the second meets our own version."""
+    line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    assert line.standing("a") is Standing.DECIDED
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+    assert line.kit.used() == 1000
+
+
+def test_a_server_that_is_slow_to_read_is_asked_again(line: Line) -> None:
+    line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.faults.clear()
+    line.kit.server.faults.fail(503, times=20, match=Match(verb="get", plural="queueunits"))
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.DECIDED
+    line.kit.server.faults.clear()
+    line.kit.clock.advance(1.0)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED
+
+
+def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
+    sets = [pod_set("head", 1), pod_set("workers", 2)]
+    unit = kit.add_unit("a", podSet=sets)
+    patch = build_dequeue_patch(unit, kit.dequeue(), Timestamp("2026-11-01T10:00:00Z"))
+    assert patch["metadata"] == {"resourceVersion": unit.metadata.resource_version}
+    assert patch["status"]["admissions"] == [
+        {"name": "head", "replicas": 1, "running": 0, "resources": {"cpu": "1"}},
+        {"name": "workers", "replicas": 2, "running": 0, "resources": {"cpu": "2"}},
+    ]
+    assert patch["status"]["message"] == "admitted through queue team, charged to quota team"
+
+
+def test_the_patch_says_that_nothing_of_the_quota_is_taken(kit: ShellKit) -> None:
+    unit = kit.add_unit("a")
+    decision = replace(kit.dequeue(), unrequested=("memory", "nvidia.com/gpu"))
+    patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
+    assert condition_of(patch, "QuotaReserved") == {
+        "type": "QuotaReserved",
+        "status": "True",
+        "reason": "NothingRequested",
+        "message": "It requests no memory or nvidia.com/gpu, which quota team governs: nothing of"
+        " the quota is reserved for it",
+        "lastTransitionTime": "2026-11-01T10:00:00Z",
+    }
+    assert condition_of(patch, "Admitted")["status"] == "True"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_patch_says_that_the_queue_waits_for_the_pods(kit: ShellKit, waits: bool) -> None:
+    unit = kit.add_unit("a")
+    decision = replace(kit.dequeue(), is_waited_for=waits)
+    patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
+    found = condition_of(patch, "PodsReady")
+    assert found == (
+        {
+            "type": "PodsReady",
+            "status": "False",
+            "reason": "WaitForPodsRunning",
+            "message": "queue team waits until its pods run",
+            "lastTransitionTime": "2026-11-01T10:00:00Z",
+        }
+        if waits
+        else {}
+    )
+
+
+def test_in_strict_mode_the_patch_asks_for_nodes_with_the_number_of_the_attempt(
+    kit: ShellKit,
+) -> None:
+    unit = kit.add_unit("a")
+    unit = replace(unit, status=replace(unit.status, attempts=1))
+    decision = replace(kit.dequeue(), to=Phase.SCHED_READY)
+    patch = build_dequeue_patch(unit, decision, Timestamp("2026-11-01T10:00:00Z"))
+    status = patch["status"]
+    assert (status["phase"], status["attempts"]) == ("SchedReady", 2)
+    assert status["message"] == "Waiting scheduler to schedule this queueUnit"
+    assert status["admissions"][0]["replicas"] == 1
+    assert condition_of(patch, "Admitted")["status"] == "True"
+
+
+# --- somebody's plugin raises --------------------------------------------------------------------
+
+
+def test_a_decision_that_can_not_be_handed_over_is_taken_back_and_made_again(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_once(monkeypatch, dequeue_cycle, "build_dequeue_patch")
+    with pytest.raises(PluginError):
+        line.start()
+    assert (line.standing("a"), line.kit.used()) == (Standing.WAITING, 0)
+    line.kit.clock.advance(DROPPED_PAUSE_SECONDS)
+    line.cycle.carry_out(line.kit.dequeue())
+    line.kit.send()
+    assert line.kit.phase("a") == "Dequeued"
+
+
+def test_a_decision_that_is_not_told_is_made_again_without_any_news(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = line.kit
+    plugin = kit.engine.plugins.plugins[0]
+    kit.add_unit("a")
+    raise_once(monkeypatch, plugin, "stirred_domains")
+    with pytest.raises(PluginError):
+        kit.decide()
+    assert (line.standing("a"), kit.used()) == (Standing.WAITING, 0)
+    kit.engine.validate()
+    assert kit.dequeue().unit == "default/a"
+
+
+@pytest.mark.parametrize("status", [0, 403, 409, 422, 429])
+def test_an_answer_whose_telling_raises_is_found_out(
+    line: Line, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Neither is the place kept for ever, nor is the unit forgotten."""
+    kit = line.kit
+    line.start()
+    if status:
+        kit.server.faults.fail(status, times=10 if status == 429 else 1, match=UNIT_STATUS)
+    raise_once(monkeypatch, kit.shared, "tell")
+    with pytest.raises(PluginError):
+        kit.send()
+    kit.server.faults.clear()
+    assert line.standing("a") is Standing.DECIDED
+    kit.clock.advance(1.0)
+    exhaust(line.cycle.step)
+    if status:
+        line.cycle.carry_out(kit.dequeue())
+        kit.send()
+    assert (line.standing("a"), kit.used()) == (Standing.BOOKED, 1000)
+    assert kit.phase("a") == "Dequeued"
+
+
+def test_a_reading_that_raises_is_made_again(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
+    line.kit.server.faults.fail(500, times=10, match=UNIT_STATUS)
+    line.start()
+    line.kit.send()
+    line.kit.server.faults.clear()
+    assert line.standing("a") is Standing.DECIDED
+    raise_once(monkeypatch, line.kit.shared, "tell")
+    with pytest.raises(PluginError):
+        exhaust(line.cycle.step)
+    line.kit.clock.advance(1.0)
+    exhaust(line.cycle.step)
+    assert line.standing("a") is Standing.BOOKED

@@ -1,0 +1,132 @@
+"""Informer notifications become facts; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from queue_scheduler.cycles.event_handlers import EventHandlers
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from shared_api.testing.object_builders import elastic_quota, node, pod, queue, queue_unit
+from tests.properties.engine_kit import build_check
+
+
+class RecordedEngine(SharedEngine):
+    """Keeps the names of the facts that it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(Engine(PluginRunner([Priority()]), BUILT_IN_POLICIES), ignore)
+        self.told: list[str] = []
+
+    def tell(self, fact: Any, *args: Any, **kwargs: Any) -> None:
+        self.told.append(fact.__name__)
+        super().tell(fact, *args, **kwargs)
+
+
+class Threads:
+    """Who would ask for the decisions of each queue."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+
+    def run_for(self, queue: str) -> None:
+        if queue not in self.running:
+            self.running.append(queue)
+
+    def end_for(self, queue: str) -> None:
+        self.running.remove(queue)
+
+
+def ignore(queues: Iterable[str]) -> None:
+    """Nobody is to be woken."""
+
+
+@pytest.fixture
+def shared() -> RecordedEngine:
+    return RecordedEngine()
+
+
+@pytest.fixture
+def threads() -> Threads:
+    return Threads()
+
+
+@pytest.fixture
+def seen() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def handlers(shared: RecordedEngine, threads: Threads, seen: list[str]) -> EventHandlers:
+    return EventHandlers(shared, threads, seen.append, lambda: False)
+
+
+QUEUE, UNIT = queue("team"), queue_unit("a")
+QUOTA, POD, NODE = elastic_quota("team"), pod("p"), node("n")
+
+
+@pytest.mark.parametrize(
+    ("handler", "thing", "fact"),
+    [
+        ("on_queue", QUEUE, "on_queue"),
+        ("on_queue_unit", UNIT, "on_queue_unit"),
+        ("on_quota", QUOTA, "on_quota"),
+        ("on_admission_check", build_check("nodes"), "on_admission_check"),
+        ("on_pod", POD, "on_pod"),
+        ("on_node", NODE, "on_node"),
+    ],
+)
+def test_added_changed_gone(
+    handlers: EventHandlers, shared: RecordedEngine, handler: str, thing: Any, fact: str
+) -> None:
+    handle = getattr(handlers, handler)
+    handle(None, thing)
+    assert shared.told == [fact]
+    handle(thing, None)
+    assert shared.told == [fact, f"{fact}_gone"]
+    handle(None, None)
+    assert shared.told == [fact, f"{fact}_gone"]
+
+
+def test_a_queue_has_its_thread_as_long_as_it_exists(
+    handlers: EventHandlers, threads: Threads
+) -> None:
+    handlers.on_queue(None, QUEUE)
+    handlers.on_queue(QUEUE, QUEUE)
+    assert threads.running == ["team"]
+    handlers.on_queue(QUEUE, None)
+    assert threads.running == []
+
+
+def test_units_that_came_or_changed_are_shown_to_the_reporter(
+    handlers: EventHandlers, seen: list[str]
+) -> None:
+    handlers.on_queue_unit(None, UNIT)
+    handlers.on_queue_unit(UNIT, UNIT)
+    handlers.on_queue_unit(UNIT, None)
+    assert seen == ["default/a", "default/a"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        pytest.param(NODE, [], id="a heartbeat"),
+        pytest.param(node("n", allocatable={"cpu": "1"}), ["on_node"], id="other capacity"),
+        pytest.param(
+            node("n", metadata={"annotations": {"node.koordinator.sh/reservation": "{}"}}),
+            ["on_node"],
+            id="a reservation",
+        ),
+    ],
+)
+def test_of_a_node_only_what_changes_capacity_is_told(
+    handlers: EventHandlers, shared: RecordedEngine, changed: Any, told: list[str]
+) -> None:
+    handlers.on_node(NODE, changed)
+    assert shared.told == told

@@ -1,0 +1,82 @@
+"""One lock around the engine: facts wake workers, questions change nothing, forks are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Dequeue, Rest
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
+from tests.queue_scheduler.shell_kit import ShellKit
+
+
+def unit(name: str, *, cpu: int = 1) -> QueueUnit:
+    meta = {
+        "uid": f"uid-{name}",
+        "resourceVersion": "5",
+        "creationTimestamp": "2026-11-01T10:00:00Z",
+    }
+    return queue_unit(name, quota="team", requests={"cpu": cpu}, metadata=meta)
+
+
+def test_a_fact_wakes_whom_the_engine_names(kit: ShellKit) -> None:
+    kit.woken.clear()
+    kit.add_unit("a")
+    assert kit.woken == ["team"]
+    kit.woken.clear()
+    kit.learn("a")
+    assert kit.woken == []
+
+
+def test_a_decision_comes_out_and_a_question_is_answered(kit: ShellKit) -> None:
+    kit.add_unit("a")
+    assert isinstance(kit.shared.decide_next("team", 0.0), Dequeue)
+    assert isinstance(kit.shared.decide_next("team", 0.0), Rest)
+    record = kit.shared.ask(Engine.record, "default/a")
+    assert record is not None
+    assert record.uid == kit.unit("a")["metadata"]["uid"]
+
+
+def test_a_decision_wakes_whose_turn_it_is(kit: ShellKit) -> None:
+    takes = {"annotations": {"koord-queue/available-quota-in-queue": "team"}}
+    kit.add_queue("first", metadata=takes, priority=9)
+    kit.add_unit("behind")
+    kit.add_unit("ahead", queue="first")
+    kit.woken.clear()
+    rest = kit.decide("team")
+    assert isinstance(rest, Rest)
+    assert rest.behind == "first"
+    assert kit.woken == ["first"]
+
+
+def test_a_fork_goes_its_own_way(kit: ShellKit) -> None:
+    kit.add_unit("a", cpu=4)
+    fork = kit.shared.fork()
+    assert isinstance(fork.decide_next("team", 0.0), Dequeue)
+    assert isinstance(kit.decide(), Dequeue)
+
+
+def test_wakes_are_passed_on_without_the_lock() -> None:
+    """Whoever is woken may ask at once, on the same thread: with the lock held it would hang."""
+    shared: SharedEngine
+    asked: list[object] = []
+
+    def on_wake(queues: Iterable[str]) -> None:
+        asked.extend(shared.decide_next(name, 0.0) for name in queues)
+
+    engine = Engine(
+        PluginRunner([ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX)), Priority()]),
+        BUILT_IN_POLICIES,
+    )
+    shared = SharedEngine(engine, on_wake)
+    shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    shared.tell(Engine.on_queue, queue("team"))
+    shared.tell(Engine.on_queue_unit, unit("a"))
+    assert any(isinstance(one, Dequeue) for one in asked)

@@ -1,0 +1,507 @@
+"""Facts are levels: in any order, twice, late, of new objects under old names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.decision import Reason
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
+from shared_api.objects.node import Node
+from shared_api.objects.queue import AdmissionCheckReference, QueueStatus
+from shared_api.objects.queue_unit import Placement, QueueUnit, QueueUnitStatus
+from shared_api.queue_unit_phases import SUSPEND_CONTESTED
+from shared_api.well_known_labels import MAX_DEPTH, PREEMPTIBLE, QUOTA_NAME
+from tests.properties.engine_kit import (
+    Workers,
+    admitted,
+    build_check,
+    build_pod,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    moment,
+    new_engine,
+    started,
+)
+from tests.properties.naive_quota import NaiveQuota
+
+UNIT = build_unit("u", "a", cpu=2, version=10)
+OF_B: dict[str, str] = {QUOTA_NAME: "b"}
+TWO_QUOTAS = (*(build_quota(each, cpu=4) for each in "ab"), *map(build_queue, "ab"))
+
+
+def engine_of(*facts: Any) -> tuple[Engine, NaiveQuota]:
+    engine, plugin = new_engine()
+    for fact in facts:
+        tell(engine, fact)
+        engine.validate()
+    return engine, plugin
+
+
+def tell(engine: Engine, fact: Any) -> tuple[str, ...]:
+    told: dict[str, Callable[[Any], tuple[str, ...]]] = {
+        "Queue": engine.on_queue,
+        "ElasticQuota": engine.on_quota,
+        "QueueUnit": engine.on_queue_unit,
+        "Pod": engine.on_pod,
+    }
+    return told[type(fact).__name__](fact)
+
+
+def kinds(facts: tuple[Any, ...]) -> str:
+    return ", ".join(type(fact).__name__ for fact in facts)
+
+
+def standing(engine: Engine, key: str = "ns/u") -> Standing | None:
+    engine.validate()
+    record = engine.record(key)
+    return record.standing if record is not None else None
+
+
+def reason(engine: Engine, key: str = "ns/u") -> Reason | None:
+    refusal = engine.refusal_of(key)
+    return refusal.reason if refusal is not None else None
+
+
+# --- any order ----------------------------------------------------------------------------------
+
+LABELLED = (build_quota("a", cpu=4), build_queue("a"), UNIT)
+BY_NAMESPACE = (
+    build_quota("a", cpu=4, namespaces='["ns"]'),
+    build_queue("shared", takes="a"),
+    build_unit("u", queue="shared", cpu=2),
+)
+
+
+@pytest.mark.parametrize("facts", [*permutations(LABELLED)], ids=kinds)
+def test_the_last_fact_that_a_unit_waited_for_wakes_its_queue(facts: tuple[Any, ...]) -> None:
+    engine, _ = engine_of(*facts[:-1])
+    assert tell(engine, facts[-1]) == ("a",)
+    assert standing(engine) is Standing.WAITING
+
+
+@pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
+def test_so_does_a_quota_of_the_namespace(facts: tuple[Any, ...]) -> None:
+    engine, _ = engine_of(*facts[:-1])
+    assert tell(engine, facts[-1]) == ("shared",)
+
+
+@pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
+def test_what_runs_is_charged_to_the_same_whatever_came_first(facts: tuple[Any, ...]) -> None:
+    booked = [admitted(f, 2, "Running") if f is BY_NAMESPACE[2] else f for f in facts]
+    engine, plugin = engine_of(*booked)
+    assert plugin.used("a") == {"cpu": 2000}
+    assert engine.units.admitted_count("shared") == 1
+
+
+@pytest.mark.parametrize("phase", ["Running", "Enqueued", "TimeoutBackoff", "Succeed", "Failed"])
+def test_pods_before_units_and_units_before_pods(phase: str) -> None:
+    pod, unit = build_pod("p", unit="ns/u", quota="a", cpu=3), changed(UNIT, 11, phase)
+    for facts in permutations((build_quota("a", cpu=9), build_queue("a"), unit, pod)):
+        _, plugin = engine_of(*facts)
+        assert plugin.used("a") == {"cpu": 3000}
+        assert plugin.foreign == {}
+
+
+def test_strays_find_their_quota_when_it_comes() -> None:
+    pod = build_pod("p", unit="ns/u", namespace="ns", quota="")
+    engine, plugin = engine_of(pod)
+    assert plugin.used("a") == {}
+    engine.on_quota(build_quota("a", namespaces='["ns"]'))
+    assert plugin.used("a") == {"cpu": 1000}
+
+
+def test_strays_are_charged_as_they_were_before_their_units_went() -> None:
+    """Two units of one name, one after the other and of two quotas, leave pods behind."""
+    quotas = [build_quota(name, cpu=9) for name in "ab"]
+    pods = [build_pod(f"of-{quota}", unit="ns/u", quota=quota) for quota in "ab"]
+    for facts in permutations((*quotas, *pods)):
+        engine, plugin = engine_of(*facts)
+        assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {"cpu": 1000})
+        engine.on_pod(build_pod("of-a", unit="ns/u", quota="b"))
+        assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 2000})
+
+
+# --- twice, late, under an old name -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [*LABELLED, build_pod("p", unit="ns/u"), build_pod("f")],
+    ids=lambda fact: fact.metadata.uid,
+)
+def test_told_twice_nothing_changes_and_nobody_wakes(fact: Any) -> None:
+    engine, plugin = engine_of(*LABELLED, fact)
+    before = plugin.booked(), list(engine.units.records.values())
+    assert tell(engine, fact) == ()
+    assert (plugin.booked(), list(engine.units.records.values())) == before
+
+
+def test_older_versions_are_no_news() -> None:
+    engine, _ = engine_of(*LABELLED)
+    assert engine.on_queue_unit(changed(UNIT, 9, "Running")) == ()
+    assert engine.on_queue_unit(changed(UNIT, 10, "Running")) == ()
+    assert standing(engine) is Standing.WAITING
+    older_object = build_unit("u", "a", uid="never seen", version=3)
+    assert engine.on_queue_unit(older_object) == ()
+    record = engine.record("ns/u")
+    assert record is not None
+    assert record.uid == UNIT.metadata.uid
+
+
+def test_of_a_replaced_history_the_older_version_is_the_truth() -> None:
+    booked = admitted(UNIT, 20)
+    engine, plugin = engine_of(build_quota("a"), build_queue("a"), booked)
+    assert engine.on_queue_unit(UNIT) == ()
+    assert plugin.used("a") == {"cpu": 2000}
+    assert engine.on_queue_unit(UNIT, is_rewound=True) == ("a",)
+    assert plugin.used("a") == {}
+    record = engine.record("ns/u")
+    assert record is not None
+    assert (record.standing, record.version) == (Standing.WAITING, 10)
+    engine.validate()
+
+
+def test_so_is_a_unit_that_was_deleted_since() -> None:
+    engine, _ = engine_of(build_quota("a"), build_queue("a"), UNIT)
+    engine.on_queue_unit_gone(UNIT)
+    engine.on_queue_unit(UNIT)
+    assert engine.record("ns/u") is None
+    engine.on_queue_unit(UNIT, is_rewound=True)
+    assert engine.record("ns/u") is not None
+    engine.on_queue_unit(changed(UNIT, 11))
+    assert engine.units.records["ns/u"].version == 11
+
+
+def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
+    engine, _ = engine_of(*LABELLED)
+    odd = replace(UNIT.metadata, resource_version="x1")
+    engine.on_queue_unit(replace(changed(UNIT, 0, "Running"), metadata=odd))
+    assert standing(engine) is Standing.BOOKED
+    engine.on_queue_unit(replace(changed(UNIT, 0, "Succeed"), metadata=odd))
+    assert standing(engine) is Standing.ENDED
+
+
+def test_a_unit_made_again_is_another() -> None:
+    engine, plugin = engine_of(*LABELLED[:2], admitted(UNIT, 11, "Running"))
+    again = build_unit("u", "a", uid="other", version=12)
+    assert engine.on_queue_unit(again) == ("a",)
+    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {})
+    assert engine.on_queue_unit_gone(UNIT) == ()
+    assert engine.on_queue_unit(changed(UNIT, 99, "Running")) == ()
+    assert standing(engine) is Standing.WAITING
+    engine.on_queue_unit_gone(again)
+    assert standing(engine) is None
+    assert engine.on_queue_unit_gone(again) == ()
+
+
+def test_what_is_unknown_can_be_gone() -> None:
+    engine, _ = engine_of()
+    assert engine.on_queue_gone("q") == ()
+    assert engine.on_queue_unit_gone(UNIT) == ()
+    assert engine.on_quota_gone(build_quota("a")) == ()
+    assert engine.on_pod_gone(build_pod("p")) == ()
+
+
+# --- queues -------------------------------------------------------------------------------------
+
+
+def test_a_queue_goes_and_comes_back() -> None:
+    engine, _ = engine_of(*LABELLED)
+    assert engine.on_queue_gone("a") == ()
+    assert (standing(engine), reason(engine)) == (Standing.HELD, Reason.NO_QUEUE)
+    assert engine.on_queue(build_queue("a", "FIFO")) == ("a",)
+    assert standing(engine) is Standing.WAITING
+
+
+def test_a_check_that_is_not_active_holds_as_a_missing_quota_does() -> None:
+    want = Reason.ADMISSION_CHECK_INACTIVE
+    engine, _ = engine_of(*LABELLED)
+    engine.on_admission_check(build_check("c", "False"))
+    engine.on_queue(build_queue("a", admission_checks=(AdmissionCheckReference(name="c"),)))
+    assert (standing(engine), reason(engine)) == (Standing.HELD, want)
+    assert engine.units.pending_count("a") == 1
+    engine.on_quota_gone(LABELLED[0])
+    assert reason(engine) is Reason.NO_QUOTA
+    engine.on_quota(LABELLED[0])
+    assert reason(engine) is want
+    assert engine.on_queue(LABELLED[1]) == ("a",)
+    assert standing(engine) is Standing.WAITING
+
+
+def test_a_policy_may_change_while_units_wait_and_sleep() -> None:
+    engine, _ = engine_of(build_quota("a", cpu=2), build_queue("a", "Block"))
+    engine.on_queue_unit(build_unit("big", "a", cpu=3, created=1, version=1))
+    engine.on_queue_unit(build_unit("high", "a", created=3, priority=1, version=2))
+    engine.on_queue_unit(build_unit("low", "a", created=2, version=3))
+    workers = Workers(engine)
+    workers.wake(["a"])
+    assert started(workers.run()) == ["high"]
+    workers.wake(engine.on_queue(build_queue("a", "Priority")))
+    assert started(workers.run()) == ["low"]
+    assert [r.key for r in engine.waiting("a")] == ["ns/big"]
+
+
+def test_a_unit_evicted_after_a_change_of_policy_is_ordered_by_the_new_one() -> None:
+    running = admitted(build_unit("old", "a", created=1, version=5), 6, "Running")
+    engine, _ = engine_of(*LABELLED[:2], running)
+    engine.on_queue(build_queue("a", "FIFO"))
+    engine.on_queue_unit(build_unit("new", "a", created=2, priority=9, version=7))
+    engine.on_queue_unit(changed(running, 8, "Enqueued", admissions=()))
+    assert [record.key for record in engine.waiting("a")] == ["ns/old", "ns/new"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "want"),
+    [
+        pytest.param("2", [], id="edited, not enough"),
+        pytest.param("3", ["third"], id="edited"),
+        pytest.param(None, ["third"], id="removed"),
+        pytest.param("-1", ["third"], id="no limit"),
+        pytest.param("two", [], id="nonsense"),
+    ],
+)
+def test_an_edit_of_the_depth_counts_at_once(edited: str | None, want: list[str]) -> None:
+    engine, _ = engine_of(build_quota("a", cpu=2), build_queue("a", annotations={MAX_DEPTH: "1"}))
+    workers = Workers(engine)
+    for number, (name, cpu) in enumerate([("first", 9), ("second", 8), ("third", 1)]):
+        workers.wake(engine.on_queue_unit(build_unit(name, "a", cpu=cpu, created=number)))
+    assert started(workers.run()) == []
+    written = {} if edited is None else {MAX_DEPTH: edited}
+    workers.wake(engine.on_queue(build_queue("a", annotations=written)))
+    assert started(workers.run()) == want
+
+
+class TestUnknownPolicy:
+    def test_the_last_good_one_goes_on(self) -> None:
+        engine, _ = engine_of(build_queue("a", "FIFO"), build_queue("a", "Lottery"))
+        line = engine.queues.line("a")
+        assert line is not None
+        assert line.policy.name == "FIFO"
+
+    def test_after_a_restart_the_one_that_the_status_tells_of_goes_on(self) -> None:
+        for told, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
+            known = QueueStatus(policy_in_force=told)
+            engine, _ = engine_of(replace(build_queue("a", "Lottery"), status=known))
+            line = engine.queues.line("a")
+            assert line is not None
+            assert line.policy.name == want
+
+    def test_the_status_is_not_asked_while_it_is_known(self) -> None:
+        lies = QueueStatus(policy_in_force="Block")
+        edited = replace(build_queue("a", "Lottery"), status=lies)
+        engine, _ = engine_of(build_queue("a", "FIFO"), edited)
+        line = engine.queues.line("a")
+        assert line is not None
+        assert line.policy.name == "FIFO"
+
+    def test_it_is_told_once(self) -> None:
+        engine, _ = engine_of(build_queue("a", "Lottery"), build_queue("a", "Lottery", priority=1))
+        notices = engine.take_notices()
+        assert [(n.kind, n.reason) for n in notices] == [("Queue", "UnknownPolicy")]
+        assert "Priority stays in force" in notices[0].note
+        assert engine.take_notices() == []
+
+
+def test_the_list_of_quotas_that_a_queue_takes_may_change() -> None:
+    unit = build_unit("u", "a", queue="shared")
+    engine, _ = engine_of(build_quota("a"), build_queue("shared", takes="b"), unit)
+    assert reason(engine) is Reason.QUOTA_NOT_IN_QUEUE
+    assert engine.on_queue(build_queue("shared", takes="a,b")) == ("shared",)
+    engine.on_queue(build_queue("shared", takes="b"))
+    assert reason(engine) is Reason.QUOTA_NOT_IN_QUEUE
+
+
+# --- quotas -------------------------------------------------------------------------------------
+
+
+def test_a_quota_goes_and_comes_back() -> None:
+    running = admitted(build_unit("r", "a"), 2, "Running")
+    engine, plugin = engine_of(*LABELLED, running)
+    engine.on_quota_gone(LABELLED[0])
+    assert (standing(engine), reason(engine)) == (Standing.HELD, Reason.NO_QUOTA)
+    assert plugin.used("a") == {"cpu": 1000}, "what runs stays charged under its name"
+    assert engine.on_quota(LABELLED[0]) == ("a",)
+    assert engine.units.admitted_count("a") == 1
+
+
+def test_a_quota_that_moves_under_another_parent_shares_turns_there() -> None:
+    engine, _ = engine_of(*LABELLED, build_quota("b", cpu=1, parent="top"), build_queue("b"))
+    engine.on_queue_unit(build_unit("w", "b", version=11))
+    engine.on_quota(build_quota("top", cpu=9))
+    engine.validate()
+    engine.on_quota(build_quota("a", cpu=4, parent="top"))
+    engine.validate()
+    assert engine.decide_next("b", 0.0).wake == ("a",)
+
+
+# --- units --------------------------------------------------------------------------------------
+
+
+def test_pods_of_a_relabelled_unit_are_charged_where_their_own_labels_say() -> None:
+    facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
+    pod = build_pod("p", unit="ns/u", quota="a")
+    engine, plugin = engine_of(*facts, UNIT, pod)
+    assert plugin.used("a") == {"cpu": 1000}
+    moved = build_unit("u", "b", cpu=2, version=11)
+    engine.on_queue_unit(moved)
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {})
+    engine.on_queue_unit(admitted(moved, 12, "Running"))
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {"cpu": 2000})
+    _, its_plugin = engine_of(*facts, pod, admitted(moved, 12, "Running"))
+    assert (its_plugin.used("a"), its_plugin.used("b")) == ({"cpu": 1000}, {"cpu": 2000})
+
+
+def test_pods_of_its_job_move_with_a_relabelled_unit() -> None:
+    facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
+    pod = build_pod("p", unit="ns/u", quota="a", owner="job-1")
+    engine, plugin = engine_of(*facts, build_unit("u", "a", job="job-1"), pod)
+    engine.on_queue_unit(build_unit("u", "b", cpu=2, version=11, job="job-1"))
+    assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 1000})
+
+
+def test_an_adopted_unit_is_booked_at_once_even_above_the_quota() -> None:
+    unit = admitted(build_unit("u", "a", cpu=9), 2, "Running")
+    engine, plugin = engine_of(*LABELLED[:2], unit)
+    assert (standing(engine), plugin.used("a")) == (Standing.BOOKED, {"cpu": 9000})
+
+
+def test_a_unit_that_says_it_was_adopted_waits_in_line() -> None:
+    unit = build_unit("u", "a", cpu=9, annotations={"koord-queue/adopted": "true"})
+    engine, plugin = engine_of(*LABELLED[:2], unit)
+    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {})
+
+
+def test_until_an_adoption_is_proved_its_pods_are_charged_and_nothing_starts_on_top() -> None:
+    unit = build_unit("u", "a", cpu=2, job="job-1", created=5)
+    pod = build_pod("p", cpu=2, owner="job-1", created=1)
+    rival = build_unit("rival", "a", cpu=3, created=6)
+    engine, plugin = engine_of(build_quota("a", cpu=4), build_queue("a"), pod, unit, rival)
+    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {"cpu": 2000})
+    engine.on_queue_unit(admitted(unit, 12, "Running"))
+    workers = Workers(engine)
+    workers.wake(["a"])
+    assert started(workers.run()) == []
+    assert plugin.used("a") == {"cpu": 2000}, "charged once"
+
+
+def placed(unit: QueueUnit, version: int, quota: str, **labels: str) -> QueueUnit:
+    """Return a unit that was admitted in a quota, with what labels it has by now."""
+    placement = Placement(quota=quota, queue=unit.spec.queue, labels={QUOTA_NAME: quota})
+    unit = admitted(unit, version, "Running")
+    meta = replace(unit.metadata, labels={**unit.metadata.labels, **labels})
+    return replace(unit, metadata=meta, status=replace(unit.status, placement=placement))
+
+
+def test_a_booking_stays_where_it_was_admitted_whatever_the_labels_say_later() -> None:
+    unit = placed(build_unit("u", "a", cpu=1), 11, "a")
+    engine, plugin = engine_of(*TWO_QUOTAS, unit)
+    engine.on_queue_unit(placed(build_unit("u", "a", cpu=1), 12, "a", **{QUOTA_NAME: "b"}))
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {})
+    protected = placed(build_unit("u", "a", cpu=1), 13, "a", **{PREEMPTIBLE: "false"})
+    engine.on_queue_unit(protected)
+    record = engine.record("ns/u")
+    assert record is not None
+    assert record.info is not None
+    assert not record.info.non_preemptible
+    restarted, books = engine_of(*TWO_QUOTAS, protected)
+    assert (books.used("a"), books.used("b")) == ({"cpu": 1000}, {})
+    back = changed(replace(protected, status=QueueUnitStatus()), 14)
+    for each in (engine, restarted):
+        each.on_queue_unit(replace(back, metadata=replace(back.metadata, labels=OF_B)))
+        assert standing(each) is Standing.WAITING
+    assert plugin.used("a") == books.used("a") == {}
+
+
+@pytest.mark.parametrize("cpu", [None, "-1", "many"])
+def test_an_invalid_unit_stands_in_nobodys_way(cpu: str | None) -> None:
+    bad = build_unit("bad", "a", cpu=cpu, version=1)
+    engine, _ = engine_of(build_quota("a", cpu=4), build_queue("a", "Block"), bad)
+    engine.on_queue_unit(changed(bad, 2, message="x"))
+    engine.on_queue(build_queue("a", "FIFO"))
+    assert reason(engine, "ns/bad") is Reason.INVALID_DEMAND
+    engine.on_queue_unit(build_unit("u", "a", created=5, version=3))
+    workers = Workers(engine)
+    workers.wake(["a"])
+    assert started(workers.run()) == ["u"]
+    engine.on_queue_unit(build_unit("bad", "a", version=4))
+    assert standing(engine, "ns/bad") is Standing.WAITING
+
+
+def test_a_broken_unit_that_runs_is_counted_by_its_pods() -> None:
+    bad = changed(build_unit("u", "a", cpu="many"), 2, "Running")
+    _, plugin = engine_of(*LABELLED[:2], bad, build_pod("p", unit="ns/u"))
+    assert plugin.used("a") == {"cpu": 1000}
+
+
+def test_what_only_users_read_does_not_cost_a_unit_its_place() -> None:
+    engine, _ = engine_of(*LABELLED)
+    before = engine.record("ns/u")
+    assert engine.on_queue_unit(changed(UNIT, 11, message="waits")) == ()
+    after = engine.record("ns/u")
+    assert before is not None
+    assert after is not None
+    assert (before.unit.status.message, after.unit.status.message) == ("", "waits")
+
+
+# --- pods and nodes -----------------------------------------------------------------------------
+
+
+def test_pods_of_a_deleted_unit_stay_charged_until_the_last_is_gone() -> None:
+    pods = [build_pod(f"p{n}", unit="ns/u", quota="a") for n in range(2)]
+    engine, plugin = engine_of(*LABELLED[:2], admitted(UNIT, 11, "Running"), *pods)
+    engine.on_queue_unit_gone(UNIT)
+    assert plugin.used("a") == {"cpu": 2000}
+    engine.on_pod_gone(pods[0])
+    assert plugin.used("a") == {"cpu": 1000}
+    engine.on_pod(replace(pods[1], status=replace(pods[1].status, phase="Succeeded")))
+    assert plugin.booked() == {}
+    engine.validate()
+
+
+def test_a_pod_with_a_request_that_can_not_be_read_is_told_once() -> None:
+    engine, _ = engine_of(build_pod("p", cpu="many"), build_pod("p", cpu="many"))
+    assert [(n.kind, n.reason) for n in engine.take_notices()] == [("Pod", "InvalidRequests")]
+
+
+def test_foreign_pods_and_nodes_reach_the_plugins() -> None:
+    engine, plugin = engine_of(build_pod("p"))
+    assert list(plugin.foreign) == ["ns/p"]
+    engine.on_pod_gone(build_pod("p"))
+    assert plugin.foreign == {}
+    engine.on_node(Node(metadata=ObjectMeta(name="n")))
+    engine.on_node_gone("n")
+    assert plugin.calls == ["node n", "node gone n"]
+
+
+def test_a_unit_that_is_put_at_the_end_of_its_line_goes_there() -> None:
+    """By its status alone: all else that is written there leaves it where it is."""
+    units = [build_unit(name, "a", created=n, version=10 + n) for n, name in enumerate("uvw")]
+    engine, _ = engine_of(build_quota("a", cpu=1), build_queue("a"), *units)
+    told = Condition(type="QuotaReserved", status="False", reason="OverMax")
+    engine.on_queue_unit(changed(units[0], 20, conditions=(told,)))
+    assert line_of(engine) == ["ns/u", "ns/v", "ns/w"]
+    contested = Condition(
+        type=SUSPEND_CONTESTED, status="True", last_transition_time=Timestamp(moment(50))
+    )
+    for _ in range(2):
+        engine.on_queue_unit(changed(units[0], 21, conditions=(told, contested)))
+        engine.validate()
+        assert line_of(engine) == ["ns/v", "ns/w", "ns/u"]
+    twin = engine.fork()
+    assert line_of(twin) == ["ns/v", "ns/w", "ns/u"]
+
+
+def line_of(engine: Engine) -> list[str]:
+    line = engine.units.queues.line("a")
+    assert line is not None
+    return [unit_key(key) for key in line.in_order()]

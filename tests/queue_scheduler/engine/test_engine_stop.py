@@ -1,0 +1,128 @@
+"""A stopped queue starts nobody, stands in nobody's way, and goes on at once."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.decision import Dequeue, Reason
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from shared_api.objects.queue import Queue, QueueStatus
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
+from tests.properties.engine_kit import (
+    Workers,
+    admitted,
+    build_queue,
+    build_quota,
+    build_unit,
+    new_engine,
+    started,
+)
+
+
+def stopped(policy: str, name: str = "a", *, told: str = "") -> Queue:
+    queue = build_queue(name, annotations={STOP_POLICY: policy})
+    return replace(queue, status=QueueStatus(stop_policy_in_force=told))
+
+
+def reason_of(engine: Engine, unit: str) -> Reason | None:
+    refusal = engine.refusal_of(f"ns/{unit}")
+    return refusal.reason if refusal is not None else None
+
+
+@pytest.fixture
+def workers() -> Workers:
+    """One queue of one quota of two cores."""
+    engine, _ = new_engine()
+    engine.on_quota(build_quota("a", cpu=2))
+    workers = Workers(engine)
+    workers.wake(engine.on_queue(build_queue("a")))
+    return workers
+
+
+def tell(workers: Workers, *things: Queue | QueueUnit) -> list[str]:
+    """Tell queues and units; return who starts then."""
+    for thing in things:
+        if isinstance(thing, Queue):
+            workers.wake(workers.engine.on_queue(thing))
+        else:
+            workers.wake(workers.engine.on_queue_unit(thing))
+    return started(workers.run())
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_nobody_starts_until_it_goes_on(workers: Workers, policy: str) -> None:
+    engine = workers.engine
+    assert tell(workers, stopped(policy), build_unit("u", "a")) == []
+    assert reason_of(engine, "u") is Reason.STOPPED_QUEUE
+    assert not engine.queues.may_start("a")
+    assert tell(workers, build_queue("a")) == ["u"]
+    assert engine.queues.may_start("a")
+
+
+def test_what_has_started_goes_on_and_is_booked(workers: Workers) -> None:
+    unit = build_unit("u", "a", cpu=2)
+    tell(workers, unit)
+    tell(workers, stopped("Hold"), admitted(unit, 2), build_unit("v", "a"))
+    assert workers.engine.units.admitted_count("a") == 1
+    assert tell(workers, build_queue("a")) == [], "its quota is full"
+
+
+@pytest.mark.parametrize(
+    ("first", "want"),
+    [pytest.param("Hold", False, id="held"), pytest.param("None", True, id="not stopped")],
+)
+def test_an_unknown_word_changes_nothing_and_is_told(
+    workers: Workers, first: str, *, want: bool
+) -> None:
+    engine = workers.engine
+    tell(workers, stopped(first))
+    assert engine.take_notices() == []
+    tell(workers, stopped("hodl"))
+    assert engine.queues.may_start("a") is want
+    (notice,) = engine.take_notices()
+    assert (notice.kind, notice.reason) == ("Queue", "UnreadableAnnotation")
+    assert f"stays: {first}" in notice.note
+    tell(workers, stopped("hodl"))
+    assert engine.take_notices() == [], "once"
+
+
+def test_a_depth_that_is_no_number_is_told(workers: Workers) -> None:
+    tell(workers, build_queue("a", annotations={MAX_DEPTH: "some"}))
+    assert [notice.reason for notice in workers.engine.take_notices()] == ["UnreadableAnnotation"]
+
+
+@pytest.mark.parametrize(("told", "want"), [("Hold", False), ("None", True), ("", True)])
+def test_an_unknown_word_changes_nothing_across_a_restart(*, told: str, want: bool) -> None:
+    engine, _ = new_engine()
+    engine.on_queue(stopped("hodl", told=told))
+    assert engine.queues.may_start("a") is want
+
+
+def test_a_queue_that_is_gone_stops_nobody(workers: Workers) -> None:
+    tell(workers, stopped("Hold"))
+    workers.engine.on_queue_gone("a")
+    assert workers.engine.queues.may_start("a")
+
+
+def test_no_room_is_kept_for_a_unit_of_a_stopped_queue() -> None:
+    plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX))
+    engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+    workers = Workers(engine)
+    engine.on_quota(build_quota("top", cpu=4))
+    for name in ("owner", "borrower"):
+        guaranteed = 2 if name == "owner" else 0
+        engine.on_quota(build_quota(name, cpu=4, guaranteed=guaranteed, parent="top"))
+        workers.wake(engine.on_queue(build_queue(name)))
+    tell(workers, *(build_unit(f"b{n}", "borrower", cpu=1) for n in range(3)))
+    tell(workers, build_unit("owned", "owner", cpu=2))
+    assert tell(workers, build_unit("more", "borrower")) == [], "the owner needs that room"
+    assert reason_of(engine, "more") is Reason.GUARANTEE_OF_OTHERS
+    assert tell(workers, stopped("Hold", "owner")) == ["more"]
+    assert not any(isinstance(d, Dequeue) and d.queue == "owner" for d in workers.decided)

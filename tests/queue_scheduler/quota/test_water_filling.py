@@ -1,0 +1,90 @@
+"""Levels are what `divide` does, to the unit; random claims are a property (runtime)."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.quota.quota_settings import Rounding
+from queue_scheduler.quota.runtime_division import divide
+from queue_scheduler.quota.water_filling import Pool, PooledClaim
+from tests.queue_scheduler.quota.test_runtime_division import MOST_LOST
+
+
+def pool_of(claims: list[PooledClaim]) -> Pool:
+    pool = Pool()
+    for number, claim in enumerate(claims):
+        pool.put(str(number), claim)
+    return pool
+
+
+def divided(total: int, claims: list[PooledClaim]) -> list[int]:
+    return divide(total, [(*claim, True) for claim in claims], Rounding.HALF_UP, tolerant=True)
+
+
+@pytest.mark.parametrize(
+    ("total", "claims"),
+    [
+        pytest.param(10, [], id="nobody"),
+        pytest.param(-3, [(1, 5, 2), (1, 1, 1)], id="less than nothing"),
+        pytest.param(98, [(1, 30, 0)] * 6, id="a third is rounded down for all: two units lost"),
+        pytest.param(99, [(1, 30, 0)] * 6, id="a half is rounded up for all: three units made"),
+        pytest.param(22, [(1, 3, 0), (1, 9, 0), (1, 10, 0)], id="the first gives back twice"),
+        pytest.param(22, [(2, 3, 1), (3, 9, 4), (3, 11, 0)], id="two weights"),
+        pytest.param(1, [(1, 9, 0)] * 3, id="a share of nothing"),
+        pytest.param(2**62, [(2**50 + 1, 2**61, 3), (7, 2**61, 1)], id="beyond what is exact"),
+    ],
+)
+def test_levels_are_the_division(total: int, claims: list[PooledClaim]) -> None:
+    level = pool_of(claims).fill(total)
+    want = divided(total, claims)
+    assert [level.get(str(number), -1) for number in range(len(claims))] == want
+    assert level.get("nobody", -1) == -1
+    short = [str(n) for n, claim in enumerate(claims) if want[n] < claim[1]]
+    assert level.short() == short
+
+
+@pytest.mark.parametrize(
+    ("claim", "want_short"),
+    [
+        pytest.param((1, 40, 0), ["0", "1", "2", "3", "4", "5"], id="it asks for more"),
+        pytest.param((1, 3, 0), ["0", "1", "2", "3", "4"], id="it asks for less"),
+        pytest.param((1, 2, 2), ["0", "1", "2", "3", "4"], id="it has enough"),
+    ],
+)
+def test_an_exchanged_claim_leaves_the_pool_as_it_was(
+    claim: PooledClaim, want_short: list[str]
+) -> None:
+    claims: list[PooledClaim] = [(1, 30, 0)] * 6
+    pool = pool_of(claims)
+    level = pool.fill(98, "5", claim)
+    want = divided(98, [*claims[:5], claim])
+    assert [level.get(str(number), -1) for number in range(6)] == want
+    assert pool.grant(98, "5", claim) == want[5]
+    assert level.short() == want_short
+    assert [pool.fill(98).get(str(number), -1) for number in range(6)] == divided(98, claims)
+
+
+@pytest.mark.parametrize(
+    ("total", "claims", "want"),
+    [
+        pytest.param(1000, [(1, 334, 0)] * 3, 1, id="of three that lack the same none has it"),
+        pytest.param(1000, [(1, 334, 0), (1, 335, 0), (1, 900, 0)], 0, id="one was given it"),
+        pytest.param(1000, [(1, 300, 0)] * 3, 0, id="nobody lacks anything"),
+        pytest.param(1001, [(1, 400, 0)] * 3, 0, id="units were made"),
+        pytest.param(7003, [(1, one, 0) for one in MOST_LOST], 5, id="more than is made up for"),
+    ],
+)
+def test_what_nobody_has(total: int, claims: list[PooledClaim], want: int) -> None:
+    level = pool_of(claims).fill(total)
+    assert level.lost() == want
+    assert [level.get(str(number), -1) for number in range(len(claims))] == divided(total, claims)
+
+
+def test_who_is_taken_out_leaves_nothing() -> None:
+    pool = pool_of([(1, 30, 0), (2, 30, 5)])
+    for name in ("1", "nobody"):
+        pool.take_out(name)
+    assert pool.fill(10).get("0", -1) == 10
+    pool.put("1", (1, 30, 5))
+    level = pool.fill(10)
+    assert [level.get(name, -1) for name in "01"] == divided(10, [(1, 30, 0), (1, 30, 5)])

@@ -1,0 +1,169 @@
+"""What each mode compares with which limit, through the books."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
+from tests.properties.quota_cases import build_quota
+
+
+def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaBooks:
+    """Return a parent of max 10 with two children of min 3 and max 8; y only at the parent."""
+    settings = QuotaSettings(mode=mode, oversell_numerator=rate[0], oversell_denominator=rate[1])
+    books = QuotaBooks(settings)
+    books.on_quota(build_quota("p", minimum={"x": 6}, maximum={"x": 10, "y": 5}, is_parent=True))
+    for name in ("a", "b"):
+        books.on_quota(build_quota(name, minimum={"x": 3}, maximum={"x": 8}, parent="p"))
+    books.on_quota(build_quota("free", weight={"x": 1}))
+    books.on_capacity({"x": 100, "y": 100})
+    return books
+
+
+def refusal(books: QuotaBooks, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
+    got = books.check(quota, Demand(amounts))
+    return None if got is None else (got.reason, got.quota)
+
+
+OVER_MAX, OVER_PARENT = RefusalReason.OVER_QUOTA_MAX, RefusalReason.OVER_PARENT_MAX
+
+
+@pytest.mark.parametrize("mode", [QuotaMode.MAX, QuotaMode.RUNTIME])
+def test_max_at_the_quota_and_at_its_ancestors(mode: QuotaMode) -> None:
+    books = books_in(mode)
+    assert refusal(books, "a", x=8) is None
+    assert refusal(books, "a", x=9) == (OVER_MAX, "a")
+    books.book("one", "b", Demand({"x": 6}))
+    assert refusal(books, "a", x=4) is None
+    assert refusal(books, "a", x=5) == (OVER_PARENT, "p")
+
+
+def test_a_refusal_carries_its_numbers() -> None:
+    books = books_in(QuotaMode.MAX)
+    books.book("one", "a", Demand({"x": 6}))
+    assert books.check("a", Demand({"x": 5})) == QuotaRefusal(
+        reason=OVER_MAX, quota="a", resource="x", limit=8, used=6, requested=5, missing=3
+    )
+
+
+def test_max_mode_judges_each_level_by_its_own_resources() -> None:
+    books = books_in(QuotaMode.MAX)
+    assert refusal(books, "a", y=5, z=99) is None
+    assert refusal(books, "a", y=6) == (OVER_PARENT, "p")
+    assert refusal(books, "free", x=10**9) is None
+
+
+def test_runtime_mode_knows_the_resources_of_the_quota_only() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    assert refusal(books, "a", y=6, z=99) is None
+
+
+def test_overselling_stretches_every_max() -> None:
+    books = books_in(QuotaMode.MAX, rate=(3, 2))
+    assert refusal(books, "a", x=12) is None
+    assert refusal(books, "a", x=13) == (OVER_MAX, "a")
+    books.book("one", "b", Demand({"x": 6}))
+    assert refusal(books, "a", x=9) is None
+    assert refusal(books, "a", x=10) == (OVER_PARENT, "p")
+
+
+def test_min_mode() -> None:
+    books = books_in(QuotaMode.MIN)
+    assert refusal(books, "a", x=3) is None
+    assert refusal(books, "a", x=4) == (RefusalReason.OVER_MIN, "a")
+    books.on_quota(build_quota("a", maximum={"x": 8}, parent="p"))
+    assert refusal(books, "a", x=1) == (RefusalReason.OVER_MIN, "a")
+    books.book("much", "b", Demand({"x": 9}))
+    books.on_quota(build_quota("a", minimum={"x": 3}, maximum={"x": 8}, parent="p"))
+    assert refusal(books, "a", x=2) == (OVER_PARENT, "p")
+
+
+@pytest.mark.parametrize(
+    ("mode", "want"),
+    [
+        pytest.param(QuotaMode.MAX, None, id="max does not count pods without unit"),
+        pytest.param(QuotaMode.RUNTIME, (OVER_MAX, "a"), id="runtime does"),
+        pytest.param(QuotaMode.MIN, (RefusalReason.OVER_MIN, "a"), id="min does"),
+    ],
+)
+def test_foreign_pods(mode: QuotaMode, want: tuple[RefusalReason, str] | None) -> None:
+    books = books_in(mode)
+    books.on_foreign("pod", "a", {"x": 7}, bound=True)
+    assert refusal(books, "a", x=2) == want
+    books.on_foreign("pod", "a", None)
+    assert refusal(books, "a", x=2) is None
+
+
+def test_a_hopeless_pod_blocks_its_quota_and_not_the_branch() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    books.on_foreign("pod", "a", {"x": 50})
+    assert refusal(books, "a", x=1) == (OVER_MAX, "a")
+    assert refusal(books, "b", x=2) is None
+    books.on_foreign("pod", "a", {"x": 50}, bound=True)
+    assert refusal(books, "b", x=2) == (OVER_PARENT, "p")
+
+
+def test_what_is_pending_is_no_use_to_an_ancestor() -> None:
+    books = books_in(QuotaMode.MIN)
+    books.on_quota(build_quota("b", minimum={"x": 8}, maximum={"x": 8}, parent="p"))
+    books.on_foreign("pod", "a", {"x": 50})
+    books.book("one", "a", Demand({"x": 2}))
+    assert refusal(books, "b", x=8) is None
+    books.book("one", "a", Demand({"x": 3}))
+    assert refusal(books, "b", x=8) == (OVER_PARENT, "p")
+
+
+def test_what_a_quota_has_too_much_of_blocks_all_of_it() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    books.on_quota(build_quota("a", maximum={"x": 8, "y": 2}, parent="p"))
+    books.book("adopted", "a", Demand({"y": 3}))
+    got = books.check("a", Demand({"x": 1}))
+    assert got == QuotaRefusal(
+        reason=OVER_MAX, quota="a", resource="y", limit=2, used=3, requested=0, missing=1
+    )
+
+
+def test_non_preemptible_demand_is_limited_by_min() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    reason = RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+    books.book("one", "a", Demand({"x": 2}, non_preemptible=True))
+    books.book("two", "a", Demand({"x": 2}))
+    assert books.check("a", Demand({"x": 1}, non_preemptible=True)) is None
+    got = books.check("a", Demand({"x": 2}, non_preemptible=True))
+    assert got is not None
+    assert (got.reason, got.limit, got.used) == (reason, 3, 2)
+    books.release("one")
+    assert books.check("a", Demand({"x": 2}, non_preemptible=True)) is None
+
+
+def test_the_nodes_limit_what_is_started() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    books.on_capacity({"x": 7})
+    books.book("one", "b", Demand({"x": 4}))
+    got = books.check("a", Demand({"x": 4}))
+    assert got is not None
+    assert (got.reason, got.quota, got.limit, got.used) == (
+        RefusalReason.NO_CAPACITY, ROOT_QUOTA, 7, 4,
+    )  # fmt: skip
+    assert refusal(books, "a", x=3) is None
+
+
+def test_default_quota_is_unlimited_and_takes_from_all() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    assert books.check(DEFAULT_QUOTA, Demand({"memory": 10**15})) is None
+    books.on_capacity({"x": 7, "cpu": 5000})
+    books.on_quota(build_quota("c", maximum={"cpu": 9}))
+    books.book("one", "c", Demand({"cpu": 4000}))
+    got = books.check(DEFAULT_QUOTA, Demand({"cpu": 2000}))
+    assert got is not None
+    assert (got.reason, got.other) == (RefusalReason.HURTS_OTHERS, "c")
+
+
+def test_without_nodes_nothing_starts() -> None:
+    books = books_in(QuotaMode.RUNTIME)
+    books.on_capacity(None)
+    assert refusal(books, "a", x=1) == (RefusalReason.NO_CAPACITY, ROOT_QUOTA)
+    assert refusal(books_in(QuotaMode.MAX), "a", x=1) is None

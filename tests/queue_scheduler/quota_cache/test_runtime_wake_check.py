@@ -1,0 +1,120 @@
+"""Who is asked again after a change; that nobody is forgotten is a property (waking)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from tests.properties.quota_cases import build_quota, take_woken
+
+
+def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900) -> QuotaBooks:
+    """Return books with parents p and r, where pc loses a unit if pa asks for one.
+
+    p has 603 for the 301 of pb and the pending pod of pc; an ancestor's max does not count that.
+    """
+    books = QuotaBooks(QuotaSettings(rounding_override=Rounding.HALF_UP))
+    if above:
+        books.on_quota(build_quota(above, maximum={"x": above_max}, is_parent=True))
+    for parent in "pr":
+        maximum = {"x": 603 if parent == "p" else 900}
+        books.on_quota(build_quota(parent, maximum=maximum, parent=above, is_parent=True))
+        for name in "abc":
+            books.on_quota(build_quota(parent + name, maximum={"x": 500}, parent=parent))
+    books.on_capacity({"x": capacity})
+    books.book("one", "pb", Demand({"x": 301}))
+    books.on_foreign("two", "pc", {"x": 302})
+    return books
+
+
+def let_wait(books: QuotaBooks, quota: str, amount: int) -> QuotaRefusal:
+    demand = Demand({"x": amount})
+    refusal = books.check(quota, demand)
+    assert refusal is not None
+    assert refusal.grounds is not None
+    books.wait(quota, quota, demand, refusal)
+    return refusal
+
+
+def doubtful(books: QuotaBooks) -> list[object]:
+    """Return who would be asked again for what happened, without settling it."""
+    tree = books.trees.trees[""]
+    scopes = books._waiting.refused_by_contract("", "x")  # noqa: SLF001 - who is asked is not told
+    return list(books.trees.doubtful(tree, "x", scopes))
+
+
+def test_who_would_take_a_unit_waits_for_its_own_branch() -> None:
+    books = half_up_books(capacity=700)
+    refusal = let_wait(books, "pa", 1)
+    assert (refusal.reason, refusal.other) == (RefusalReason.HURTS_OTHERS, "pc")
+    assert refusal.grounds is not None
+    assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
+    # Elsewhere, while the root has plenty.
+    books.book("three", "ra", Demand({"x": 90}))
+    assert doubtful(books) == []
+    assert take_woken(books) == []
+    # The root gets tight, and p gets less; then again what it got.
+    books.book("four", "rb", Demand({"x": 10}))
+    assert doubtful(books) == ["pa"]
+    books.release("four")
+    assert doubtful(books) == []
+    assert take_woken(books) == []
+    books.on_foreign("two", "pc", None)
+    assert doubtful(books) == ["pa"]
+    assert take_woken(books) == ["pa"]
+
+
+def test_a_level_between_that_gets_tight_is_asked_about_again() -> None:
+    books = half_up_books(above="o", above_max=700)
+    refusal = let_wait(books, "pa", 1)
+    assert refusal.grounds is not None
+    # While nothing is booked beside p, o loses nothing.
+    assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
+    books.book("three", "ra", Demand({"x": 90}))
+    assert doubtful(books) == []
+    books.book("four", "rb", Demand({"x": 10}))
+    assert doubtful(books) == ["pa"]
+
+
+def test_who_waits_on_the_same_grounds_is_in_doubt_together() -> None:
+    books = half_up_books()
+    demand = Demand({"x": 1})
+    for number in range(3):
+        refusal = books.check("pa", demand)
+        assert refusal is not None
+        books.wait(number, "pa", demand, refusal)
+    (scope,) = books._waiting.refused_by_contract("", "x").values()  # noqa: SLF001 - the index
+    (groups,) = scope.families.values()
+    assert list(groups.values()) == [dict.fromkeys(range(3), 0)]
+    books.book("three", "pb", Demand({"x": 1}))
+    assert doubtful(books) == [0, 1, 2]
+
+
+def test_who_waits_takes_his_grounds_from_the_question() -> None:
+    # What the engine keeps of a refusal has none.
+    books = half_up_books()
+    demand = Demand({"x": 1})
+    refusal = books.check("pa", demand)
+    assert refusal is not None
+    books.wait("w", "pa", demand, replace(refusal, grounds=None))
+    books.book("three", "ra", Demand({"x": 1}))
+    assert doubtful(books) == []
+
+
+def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
+    # checkParent: o is over, for r below it asks for more than its max. Only the division of u is
+    # not plain (z has no weight), but not only what happens below u can help.
+    books = QuotaBooks(QuotaSettings(koordinator_version="HEAD", check_parent=True))
+    books.on_quota(build_quota("o", maximum={"x": 100}, is_parent=True))
+    books.on_quota(build_quota("u", maximum={"x": 50}, parent="o", is_parent=True))
+    books.on_quota(build_quota("r", maximum={"x": 5}, parent="o"))
+    books.on_quota(build_quota("q", maximum={"x": 50}, parent="u"))
+    books.on_quota(build_quota("z", maximum={"x": 50}, weight={"x": 0, "y": 1}, parent="u"))
+    books.on_capacity({"x": 1000})
+    books.on_foreign("pod", "r", {"x": 8})
+    refusal = let_wait(books, "q", 4)
+    assert (refusal.reason, refusal.quota) == (RefusalReason.OVER_PARENT_RUNTIME, "o")
+    books.on_foreign("pod", "r", None)
+    assert take_woken(books) == ["q"]

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal, RefusalReason
+from queue_scheduler.quota_cache.runtime_wake_index import ContractWaiters
+
+
+def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> QuotaRefusal:
+    grounds = Grounds(
+        scope=scope,
+        parent="p",
+        asker="a",
+        more=more,
+        subject="a",
+        had=7,
+        has=has,
+        unseeded=False,
+        unrefreshed=False,
+    )
+    return QuotaRefusal(reason=RefusalReason.OVER_RUNTIME, quota="q", resource="x", grounds=grounds)
+
+
+def test_who_shares_his_grounds_is_found_together() -> None:
+    waiters = ContractWaiters()
+    first, second = refused(), refused(more=3)
+    waiters.add("a", "", first, 4)
+    waiters.add("b", "", second, 5)
+    waiters.add("c", "", refused(), 6)
+    waiters.add("d", "", refused(scope="other"), 6)
+    scopes = waiters.refused_on("", "x")
+    assert list(scopes) == ["o", "other"]
+    assert scopes["o"].most == 3
+    family = scopes["o"].families["p", False, False]
+    assert family == {first.grounds: {"a": 4, "c": 6}, second.grounds: {"b": 5}}
+    assert waiters.refused_on("", "y") == {}
+    assert waiters.refused_on("tree", "x") == {}
+
+
+def test_nothing_is_left_of_who_goes() -> None:
+    waiters = ContractWaiters()
+    for name, refusal in (("a", refused()), ("b", refused(has=6)), ("c", refused(scope="s"))):
+        waiters.add(name, "", refusal, 0)
+    copy = waiters.fork()
+    for name, refusal in (("a", refused()), ("b", refused(has=6))):
+        waiters.remove(name, "", refusal)
+    assert list(waiters.refused_on("", "x")) == ["s"]
+    waiters.remove("c", "", refused(scope="s"))
+    assert waiters.refused_on("", "x") == {}
+    assert list(copy.refused_on("", "x")) == ["o", "s"]

@@ -1,0 +1,126 @@
+"""Questions about bookings that are not so (the properties are in tests/properties)."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
+from queue_scheduler.quota_cache.what_if import net_changes
+from tests.properties.quota_cases import build_quota, take_woken
+
+EVERY_MODE = pytest.mark.parametrize("mode", list(QuotaMode))
+FOUR, SIX = Demand({"x": 4}), Demand({"x": 6})
+
+
+def books_of_ten(mode: QuotaMode) -> QuotaBooks:
+    """Return books of a quota of 10, with two units of 4 booked."""
+    books = QuotaBooks(QuotaSettings(mode=mode))
+    books.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 10}))
+    books.on_capacity({"x": 100})
+    books.book("one", "a", FOUR)
+    books.book("two", "a", FOUR)
+    return books
+
+
+@EVERY_MODE
+@pytest.mark.parametrize(
+    ("released", "added", "fits"),
+    [
+        pytest.param([], [], False, id="as things are"),
+        pytest.param(["one"], [], True, id="one gone"),
+        pytest.param(["one", "one"], [("a", FOUR)], False, id="one gone, another in his place"),
+        pytest.param(["one", "two"], [("a", FOUR)], True, id="both gone, another in one's place"),
+        pytest.param(["nobody"], [], False, id="somebody unknown gone"),
+        pytest.param(["one"], [("elsewhere", SIX)], True, id="in no tree"),
+    ],
+)
+def test_it_fits_if_enough_is_gone(
+    mode: QuotaMode, released: list[str], added: list[tuple[str, Demand]], *, fits: bool
+) -> None:
+    books = books_of_ten(mode)
+    got = books.check_without("a", SIX, released, added)
+    assert (got is None) == fits
+    assert books.check("a", SIX) is not None
+    books.validate()
+
+
+def test_an_unknown_quota_stays_unknown() -> None:
+    got = books_of_ten(QuotaMode.MAX).check_without("b", FOUR, ["one"])
+    assert got is not None
+    assert got.reason is RefusalReason.UNKNOWN_QUOTA
+
+
+@EVERY_MODE
+def test_nobody_who_waits_is_woken_by_a_question(mode: QuotaMode) -> None:
+    books = books_of_ten(mode)
+    refusal = books.check("a", SIX)
+    assert refusal is not None
+    books.wait("waiter", "a", SIX, refusal)
+    assert books.check_without("a", SIX, ["one", "two"]) is None
+    assert take_woken(books) == []
+    books.release("one")
+    assert take_woken(books) == ["waiter"]
+
+
+def test_who_would_be_within_his_min_would_be_protected() -> None:
+    books = QuotaBooks(QuotaSettings(mode=QuotaMode.MAX))
+    books.on_quota(build_quota("p", minimum={"x": 10}, maximum={"x": 10}, is_parent=True))
+    for name in ("owner", "other"):
+        books.on_quota(build_quota(name, minimum={"x": 5}, maximum={"x": 10}, parent="p"))
+    books.book("one", "owner", Demand({"x": 3}))
+    books.protect("owner", FOUR)
+    assert books.check_without("other", SIX, []) is None
+    got = books.check_without("other", Demand({"x": 7}), ["one"])
+    assert got is not None
+    assert got.reason is RefusalReason.GUARANTEE_OF_OTHERS
+    assert books.check("other", SIX) is None
+
+
+@EVERY_MODE
+def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
+    books = books_of_ten(mode)
+    books.on_quota(build_quota("b", minimum={"x": 5}, maximum={"x": 10}))
+    books.protect("b", FOUR)
+    refusal = books.check("a", SIX)
+    assert refusal is not None
+    books.wait("waiter", "a", SIX, refusal)
+    tree = books.trees.trees[""]
+    for node in (*tree.nodes.values(), tree.root):
+        node.watchers = 1
+
+    def marks() -> list[object]:
+        ages = [node.changed_at for node in tree.nodes.values()]
+        seen = [dict(tree.touched), dict(tree.changed_keys), tree.is_room_freed]
+        return [tree.clock, tree.is_entitled_anew, *seen, *ages]
+
+    before = marks()
+    # With so much more in it, what waits in b would not be protected any more.
+    books.check_without("a", SIX, ["one"], [("b", SIX)])
+    assert marks() == before
+    books.release("one")
+    assert marks() != before
+
+
+def test_what_is_not_preemptible_is_released_within_min() -> None:
+    books = QuotaBooks(QuotaSettings(mode=QuotaMode.RUNTIME))
+    books.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 50}))
+    books.on_capacity({"x": 100})
+    firm = Demand({"x": 8}, non_preemptible=True)
+    books.book("one", "a", firm)
+    got = books.check_without("a", firm, [])
+    assert got is not None
+    assert got.reason is RefusalReason.NON_PREEMPTIBLE_OVER_MIN
+    assert books.check_without("a", firm, ["one"]) is None
+
+
+def test_non_preemptible_parts_are_told_apart() -> None:
+    ledger = QuotaLedger()
+    ledger.owners["one"] = ("a", Demand({"x": 4, "y": 0}, non_preemptible=True))
+    ledger.owners["two"] = ("a", Demand({"x": 1}))
+    got = net_changes(ledger, ["one", "two"], [("a", Demand({"x": 2}, non_preemptible=True))])
+    assert {name: (dict(all_of_it), dict(np)) for name, (all_of_it, np) in got.items()} == {
+        "a": ({"x": -3}, {"x": -2})
+    }

@@ -1,0 +1,160 @@
+"""Notices of the engine become events on the objects that they are about."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.reporting.events import (
+    FOLD_SECONDS,
+    LOOK_SECONDS,
+    MAX_LINES,
+    NoticeEvents,
+    ObjectEvents,
+)
+from shared_api.client.event_recorder import EventRecorder
+from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.objects.meta import Uid
+from shared_api.testing.object_builders import elastic_quota_body
+from tests.queue_scheduler.shell_kit import Json, SentEvents, ShellKit, exhaust
+
+
+def recorded(kit: ShellKit, recorder: EventRecorder) -> list[Json]:
+    """Let everything go out and return the events on the server."""
+    for _ in range(5):
+        exhaust(recorder.step)
+        kit.send()
+        kit.clock.advance(1.0)
+    return kit.direct.list("events.events.k8s.io")
+
+
+def new_recorder(kit: ShellKit) -> EventRecorder:
+    return EventRecorder(
+        kit.dispatcher,
+        kit.clock,
+        reporting_controller="koord-queue/test",
+        reporting_instance=f"test-{random.Random(1).getrandbits(8)}",
+    )
+
+
+def test_an_event_stands_on_its_object(kit: ShellKit) -> None:
+    recorder = new_recorder(kit)
+    events = ObjectEvents(recorder, kit.may_write)
+    events.record("QueueUnit", "default/a", Uid("7"), "InvalidDemand", "no demand", warning=True)
+    (event,) = recorded(kit, recorder)
+    assert event["regarding"] == {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QueueUnit",
+        "name": "a",
+        "namespace": "default",
+        "uid": "7",
+    }
+    assert (event["type"], event["reason"], event["note"]) == (
+        "Warning",
+        "InvalidDemand",
+        "no demand",
+    )
+
+
+def test_a_follower_records_nothing(kit: ShellKit) -> None:
+    recorder = new_recorder(kit)
+    events = ObjectEvents(recorder, lambda: False)
+    events.record("Queue", "koord-queue/q", Uid("7"), "UnknownPolicy", "what?", warning=True)
+    assert recorded(kit, recorder) == []
+
+
+def test_notices_are_passed_on_once(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    kit.add_queue("odd", policy="Lottery")
+    assert notices.step() == LOOK_SECONDS
+    notices.step()
+    assert sent.told == [("Queue", "koord-queue/odd", "UnknownPolicy")]
+    assert sent.warnings == [True]
+    assert "'Lottery' is unknown; Priority stays in force" in sent.notes[0]
+
+
+def test_a_follower_keeps_its_notices_for_the_day_it_leads(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    kit.leads = False
+    kit.add_queue("odd", policy="Lottery")
+    notices.step()
+    assert sent.told == []
+    kit.leads = True
+    notices.step()
+    assert len(sent.told) == 1
+
+
+def notice_of(name: str, reason: str = "NoQueue", **more: Any) -> Notice:
+    key, note = f"default/{name}", "queue mine does not exist"
+    return Notice(kind="QueueUnit", key=key, uid=Uid(name), reason=reason, note=note, **more)
+
+
+def test_what_is_told_becomes_an_event_and_a_line_of_the_log(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    with capture_logs() as logs:
+        notices.tell(notice_of("a"))
+        notices.tell(notice_of("b", warning=False))
+        notices.step()
+        notices.step()
+    assert sent.told == [("QueueUnit", f"default/{name}", "NoQueue") for name in ("a", "b")]
+    assert sent.warnings == [True, False]
+    assert logs == [
+        {
+            "event": "object needs attention",
+            "log_level": level,
+            "kind": "QueueUnit",
+            "object": f"default/{name}",
+            "reason": "NoQueue",
+            "note": "queue mine does not exist",
+        }
+        for name, level in (("a", "warning"), ("b", "info"))
+    ]
+
+
+def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices.step()
+    with capture_logs() as logs:
+        for second in range(30):
+            for number in range(200):
+                notices.tell(notice_of(f"u{second}-{number}"))
+            notices.step()
+            kit.clock.advance(LOOK_SECONDS)
+        notices.tell(notice_of("other", "NoQuota"))
+        notices.step()
+        assert len(logs) == MAX_LINES + 1, "another reason has lines of its own"
+        kit.clock.advance(FOLD_SECONDS)
+        notices.step()
+        notices.tell(notice_of("later"))
+        notices.step()
+    assert len(sent.told) == 30 * 200 + 2
+    folded, later = logs[-2:]
+    assert (folded["kind"], folded["reason"]) == ("QueueUnit", "NoQueue")
+    assert folded["more"] == 30 * 200 - MAX_LINES
+    assert later["object"] == "default/later"
+
+
+def test_what_is_wrong_with_a_quota_is_told_on_that_quota(kit: ShellKit) -> None:
+    sent = SentEvents()
+    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    for namespace in ("default", "other"):
+        if namespace != "default":
+            body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            kit.direct.create(body)
+        kit.clock.advance(60.0)
+        kit.direct.create(elastic_quota_body("twin", namespace=namespace, max={"cpu": 1}))
+        quota = kit.client.get(ELASTIC_QUOTAS, namespace, "twin")
+        kit.shared.tell(Engine.on_quota, quota)
+    older = kit.client.get(ELASTIC_QUOTAS, "default", "twin")
+    kit.shared.tell(Engine.on_quota, older)  # told again, last: the resync does that
+    notices.step()
+    assert [(kind, key) for kind, key, _ in sent.told] == [("ElasticQuota", "other/twin")]
+    assert "twin" in sent.notes[0]

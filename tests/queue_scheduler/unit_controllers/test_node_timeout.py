@@ -1,0 +1,306 @@
+"""A unit that gets no nodes gives its quota back, and is tried again later."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.unit_controllers.node_timeout import NodeVerdicts
+from shared_api.client.errors import Conflict
+from shared_api.client.resource_types import QUEUES
+from shared_api.timestamps import parse_time, rfc3339
+from shared_api.well_known_labels import STOP_POLICY
+from tests.properties.engine_kit import build_pod
+from tests.queue_scheduler.shell_kit import (
+    QUEUE_NAMESPACE,
+    UNIT_STATUS,
+    HeldWrites,
+    Json,
+    ShellKit,
+    condition_of,
+    exhaust,
+    rejected,
+)
+from tests.queue_scheduler.unit_news import UnitNews, access_of
+
+TIMEOUT = 60.0
+
+LATE_SECOND = 86_399
+"""Of the day of the tests: pods are younger than their units."""
+
+
+class Agency:
+    """A kit in which unit a, of all that its quota has, asks for nodes."""
+
+    def __init__(self, kit: ShellKit, writes: HeldWrites | None = None) -> None:
+        self.kit = kit
+        self.told: list[Notice] = []
+        self.counted: list[str] = []
+        self.news = UnitNews(kit)
+        kit.add_quota("strict", cpu=1)
+        self.verdicts = self.restarted(writes)
+        managed = {"annotations": {"koord-queue/managed-by": "koord-queue-controllers"}}
+        kit.add_unit("a", "strict", metadata=managed)
+        self.ask()
+
+    def restarted(self, writes: HeldWrites | None = None) -> NodeVerdicts:
+        self.verdicts = NodeVerdicts(
+            access_of(self.kit, writes=writes, tell=self.told.append),
+            self.counted.append,
+            self.kit.clock,
+            random.Random(1),
+            timeout_seconds=TIMEOUT,
+        )
+        self.news.forget()
+        return self.verdicts
+
+    def write(self, **status: Any) -> None:
+        self.kit.direct.patch(
+            "queueunits", "a", {"status": status}, namespace="default", subresource="status"
+        )
+
+    def ask(self, **more: Any) -> None:
+        """Do what the dequeue cycle does in a strict queue."""
+        now = rfc3339(self.kit.clock.now())
+        self.write(
+            phase="SchedReady",
+            attempts=1,
+            lastAllocateTime=now,
+            admissions=[{"name": "main", "replicas": 1, "running": 0, "resources": {"cpu": "1"}}],
+            conditions=[condition("Admitted", "True", now)],
+            **more,
+        )
+
+    def refuse(self, message: str = "r: 0/3 nodes are available") -> None:
+        """Do what the controllers do with a unit whose reservations are refused."""
+        self.write(phase="SchedFailed", message=message)
+
+    def stop_queue(self, policy: str | None) -> None:
+        """Write the queue's stop policy; the engine hears of it first."""
+        old = self.kit.client.get(QUEUES, QUEUE_NAMESPACE, "strict")
+        body = {"metadata": {"annotations": {STOP_POLICY: policy}}}
+        self.kit.direct.patch("queues", "strict", body, namespace=QUEUE_NAMESPACE)
+        self.kit.learn_queue("strict")
+        self.verdicts.on_queue(old, self.kit.client.get(QUEUES, QUEUE_NAMESPACE, "strict"))
+
+    def pass_time(self, seconds: float = 1.0, *, hears: bool = True) -> None:
+        self.news.pass_time(self.verdicts, seconds, hears=hears)
+
+    @property
+    def status(self) -> Json:
+        found: Json = self.kit.unit("a")["status"]
+        return found
+
+    def wait_of(self) -> float:
+        """Return for how long the unit is put back."""
+        until = parse_time(self.status["requeueState"]["requeueAt"])
+        return (until - parse_time(self.status["lastUpdateTime"])).total_seconds()
+
+
+def condition(kind: str, status: str, at: str, reason: str = "x") -> Json:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": at,
+    }
+
+
+@pytest.fixture
+def agency(kit: ShellKit) -> Agency:
+    return Agency(kit)
+
+
+def test_refused_it_gives_its_quota_back_and_waits(agency: Agency) -> None:
+    agency.pass_time()
+    assert agency.kit.used("strict") == 1000
+    agency.refuse()
+    agency.pass_time()
+    status = agency.status
+    assert (status["phase"], status["admissions"]) == ("TimeoutBackoff", [])
+    assert status["message"] == "r: 0/3 nodes are available"
+    assert status["requeueState"]["count"] == 1
+    assert agency.wait_of() == pytest.approx(10.0, rel=0.1, abs=1.0)
+    evicted = condition_of(agency.kit.unit("a"), "Evicted")
+    assert (evicted["status"], evicted["reason"]) == ("True", "SchedulingFailed")
+    assert agency.kit.used("strict") == 0
+
+
+def test_others_have_its_quota_meanwhile(agency: Agency) -> None:
+    agency.kit.add_unit("b", "strict")
+    agency.refuse()
+    agency.pass_time()
+    assert agency.kit.dequeue("strict").unit == "default/b"
+
+
+@pytest.mark.parametrize(("count", "want"), [(0, 10.0), (1, 20.0), (3, 80.0), (40, 900.0)])
+def test_each_time_it_waits_twice_as_long(agency: Agency, count: int, want: float) -> None:
+    agency.write(requeueState={"count": count})
+    agency.refuse()
+    agency.pass_time()
+    assert agency.status["requeueState"]["count"] == count + 1
+    assert agency.wait_of() == pytest.approx(want, rel=0.1, abs=1.0)
+
+
+def test_an_event_says_why_and_until_when(agency: Agency) -> None:
+    agency.refuse()
+    agency.pass_time()
+    (notice,) = agency.told
+    assert agency.counted == ["refused"]
+    assert (notice.reason, notice.key) == ("SchedulingFailed", "default/a")
+    assert "0/3 nodes are available" in notice.note
+    assert agency.status["requeueState"]["requeueAt"] in notice.note
+
+
+def test_who_is_not_answered_in_time_is_put_back(agency: Agency) -> None:
+    agency.pass_time(TIMEOUT - 2.0)
+    assert agency.status["phase"] == "SchedReady"
+    agency.pass_time(4.0)
+    assert agency.status["phase"] == "TimeoutBackoff"
+    assert agency.status["message"] == "nobody has answered for 60 s"
+    assert agency.counted == ["unanswered"]
+
+
+def test_the_time_begins_when_nodes_are_asked_for_not_with_the_quota(agency: Agency) -> None:
+    """Checks may take long, and the quota is granted before them."""
+    clock = agency.kit.clock
+    long_ago = rfc3339(clock.now() - timedelta(hours=5))
+    agency.write(lastAllocateTime=long_ago)
+    agency.pass_time(TIMEOUT - 2.0)
+    assert agency.status["phase"] == "SchedReady"
+
+
+def test_a_time_of_the_request_that_lies_ahead_does_not_stop_the_clock(agency: Agency) -> None:
+    """Somebody has edited it: what else says since when counts."""
+    ahead = rfc3339(agency.kit.clock.now() + timedelta(days=9999))
+    agency.write(conditions=[condition("Admitted", "True", ahead)])
+    agency.pass_time(TIMEOUT - 2.0)
+    assert agency.status["phase"] == "SchedReady"
+    agency.pass_time(4.0)
+    assert agency.status["phase"] == "TimeoutBackoff"
+
+
+def test_a_request_without_any_time_does_not_wait_for_ever(agency: Agency) -> None:
+    agency.write(conditions=[], lastAllocateTime=None)
+    agency.pass_time()
+    assert agency.status["phase"] == "TimeoutBackoff"
+
+
+def test_an_answer_in_time_is_left_alone(agency: Agency) -> None:
+    agency.write(phase="SchedSucceed")
+    agency.pass_time(2 * TIMEOUT)
+    assert agency.status["phase"] == "SchedSucceed"
+
+
+def test_an_eviction_that_was_asked_for_is_the_controllers_to_carry_out(agency: Agency) -> None:
+    now = rfc3339(agency.kit.clock.now())
+    agency.write(conditions=[condition("Evicted", "True", now, "Preempted")])
+    agency.refuse()
+    agency.pass_time(2 * TIMEOUT)
+    assert agency.status["phase"] == "SchedFailed"
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+def test_in_a_stopped_queue_who_asks_is_in_line_again_at_once(agency: Agency, policy: str) -> None:
+    agency.pass_time()
+    agency.stop_queue(policy)
+    exhaust(agency.verdicts.step)
+    agency.kit.send()
+    status = agency.status
+    assert (status["phase"], status["admissions"]) == ("Enqueued", [])
+    assert status["message"] == "Enqueued: queue strict is stopped"
+    assert "requeueState" not in status
+    assert agency.kit.used("strict") == 0
+    assert (agency.told, agency.counted) == ([], [])
+
+    agency.stop_queue(None)
+    assert agency.kit.dequeue("strict").unit == "default/a"
+
+
+def test_who_begins_to_ask_while_the_queue_is_stopped_is_in_line_again(agency: Agency) -> None:
+    """The decision was being written."""
+    agency.write(phase="Enqueued")
+    agency.stop_queue("Hold")
+    agency.pass_time()
+    agency.ask()
+    agency.pass_time()
+    assert agency.status["phase"] == "Enqueued"
+
+
+def test_who_asks_in_a_stopped_queue_is_found_after_a_restart(agency: Agency) -> None:
+    agency.stop_queue("Hold")
+    agency.news.hear(agency.verdicts)
+    agency.restarted()
+    agency.pass_time(hears=False)
+    assert agency.status["phase"] == "Enqueued"
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        pytest.param("SchedFailed", "TimeoutBackoff", id="refused: it waits as ever"),
+        pytest.param("SchedSucceed", "SchedSucceed", id="it has started"),
+    ],
+)
+def test_an_answer_counts_in_a_stopped_queue(agency: Agency, written: str, want: str) -> None:
+    agency.write(phase=written)
+    agency.stop_queue("Hold")
+    agency.pass_time()
+    assert agency.status["phase"] == want
+
+
+def test_whose_job_somebody_resumed_keeps_its_quota_in_a_stopped_queue(agency: Agency) -> None:
+    """Until its pods are gone: others would have the room that these take."""
+    pod = build_pod("p", unit="default/a", namespace="default", quota="strict", created=LATE_SECOND)
+    agency.kit.shared.tell(Engine.on_pod, pod)
+    agency.stop_queue("Hold")
+    agency.pass_time(3.0)
+    assert agency.status["phase"] == "SchedReady"
+    agency.kit.shared.tell(Engine.on_pod_gone, pod)
+    agency.pass_time(3.0)
+    assert agency.status["phase"] == "Enqueued"
+
+
+def test_after_a_restart_it_is_found(agency: Agency) -> None:
+    agency.refuse()
+    agency.news.hear(agency.verdicts)
+    agency.restarted()
+    agency.pass_time(hears=False)
+    assert agency.status["phase"] == "TimeoutBackoff"
+
+
+def test_who_does_not_lead_writes_nothing(agency: Agency) -> None:
+    agency.kit.leads = False
+    agency.refuse()
+    agency.pass_time()
+    assert agency.status["phase"] == "SchedFailed"
+    agency.kit.leads = True
+    agency.pass_time()
+    assert agency.status["phase"] == "TimeoutBackoff"
+
+
+def test_a_conflict_is_decided_again_and_told_once(kit: ShellKit) -> None:
+    writes = HeldWrites()
+    agency = Agency(kit, writes)
+    agency.refuse()
+    agency.news.hear(agency.verdicts)
+    exhaust(agency.verdicts.step)
+    writes.settle(rejected(Conflict(409)))
+    assert agency.told == []
+    agency.pass_time(3.0)
+    assert len(writes.writes) == 2
+
+
+def test_a_put_back_whose_answer_is_lost_is_told_once(agency: Agency) -> None:
+    agency.refuse()
+    agency.kit.server.faults.lose_answer(match=UNIT_STATUS)
+    agency.pass_time(5.0)
+    assert agency.status["phase"] == "TimeoutBackoff"
+    assert [notice.reason for notice in agency.told] == ["SchedulingFailed"]
+    assert agency.counted == ["refused"]

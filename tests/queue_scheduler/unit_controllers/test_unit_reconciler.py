@@ -1,0 +1,253 @@
+"""A unit is looked at until there is nothing to do about it, whatever raises on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.unit_controllers.unit_reconciler import Look, LookAgain, SendStatus, UnitLooks
+from shared_api.fake_api_server.faults import EVERY_TIME, Match
+from shared_api.objects.queue_unit import QueueUnit
+from tests.queue_scheduler.fault_kit import PluginError, raise_once
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, exhaust
+from tests.queue_scheduler.unit_news import access_of
+
+KEY = "default/u"
+
+
+class Looker:
+    """Looks at a unit, and writes a message into it unless it is there."""
+
+    def __init__(self, kit: ShellKit) -> None:
+        self.kit = kit
+        self.due = kit.work_queue()
+        self.looked = 0
+        self.is_there = True
+        self.answer: Callable[[QueueUnit], Look] = lambda unit: SendStatus(
+            unit, {"message": "hi"}, self.on_written
+        )
+        self.told: list[Notice] = []
+        access = access_of(kit, self.due, tell=self.told.append)
+        self.looks = UnitLooks(access, self.look_at, self.find)
+        kit.add_unit("u")
+
+    def look_at(self, key: str) -> Look:
+        self.looked += 1
+        if not self.is_there:
+            return None
+        record = self.kit.shared.ask(Engine.record, key)
+        assert record is not None
+        return None if record.unit.status.message == "hi" else self.answer(record.unit)
+
+    def on_written(self, unit: QueueUnit) -> None:
+        """Take the server's answer."""
+
+    def find(self, engine: Engine) -> list[str]:
+        return list(engine.units.records)
+
+    def work(self) -> None:
+        """Do what there is to do, now and a pause later."""
+        exhaust(self.looks.step)
+        self.kit.send()
+        self.kit.clock.advance(1.0)
+        self.kit.learn("u")
+        exhaust(self.looks.step)
+        self.kit.send()
+        exhaust(self.looks.step)
+        self.due.validate()
+
+    def message(self) -> str:
+        return str(self.kit.unit("u")["status"].get("message", ""))
+
+
+@pytest.fixture
+def looker(kit: ShellKit) -> Looker:
+    return Looker(kit)
+
+
+def test_it_is_written_once_and_then_forgotten(looker: Looker) -> None:
+    looker.work()
+    assert looker.message() == "hi"
+    assert looker.kit.writes() == 1
+    assert looker.due.seconds_until_ready() is None
+
+
+@pytest.mark.parametrize("name", ["look_at", "find"])
+def test_a_look_that_raises_is_made_again(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    raise_once(monkeypatch, Looker, name)
+    looker = Looker(kit)
+    with pytest.raises(PluginError):
+        looker.looks.step()
+    assert looker.due.longest_processing_seconds() == 0.0
+    looker.work()
+    assert looker.message() == "hi"
+
+
+def test_a_count_of_pods_that_raises_is_made_again(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
+    pods = looker.kit.engine.units.bookings.pods
+    raise_once(monkeypatch, pods, "has_living")
+    with pytest.raises(PluginError):
+        looker.looks.step()
+    looker.work()
+    assert looker.message() == "hi"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(ShellKit, "note_written"), (SharedEngine, "tell"), (Looker, "on_written")],
+)
+def test_an_answer_whose_telling_raises_does_not_keep_the_unit_for_ever(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch, owner: type[object], name: str
+) -> None:
+    """It raises on a writer's thread, which logs it."""
+    raise_once(monkeypatch, owner, name, lambda *args: args[-1].status.message == "hi")
+    looker = Looker(kit)
+    exhaust(looker.looks.step)
+    with pytest.raises(PluginError):
+        kit.send()
+    looked = looker.looked
+    looker.work()
+    assert looker.looked == looked + 1
+    kit.direct.patch(
+        "queueunits", "u", {"status": {"message": ""}}, namespace="default", subresource="status"
+    )
+    kit.learn("u")
+    looker.looks.add(KEY)
+    looker.work()
+    assert looker.looked > looked + 1, "news of it are looked at"
+
+
+def test_one_that_is_to_wait_is_looked_at_again_in_time(looker: Looker) -> None:
+    looker.answer = lambda _: LookAgain(5.0)
+    exhaust(looker.looks.step)
+    assert looker.looked == 1
+    looker.kit.clock.advance(4.0)
+    exhaust(looker.looks.step)
+    assert looker.looked == 1
+    looker.kit.clock.advance(1.0)
+    exhaust(looker.looks.step)
+    assert looker.looked == 2
+
+
+# --- what is not written --------------------------------------------------------------------------
+
+
+def test_one_conflict_with_nobody_is_not_told(looker: Looker) -> None:
+    looker.kit.server.faults.fail(409, match=UNIT_STATUS)
+    looker.work()
+    assert (looker.message(), looker.told) == ("hi", [])
+
+
+def test_conflicts_with_nobody_are_told_once_and_once_more_when_the_unit_has_changed(
+    looker: Looker,
+) -> None:
+    """A webhook may answer so, whatever is written."""
+    looker.kit.server.faults.fail(409, times=EVERY_TIME, match=UNIT_STATUS)
+    for _ in range(4):
+        looker.work()
+    (told,) = looker.told
+    assert (told.key, told.reason) == (KEY, "StatusRefused")
+    assert LOST_TO_NOBODY in told.note
+    body = {"metadata": {"labels": {"a": "b"}}}
+    looker.kit.direct.patch("queueunits", "u", body, namespace="default")
+    for _ in range(4):
+        looker.work()
+    assert [each.reason for each in looker.told] == ["StatusRefused"] * 2
+    looker.kit.server.faults.clear()
+    looker.work()
+    assert looker.message() == "hi"
+
+
+def test_conflicts_because_the_watch_is_late_are_not_told(looker: Looker) -> None:
+    """The unit is read: the newer version is looked at before the watch brings it."""
+    exhaust(looker.looks.step)
+    body = {"metadata": {"labels": {"a": "b"}}}
+    looker.kit.direct.patch("queueunits", "u", body, namespace="default")
+    looker.kit.send()
+    looker.kit.clock.advance(1.0)
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    assert (looker.message(), looker.told) == ("hi", [])
+    assert looker.kit.writes() == 2
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_write_that_is_refused_is_told_once(looker: Looker, status: int) -> None:
+    looker.kit.server.faults.fail(status, times=EVERY_TIME, match=UNIT_STATUS)
+    for _ in range(4):
+        looker.work()
+    (told,) = looker.told
+    assert (told.key, told.reason) == (KEY, "StatusRefused")
+    assert str(status) in told.note
+
+
+def test_a_unit_that_can_not_be_read_after_a_conflict_is_read_again(looker: Looker) -> None:
+    looker.kit.server.faults.fail(409, match=UNIT_STATUS)
+    looker.kit.server.faults.fail(503, times=5, match=Match(verb="get", plural="queueunits"))
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    for _ in range(10):
+        looker.kit.clock.advance(1.0)
+        exhaust(looker.looks.step)
+        looker.kit.send()
+    assert looker.kit.server.faults.armed_count == 0
+    assert looker.message() == "hi"
+
+
+def test_what_is_found_written_is_told_once(looker: Looker) -> None:
+    written: list[QueueUnit] = []
+    looker.answer = lambda unit: SendStatus(
+        unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
+    )
+    looker.kit.server.faults.lose_answer(times=9, match=UNIT_STATUS)
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    looker.kit.server.faults.clear()
+    for _ in range(2):
+        looker.work()
+    assert [unit.status.message for unit in written] == ["hi"]
+
+
+def test_a_unit_that_is_gone_after_a_conflict_is_forgotten(looker: Looker) -> None:
+    exhaust(looker.looks.step)
+    gone = looker.kit.learn("u")
+    looker.kit.server.faults.fail(409, match=UNIT_STATUS)
+    looker.kit.send()
+    looker.kit.direct.delete("queueunits", "u", "default")
+    for _ in range(3):
+        looker.kit.clock.advance(1.0)
+        exhaust(looker.looks.step)
+        looker.kit.send()
+    looker.kit.shared.tell(Engine.on_queue_unit_gone, gone)
+    looker.is_there = False
+    looker.kit.clock.advance(1.0)
+    exhaust(looker.looks.step)
+    assert looker.due.seconds_until_ready() is None
+    assert looker.told == []
+
+
+def test_what_others_have_written_meanwhile_is_not_told(looker: Looker) -> None:
+    written: list[QueueUnit] = []
+    looker.answer = lambda unit: SendStatus(
+        unit, {"message": "hi"}, written.append, known_by=lambda status: status.message
+    )
+    looker.kit.server.faults.fail(504, times=9, match=UNIT_STATUS)
+    exhaust(looker.looks.step)
+    looker.kit.send()
+    looker.kit.server.faults.clear()
+    body = {"status": {"message": "ho"}}
+    looker.kit.direct.patch("queueunits", "u", body, namespace="default", subresource="status")
+    looker.kit.learn("u")
+    looker.answer = lambda _: None
+    looker.work()
+    assert written == []

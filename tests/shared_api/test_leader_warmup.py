@@ -1,0 +1,121 @@
+"""When a process begins to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared_api.client.errors import ApiFailure, ServerError, TooManyRequests
+from shared_api.client.resource_client import WRITE_SECONDS
+from shared_api.informer.fresh_read import FreshRead
+from shared_api.leader_warmup import Takeover
+from shared_api.testing.virtual_clock import VirtualClock
+
+
+class Lead:
+    """A lead that can be set."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def is_leader(self) -> bool:
+        return self.seconds > 0
+
+    def time_left(self) -> float:
+        return self.seconds
+
+    def writable_seconds(self) -> float:
+        return self.seconds
+
+    def holder(self) -> str:
+        return ""
+
+
+class Cache:
+    """A cache that gets somewhere when it is told to."""
+
+    def __init__(self) -> None:
+        self.resource_version = "5"
+        self.failure: ApiFailure | None = None
+        self.asked = 0
+
+    def ask_for_list(self) -> None:
+        self.asked += 1
+
+    def start_fresh_read(self) -> FreshRead:
+        if self.failure is not None:
+            raise self.failure
+        return FreshRead(self, "7", VirtualClock(), 1e9)
+
+
+def made(
+    lead: Lead, cache: Cache, ready: Callable[[], bool] = lambda: True
+) -> tuple[Takeover, list[str]]:
+    opened: list[str] = []
+    takeover = Takeover(
+        lead,
+        are_caches_ready=ready,
+        caches=lambda: [cache],
+        on_open=lambda: opened.append("open"),
+    )
+    return takeover, opened
+
+
+def test_it_opens_once_when_leading_and_caught_up() -> None:
+    lead, cache = Lead(), Cache()
+    takeover, opened = made(lead, cache)
+    assert takeover.step() is not None
+    assert not takeover.is_open()
+    lead.seconds = WRITE_SECONDS
+    assert takeover.step() is not None  # the cache is behind what the server has
+    assert not takeover.is_open()
+    cache.resource_version = "7"
+    assert takeover.step() is None
+    assert takeover.step() is None
+    assert takeover.is_open()
+    assert opened == ["open"]
+
+
+def test_too_little_of_the_lease_is_not_leading() -> None:
+    lead, cache = Lead(), Cache()
+    cache.resource_version = "7"
+    lead.seconds = WRITE_SECONDS - 0.1
+    takeover, opened = made(lead, cache)
+    takeover.step()
+    assert opened == []
+
+
+def test_caches_that_are_not_complete_are_waited_for() -> None:
+    lead, cache = Lead(), Cache()
+    lead.seconds, cache.resource_version = 10.0, "7"
+    ready = [False]
+    takeover, opened = made(lead, cache, lambda: ready[0])
+    takeover.step()
+    assert opened == []
+    ready[0] = True
+    takeover.step()
+    assert opened == ["open"]
+
+
+def test_a_server_that_does_not_answer_is_asked_again() -> None:
+    lead, cache = Lead(), Cache()
+    lead.seconds, cache.resource_version, cache.failure = 10.0, "7", ServerError(503)
+    takeover, opened = made(lead, cache)
+    assert takeover.step() == 1.0
+    cache.failure = TooManyRequests(429, retry_after_seconds=20.0)
+    assert takeover.step() == 20.0
+    cache.failure = None
+    assert takeover.step() is None
+    assert opened == ["open"]
+
+
+def test_no_write_begins_that_could_outlive_the_lease() -> None:
+    lead, cache = Lead(), Cache()
+    lead.seconds, cache.resource_version = WRITE_SECONDS, "7"
+    takeover, _ = made(lead, cache)
+    assert not takeover.may_write()
+    takeover.step()
+    assert takeover.may_write()
+    lead.seconds = WRITE_SECONDS - 0.1
+    assert not takeover.may_write()
+    lead.seconds = WRITE_SECONDS
+    assert takeover.may_write()
