@@ -32,7 +32,7 @@ from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
-from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GateExecutor
+from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
 from queue_controllers.reconcile.job_lookup import unit_indexes
 from queue_controllers.reconcile.reconciler import JobReconciler, Lookups
 from queue_controllers.reservations.execute import ReservationExecutor
@@ -48,10 +48,10 @@ from queue_controllers.watches.admission_caches import (
     slim_account,
 )
 from queue_controllers.watches.change_filter import STEP_SECONDS
-from queue_controllers.watches.cluster_context import SurroundingsReader, WhileServed
+from queue_controllers.watches.cluster_context import ClusterContextReader, WhileServed
 from queue_controllers.watches.event_lookup import EventReader
-from queue_controllers.watches.informers import InformerMaker
-from queue_controllers.watches.job_trimming import JobSlimmer
+from queue_controllers.watches.informers import InformerFactory
+from queue_controllers.watches.job_trimming import JobTrimmer
 from queue_controllers.watches.kind_election import take_turns
 from queue_controllers.watches.kueue_presence import KueuePresence
 from queue_controllers.watches.owner_lookup import OwnerJudge, OwnerReader, OwnersOf, RecalledOwners
@@ -64,8 +64,8 @@ from queue_controllers.watches.pod_usage import (
     pods_of_job,
     slimmer_for,
 )
-from queue_controllers.watches.preview_changes import PreviewNews
-from queue_controllers.watches.related_objects import OtherReader
+from queue_controllers.watches.preview_changes import PreviewChanges
+from queue_controllers.watches.related_objects import RelatedObjectReader
 from queue_controllers.watches.undecodable_events import tell_of_unreadable
 from shared_api.backoff import Backoff
 from shared_api.client.event_recorder import EventRecorder
@@ -88,7 +88,7 @@ from shared_api.debug_api.server import DebugServer, open_debug_server
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
-from shared_api.leader_warmup import Takeover
+from shared_api.leader_warmup import LeaderWarmup
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.limit_range import LimitRange
@@ -144,7 +144,7 @@ def build_controllers(
     enabled = {key: extensions[key] for key in flags.enabled_extensions}
     if flags.enable_job_extensions:
         enabled |= {each.kind.key: each for each in configuration.declared}
-    informers = InformerMaker(host, informer_wait_seconds)
+    informers = InformerFactory(host, informer_wait_seconds)
     return Controllers(host, flags, configuration, enabled, informers, makers=extensions.values())
 
 
@@ -171,7 +171,7 @@ class Controllers:
         flags: Flags,
         configuration: Configuration,
         adapters: Mapping[str, GenericJob[Any]],
-        informers: InformerMaker,
+        informers: InformerFactory,
         *,
         makers: Iterable[GenericJob[Any]],
     ) -> None:
@@ -185,7 +185,7 @@ class Controllers:
         kinds = tuple(adapters.values())
         self._turns = take_turns(each.kind for each in kinds)
         self._units = self._follow_units(by_namespace=configuration.general.report_unqueued_jobs)
-        self._slimmer = JobSlimmer()
+        self._slimmer = JobTrimmer()
         self._pods = self._follow_pods(kinds)
         self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
         self._classes = self._informers.make(PRIORITY_CLASSES, IndexedStore())
@@ -200,7 +200,7 @@ class Controllers:
         )
         self._admission = self._build_admission_caches()
         self._previews = self._build_previews(configuration)
-        self._around = SurroundingsReader(
+        self._around = ClusterContextReader(
             quotas=WhileServed(quotas, self._quotas.is_served),
             namespaces=self._namespaces.store,
             priority_classes=self._classes.store,
@@ -213,7 +213,7 @@ class Controllers:
         )
         self._lookups, self._recall = self._build_lookups(self._makers)
         self._read_events = EventReader(host.client, self._children_of)
-        self._takeover = Takeover(
+        self._takeover = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
@@ -246,7 +246,7 @@ class Controllers:
     def _build_lookups(self, adapters: Iterable[GenericJob[Any]]) -> tuple[Lookups, Lookups]:
         """Return what is asked about other objects, and the same without asking the API server."""
         client, clock, previews = self._host.client, self._host.clock, self._previews
-        reader, others = OwnerReader(client, clock), OtherReader(client, clock)
+        reader, others = OwnerReader(client, clock), RelatedObjectReader(client, clock)
         judge = OwnerJudge(
             client, clock, adapters=adapters, find=self._find_job, units=self._units.store
         )
@@ -293,13 +293,13 @@ class Controllers:
 
     def _build_previews(self, configuration: Configuration) -> PodPreviews | None:
         """Return what asks the API server for pods, if it may be asked."""
-        self._preview_news: PreviewNews | None = None
+        self._preview_news: PreviewChanges | None = None
         if not configuration.general.admission_preview:
             return None
         host = self._host
         previews = PodPreviews(host.client, host.clock, on_changed=self._look_in_turns)
         previews.wake = self._run("pod-previews", previews.step).wake
-        self._preview_news = PreviewNews(self._informers, on_news=previews.ask_anew)
+        self._preview_news = PreviewChanges(self._informers, on_news=previews.ask_anew)
         self._run("preview-kinds", self._preview_news.step)
         for informer in self._admission_informers.by_name().values():
             informer.add_handler(self._preview_news.on_change)
@@ -367,7 +367,7 @@ class Controllers:
         """Return the server of a kind whose jobs are made of pods."""
         settings = settings_of(adapter.kind.key, flags, configuration)
         groups = PodGroupCache(adapter, self._pods.store)
-        executor = GateExecutor(
+        executor = GatedPodExecutor(
             adapter,
             self._host.client,
             self._host.leadership,
@@ -579,7 +579,7 @@ class Controllers:
     # --- the Work -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Fill the caches and start all threads; what is done about jobs waits for `Takeover`."""
+        """Fill the caches and start all threads; acting on jobs waits for `LeaderWarmup`."""
         self._informers.runs_threads = True
         for informer in self._shared_informers():
             self._informers.start(informer)
@@ -600,7 +600,7 @@ class Controllers:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
-        """Let `Takeover` look at once."""
+        """Let `LeaderWarmup` look at once."""
         self._wake_all()
 
     def ready_checks(self) -> Mapping[str, Check]:

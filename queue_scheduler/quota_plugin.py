@@ -23,7 +23,7 @@ from queue_scheduler.quota.quota_decision import (
     RefusalReason,
 )
 from queue_scheduler.quota.quota_settings import QuotaSettings
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.reclaim import Lent, is_owed
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -40,7 +40,7 @@ LIMITS: Final = frozenset(
 """Reasons whose limit does not depend on what others do."""
 
 
-class BookedQuotas(ABC):
+class QuotaPlugin(ABC):
     """A plugin's quotas, and its answers at those extension points where all such plugins agree.
 
     A base class, not a part: what a plugin takes part in is read off its methods, and each would
@@ -50,7 +50,7 @@ class BookedQuotas(ABC):
         books: What is booked.
     """
 
-    books: QuotaBooks
+    books: QuotaCache
     stirred_domains: Callable[[], list[str]]
     keeps_room_for: Callable[[str], bool]
 
@@ -60,15 +60,15 @@ class BookedQuotas(ABC):
         # The names of all quotas that there are, usable or not. Replaced, never changed.
         self._known: frozenset[str] = frozenset()
         self._told_problems: frozenset[QuotaProblem] = frozenset()
-        self._keep(QuotaBooks(settings))
+        self._keep(QuotaCache(settings))
 
-    def _keep(self, books: QuotaBooks) -> None:
+    def _keep(self, books: QuotaCache) -> None:
         self.books = books
         # Asked after every fact, and mostly in vain: the books' own answers, no call between.
         self.stirred_domains = books.stirred_domains
         self.keeps_room_for = books.keeps_room_for
 
-    def _take_over(self, other: BookedQuotas) -> None:
+    def _take_over(self, other: QuotaPlugin) -> None:
         """Begin with what another of the same settings knows."""
         self._known = other._known
         self._told_problems = other._told_problems

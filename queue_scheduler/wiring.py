@@ -27,13 +27,13 @@ from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.decision import Dequeue, Notice, Preempt
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.queue_objects.queue_drain import QueueDrains
+from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import BY_NAME, QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
-from queue_scheduler.reporting.events import NoticeEvents, ObjectEvents
+from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
-from queue_scheduler.reporting.pending_reason import WaitingReporter
-from queue_scheduler.reporting.undecodable_objects import UnreadableObjects
+from queue_scheduler.reporting.pending_reason import PendingReasonWriter
+from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from queue_scheduler.setup.quota_sources import QUOTA_READERS, QuotaSources, find_quotas
@@ -42,7 +42,7 @@ from queue_scheduler.unit_controllers.admission_check_watch import (
     watch_admission_checks,
 )
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
-from queue_scheduler.unit_controllers.setup import UnitParts, UnitShells
+from queue_scheduler.unit_controllers.setup import UnitControllers, UnitParts
 from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
@@ -61,7 +61,7 @@ from shared_api.debug_api.server import DebugServer, open_debug_server
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
-from shared_api.leader_warmup import Takeover
+from shared_api.leader_warmup import LeaderWarmup
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.queue_unit import QueueUnit
@@ -122,7 +122,7 @@ class Scheduler:
             checks_namespaces=checks_namespaces,
         )
         self._build_informers(flags.queue_namespace)
-        self._takeover = Takeover(
+        self._takeover = LeaderWarmup(
             program.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in self._informers if each.has_synced()],
@@ -232,11 +232,11 @@ class Scheduler:
     def _read_unit(self, namespace: str, name: str) -> QueueUnit:
         return self._program.client.get(QUEUE_UNITS, namespace, name)
 
-    def _build_beside_the_line(self, queue_namespace: str, notices: NoticeEvents) -> None:
+    def _build_beside_the_line(self, queue_namespace: str, notices: EventReporter) -> None:
         """Build what follows the decisions: reasons, queues of quotas, counts, events, metrics."""
         may_write = self._takeover.is_open
         run, due = self._work_queue("waiting-reporter")
-        reporter = WaitingReporter(
+        reporter = PendingReasonWriter(
             self._shared,
             self._dispatcher,
             self._units,
@@ -270,7 +270,7 @@ class Scheduler:
             self._clock,
         )
         self._thread_of("queue-status", status.step)
-        drains = QueueDrains(
+        drains = QueueDrain(
             self._shared, self._dispatcher, self._units.note_written, may_write, self._clock
         )
         self._thread_of("queue-drains", drains.step)
@@ -308,7 +308,7 @@ class Scheduler:
         self, flags: Flags, check_seconds: float, tell: Callable[[Notice], None]
     ) -> None:
         """Build what looks at one unit after another; told of news after the engine."""
-        shells = UnitShells(
+        shells = UnitControllers(
             UnitParts(
                 shared=self._shared,
                 writes=self._dispatcher,
@@ -343,8 +343,8 @@ class Scheduler:
         self._thread_of("admission-check-kind", follow_kind(watch, self._shared))
         return watch
 
-    def _build_notices(self, may_write: Callable[[], bool]) -> NoticeEvents:
-        notices = NoticeEvents(self._shared, self._events, may_write, self._clock)
+    def _build_notices(self, may_write: Callable[[], bool]) -> EventReporter:
+        notices = EventReporter(self._shared, self._events, may_write, self._clock)
         self._thread_of("notice-events", notices.step)
         self._preemptions = PreemptionCycle(
             self._shared,
@@ -364,7 +364,7 @@ class Scheduler:
             **{kind.kind: each for kind, each in self._sources.informers.items()},
         }
         run, due = self._work_queue("unreadable-objects")
-        unreadable = UnreadableObjects(
+        unreadable = UndecodableObjects(
             {kind: informer.undecodable for kind, informer in followed.items()},
             self._events,
             self._dispatcher,
@@ -453,7 +453,7 @@ class Scheduler:
         return tuple(self._informers) if checks is None else (*self._informers, checks)
 
     def start(self) -> None:
-        """Fill the caches and start all threads; decisions wait for `Takeover`."""
+        """Fill the caches and start all threads; decisions wait for `LeaderWarmup`."""
         self._is_started = True
         for thread in self._threads:
             thread.start()
@@ -478,7 +478,7 @@ class Scheduler:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
-        """Let `Takeover` look whether the caches are complete."""
+        """Let `LeaderWarmup` look whether the caches are complete."""
         self._takeover_thread.wake()
 
     def ready_checks(self) -> Mapping[str, Check]:

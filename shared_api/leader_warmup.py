@@ -31,7 +31,7 @@ class FreshCache(Protocol):
         ...
 
 
-class Takeover:
+class LeaderWarmup:
     """The gate in front of all that decides and writes.
 
     Args:

@@ -17,7 +17,7 @@ from queue_controllers.decision.actions import (
     TellJob,
 )
 from queue_controllers.decision.decide import decide
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import Decision, JobView, Moment
 from queue_controllers.decision.queue_unit_builder import build_unit
@@ -77,7 +77,7 @@ def facts(*, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:
 
 def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:
     """Return the unit of `facts()`; `adopted`: its status proves that the job ran before."""
-    body = build_unit(facts(), Surroundings(), name="main")
+    body = build_unit(facts(), ClusterContext(), name="main")
     if changes.pop("adopted", False):
         changes["conditions"] = (*changes.get("conditions", ()), PROOF)
     body["metadata"]["annotations"] |= changes.pop("annotations", {})

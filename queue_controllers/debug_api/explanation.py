@@ -1,8 +1,8 @@
 """Whether a job is managed, why or why not, and what is wrong with it. Pure.
 
-Nothing is judged anew here. Whose a job is, `judge_managed` has said. What is wrong with it, says
-`decide`, which is asked what it would tell the job if nothing had been told yet. This module words
-it, and adds the way out.
+Nothing is judged anew here. Whose a job is, `classify_ownership` has said. What is wrong with it,
+says `decide`, which is asked what it would tell the job if nothing had been told yet. This module
+words it, and adds the way out.
 """
 
 from __future__ import annotations

@@ -37,21 +37,21 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 `shared_api.waiting_reasons.TO_MEND`. A reason that is not written yet is none of them."""
 
 
-class Obstacle(msgspec.Struct, frozen=True):
+class BlockingReason(msgspec.Struct, frozen=True):
     """What is in the way, as an event says it."""
 
     reason: str
     message: str
 
 
-def find_obstacle(unit: QueueUnit) -> Obstacle | None:
+def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
     """Return what keeps a waiting unit until somebody acts; None for what passes by itself."""
     for condition_type in DEACTIVATION_CONDITIONS:
         why = find_condition(unit.status.conditions, condition_type)
         if why is not None and why.status == "True":
-            return Obstacle(why.reason, why.message)
+            return BlockingReason(why.reason, why.message)
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
     if waits is None or waits.status != "False" or waits.reason not in WAYS_OUT:
         return None
     message = f"It can not start: {waits.message}. {WAYS_OUT[waits.reason]}"
-    return Obstacle(waits.reason, message)
+    return BlockingReason(waits.reason, message)

@@ -42,7 +42,7 @@ from queue_controllers.decision.adoption import (
     tell_adoption,
 )
 from queue_controllers.decision.backoff_limit import reach_limit
-from queue_controllers.decision.blocking_reason import find_obstacle
+from queue_controllers.decision.blocking_reason import find_blocking_reason
 from queue_controllers.decision.deactivation import follow_deactivation
 from queue_controllers.decision.eviction import (
     carry_out_eviction,
@@ -260,7 +260,7 @@ def _leave_alone(view: JobView, job: JobFacts) -> Decision:
 
 def _decide_with_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
     evicting = view.memory.evicting and is_being_evicted(unit)
-    told = view.memory.obstacle if find_obstacle(unit) is not None else ""
+    told = view.memory.obstacle if find_blocking_reason(unit) is not None else ""
     is_to_start = job.suspended and is_admitted(unit)
     memory = view.memory if is_admitted(unit) else _without_attempt(view.memory)
     memory = msgspec.structs.replace(
@@ -432,7 +432,7 @@ def _keep_held(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         moved = move_return(unit, view.settings, view.moment, view.jitter)
         if moved is not None:
             return Decision(actions=(moved,), memory=view.memory)
-    obstacle = find_obstacle(unit)
+    obstacle = find_blocking_reason(unit)
     if obstacle is not None and obstacle.message != view.memory.obstacle:
         event = TellJob(reason=obstacle.reason, message=obstacle.message, type=EventType.WARNING)
         memory = msgspec.structs.replace(view.memory, obstacle=obstacle.message)

@@ -17,7 +17,7 @@ from queue_controllers.decision.backoff_limit import reach_limit_when_freed, rea
 from queue_controllers.decision.deactivation import deactivate, mark_of
 from queue_controllers.decision.execution_time import seconds_left
 from queue_controllers.decision.job_ownership import (
-    Surroundings,
+    ClusterContext,
     quota_of_job,
     quota_of_template,
 )
@@ -83,7 +83,7 @@ def why_evict(
     return None
 
 
-def _where_else(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
+def _where_else(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
     """Say whether the job names another quota or queue by now than its unit, or none any more.
 
     The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
@@ -142,7 +142,7 @@ def _may_differ(job: JobFacts, unit: QueueUnit) -> bool:
     )
 
 
-def _tell_move(job: JobFacts, unit: QueueUnit, around: Surroundings) -> str:
+def _tell_move(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
     what = _where_else(job, unit, around)
     if not what:
         return ""

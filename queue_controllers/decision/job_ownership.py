@@ -76,7 +76,7 @@ class _Ground(NamedTuple):
     why: str
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterContext(msgspec.Struct, frozen=True, kw_only=True):
     """What is known outside of the job: quotas, namespaces, priority classes."""
 
     quotas: QuotaNames = QuotaNames()
@@ -117,9 +117,9 @@ class Ownership(msgspec.Struct, frozen=True):
     """What `reason` says in words."""
 
 
-def judge_managed(
+def classify_ownership(
     job: JobFacts,
-    around: Surroundings,
+    around: ClusterContext,
     settings: JobSettings,
     *,
     has_unit: bool,
@@ -165,7 +165,7 @@ def judge_managed(
     )
 
 
-def _whose_else(job: JobFacts, around: Surroundings, settings: JobSettings) -> _Ground | None:
+def _whose_else(job: JobFacts, around: ClusterContext, settings: JobSettings) -> _Ground | None:
     """Return who else the job says that it belongs to; None for nobody."""
     meta = job.metadata
     if meta.namespace in settings.excluded_namespaces:
@@ -257,7 +257,7 @@ def find_owner(
     return nearest
 
 
-def quota_of_job(job: JobFacts, around: Surroundings) -> str:
+def quota_of_job(job: JobFacts, around: ClusterContext) -> str:
     """Return the quota that the job is charged to, or "".
 
     A quota that the pod template names is the one koord-scheduler charges the pods to, so it comes
@@ -271,7 +271,7 @@ def quota_of_job(job: JobFacts, around: Surroundings) -> str:
     return around.quotas.quota_of_namespace(job.metadata.namespace)
 
 
-def may_use_quota(job: JobFacts, around: Surroundings) -> bool:
+def may_use_quota(job: JobFacts, around: ClusterContext) -> bool:
     """Return whether the job's namespace may name the quota that the job is charged to.
 
     A quota that is not known here is for the scheduler to judge: it does not exist, or is the node
@@ -308,7 +308,7 @@ def _names_queue_or_quota(job: JobFacts) -> bool:
     return bool(read_queue_name(meta.labels, meta.annotations) or read_quota_name(meta.labels))
 
 
-def _why_managed(job: JobFacts, around: Surroundings, settings: JobSettings) -> _Ground | None:
+def _why_managed(job: JobFacts, around: ClusterContext, settings: JobSettings) -> _Ground | None:
     """Return the rule that makes a job the queue's; None where none does."""
     if job.kind.held_by_gates:
         # The quota's label, and a namespace's quota, are koord-scheduler's business on any pod.

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from queue_controllers.decision.actions import Action
-from queue_controllers.decision.job_ownership import Ownership, Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext, Ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import NO_PODS, JobState, PodFacts
 from queue_controllers.jobframework.generic_job import JobFacts
@@ -131,7 +131,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     unit: QueueUnit | None = None
     pods: PodFacts = NO_PODS
     ownership: Ownership = Ownership(managed=True, reason="")
-    around: Surroundings = Surroundings()
+    around: ClusterContext = ClusterContext()
     settings: JobSettings = JobSettings()
     memory: JobMemory = NOTHING_KNOWN
     lost: LostUnit | None = None

@@ -58,7 +58,7 @@ class ChildName(msgspec.Struct, frozen=True):
 
 
 class Owners(Protocol):
-    """What `judge_managed` asks about owners."""
+    """What `classify_ownership` asks about owners."""
 
     def above(self, owner: OwnerReference) -> Above:
         """Return what stands above an owner; may ask the API server, raises ApiFailure."""

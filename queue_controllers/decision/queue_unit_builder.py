@@ -21,7 +21,7 @@ from queue_controllers.decision.job_annotations import (
     read_priority,
 )
 from queue_controllers.decision.job_ownership import (
-    Surroundings,
+    ClusterContext,
     queue_of_job,
     quota_labels_of_template,
     quota_of_job,
@@ -188,7 +188,7 @@ def hash_of_pod_sets(bodies: list[dict[str, Any]]) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | None]:
+def priority_of_job(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
     """Return (class name, number): annotation, else the class's value, else the literal.
 
     And no more than the namespace lets its jobs have; absent counts as 0. Where only classes count,
@@ -198,7 +198,7 @@ def priority_of_job(job: JobFacts, around: Surroundings) -> tuple[str, int | Non
     return class_name, _bounded(number, around)
 
 
-def why_other_priority(job: JobFacts, around: Surroundings) -> str:
+def why_other_priority(job: JobFacts, around: ClusterContext) -> str:
     """Return why a job has another priority than it says, as one line, or ""."""
     said = _text_of_annotation(job)
     if around.only_classes and said:
@@ -219,7 +219,7 @@ def _text_of_annotation(job: JobFacts) -> str:
     return read_annotation(job.metadata.annotations, PRIORITY) or ""
 
 
-def _wanted_priority(job: JobFacts, around: Surroundings) -> tuple[str, int | None]:
+def _wanted_priority(job: JobFacts, around: ClusterContext) -> tuple[str, int | None]:
     source = job.priority
     number = None if around.only_classes else source.value
     if source.class_name:
@@ -229,7 +229,7 @@ def _wanted_priority(job: JobFacts, around: Surroundings) -> tuple[str, int | No
     return source.class_name, number if around.only_classes else read_priority(job, number)
 
 
-def _bounded(number: int | None, around: Surroundings) -> int | None:
+def _bounded(number: int | None, around: ClusterContext) -> int | None:
     most = around.max_priority
     return most if most is not None and (number or 0) > most else number
 
@@ -238,7 +238,7 @@ def _bounded(number: int | None, around: Surroundings) -> int | None:
 
 
 def build_unit(
-    job: JobFacts, around: Surroundings, *, name: str, runs: bool = False
+    job: JobFacts, around: ClusterContext, *, name: str, runs: bool = False
 ) -> dict[str, Any]:
     """Return the QueueUnit of a job as JSON values, ready to be created.
 
@@ -289,7 +289,7 @@ def _take_wishes_off(labels: Changes | dict[str, str], job: JobFacts) -> None:
 
 
 def _spec_of(
-    job: JobFacts, around: Surroundings, bodies: list[dict[str, Any]], quota: str
+    job: JobFacts, around: ClusterContext, bodies: list[dict[str, Any]], quota: str
 ) -> dict[str, Any]:
     meta, kind = job.metadata, job.kind
     spec: dict[str, Any] = {
@@ -331,7 +331,7 @@ def _request_of(job: JobFacts) -> dict[str, Any]:
 def build_sync(
     job: JobFacts,
     unit: QueueUnit,
-    around: Surroundings,
+    around: ClusterContext,
     *,
     waiting: bool,
     stopped: bool = False,
@@ -388,7 +388,7 @@ def is_only_demand(body: Mapping[str, Any]) -> bool:
     )
 
 
-def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: Surroundings) -> dict[str, Any]:
+def _sync_of_intent(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> dict[str, Any]:
     """Return what the user may change until the end: priority, active, the time it may run."""
     spec: dict[str, Any] = {}
     class_name, number = priority_of_job(job, around)

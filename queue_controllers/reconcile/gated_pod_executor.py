@@ -84,7 +84,7 @@ class PodGroups(Protocol):
         ...
 
 
-class GateExecutor(Executor[PodGroup]):
+class GatedPodExecutor(Executor[PodGroup]):
     """Sends the writes of one extension whose jobs are pods.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.owners import Owners
 from queue_controllers.decision.queue_unit_builder import is_our_make
 from queue_controllers.jobframework.generic_job import JobKind, JobT, OtherObject
@@ -47,10 +47,10 @@ class PodLookup(Protocol):
         ...
 
 
-class SurroundingsLookup(Protocol):
+class ClusterContextLookup(Protocol):
     """What is known outside of jobs."""
 
-    def __call__(self, namespace: str) -> Surroundings:
+    def __call__(self, namespace: str) -> ClusterContext:
         """Return what is known about a namespace."""
         ...
 
@@ -63,7 +63,7 @@ class OwnerLookup(Protocol):
         ...
 
 
-class OtherLookup(Protocol):
+class RelatedObjectLookup(Protocol):
     """What other objects say about a job."""
 
     def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind

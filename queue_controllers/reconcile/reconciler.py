@@ -29,7 +29,7 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.gates import count_gated
-from queue_controllers.decision.job_ownership import Ownership, Surroundings, judge_managed
+from queue_controllers.decision.job_ownership import ClusterContext, Ownership, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import count_pods
 from queue_controllers.decision.job_view import (
@@ -56,12 +56,12 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
 from queue_controllers.reconcile.job_lookup import (
+    ClusterContextLookup,
     EventLookup,
     JobCache,
-    OtherLookup,
     OwnerLookup,
     PodLookup,
-    SurroundingsLookup,
+    RelatedObjectLookup,
     UnitsOfJob,
     find_units,
     has_units,
@@ -126,7 +126,7 @@ class JobPreviews(Protocol):
         self,
         adapter: GenericJob[Any],
         job: JobFacts,
-        around: Surroundings,
+        around: ClusterContext,
         *,
         has_unit: bool,
         wake: Callable[[str], None],
@@ -143,7 +143,7 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
 
     owners: OwnerLookup
     """What is known about the owners of jobs."""
-    others: OtherLookup
+    others: RelatedObjectLookup
     """What other objects say about a job."""
     previews: JobPreviews | None = None
     """What the API server itself says that it makes of pods, where it may be asked."""
@@ -181,7 +181,7 @@ class _Judged(NamedTuple):
     """What a job says, and whether it is the queue's business."""
 
     facts: JobFacts
-    around: Surroundings
+    around: ClusterContext
     ownership: Ownership
 
 
@@ -214,7 +214,7 @@ class JobReconciler(Generic[JobT]):
         pods: PodLookup,
         lookups: Lookups,
         events: EventLookup,
-        around: SurroundingsLookup,
+        around: ClusterContextLookup,
         settings: JobSettings,
         queue: WorkQueue[str],
         clock: Clock,
@@ -463,7 +463,7 @@ class JobReconciler(Generic[JobT]):
         written = read_facts(adapter, job, held_by_annotation=self._settings.held_by_annotation)
         around = self._around(namespace)
         facts = admit_job(written, around.admission)
-        ownership = judge_managed(
+        ownership = classify_ownership(
             facts,
             around,
             self._settings,

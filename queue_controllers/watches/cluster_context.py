@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.pod_admission import NOTHING_READ, AdmissionObjects
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.namespace import Namespace
@@ -65,7 +65,7 @@ class NamespaceCache(Protocol):
         ...
 
 
-class SurroundingsReader:
+class ClusterContextReader:
     """Answers for the reconcilers; its `on_*` methods are informer handlers.
 
     Args:
@@ -108,11 +108,11 @@ class SurroundingsReader:
         self._names: tuple[int, QuotaNames] = (-1, QuotaNames())
         self._classes: tuple[int, Mapping[str, int], int | None] = (-1, {}, None)
 
-    def __call__(self, namespace: str) -> Surroundings:
+    def __call__(self, namespace: str) -> ClusterContext:
         """Return what is known about a namespace."""
         _, classes, default = self._current_classes()
         known = self._namespaces.get(namespace)
-        return Surroundings(
+        return ClusterContext(
             quotas=self._current_names(),
             namespace_labels={} if known is None else known.metadata.labels,
             priority_classes=classes,

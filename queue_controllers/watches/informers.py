@@ -20,7 +20,7 @@ GATHER_SECONDS: Final = 0.05
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
-class InformerMaker:
+class InformerFactory:
     """Makes informers that share a host.
 
     Args:

@@ -23,7 +23,7 @@ WHOLE: Final = (ScheduledPodSpec, ScheduledContainer)
 T = TypeVar("T")
 
 
-class JobSlimmer:
+class JobTrimmer:
     """Makes objects small that were just decoded, and that nobody else has seen; any thread."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from queue_controllers.decision.job_ownership import Surroundings, quota_of_job
+from queue_controllers.decision.job_ownership import ClusterContext, quota_of_job
 from queue_controllers.decision.pod_admission import admit_job, has_pods_to_come
 from queue_controllers.decision.previewed_pod import (
     NO_ANSWER,
@@ -185,7 +185,7 @@ class PodPreviews:
         self,
         adapter: GenericJob[Any],
         job: JobFacts,
-        around: Surroundings,
+        around: ClusterContext,
         *,
         has_unit: bool,
         wake: Callable[[str], None],
@@ -217,7 +217,7 @@ class PodPreviews:
         self,
         adapter: GenericJob[Any],
         job: JobFacts,
-        around: Surroundings,
+        around: ClusterContext,
         *,
         has_unit: bool,
         wake: Callable[[str], None],

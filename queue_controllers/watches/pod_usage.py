@@ -34,7 +34,7 @@ from queue_controllers.jobframework.pod_scheduling import (
     unschedulable_of,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPodSpec
-from queue_controllers.watches.job_trimming import JobSlimmer
+from queue_controllers.watches.job_trimming import JobTrimmer
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import PODS
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
@@ -69,13 +69,13 @@ PAUSE_PER_POD_SECONDS: Final = 20e-6
 _NO_SPEC: Final = PodSpec()
 
 
-def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobSlimmer | None = None) -> Slimmer:
+def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobTrimmer | None = None) -> Slimmer:
     """Return what makes pods slim where these kinds of jobs are looked after.
 
     Pods that are jobs, or parts of such, keep what says where they may go, and say besides to which
     pod set they belong; `slimmer` lets them share what is equal.
     """
-    slimmer = JobSlimmer() if slimmer is None else slimmer
+    slimmer = JobTrimmer() if slimmer is None else slimmer
     adapters = tuple(adapters)
     keys = (key for each in adapters if isinstance(each, ReadsPodLabels) for key in each.pod_labels)
     slim = partial(slim_pod, labels=tuple(dict.fromkeys(keys)))

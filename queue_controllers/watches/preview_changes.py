@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from queue_controllers.watches.informers import InformerMaker
+from queue_controllers.watches.informers import InformerFactory
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
@@ -49,7 +49,7 @@ FOLLOWED: Final = (
 """Where they are served; the chart grants the right to read them."""
 
 
-class PreviewNews:
+class PreviewChanges:
     """Follows what changes the answers.
 
     Args:
@@ -57,7 +57,7 @@ class PreviewNews:
         on_news: Told the namespace in which answers may have changed, "" for all.
     """
 
-    def __init__(self, informers: InformerMaker, *, on_news: Callable[[str], None]) -> None:
+    def __init__(self, informers: InformerFactory, *, on_news: Callable[[str], None]) -> None:
         self._on_news = on_news
         self.watches: tuple[KindWatch[OnlyMetadata], ...] = tuple(
             informers.follow(

@@ -28,7 +28,7 @@ ObjectT = TypeVar("ObjectT")
 log = structlog.get_logger("other_objects")
 
 
-class OtherClient(Protocol):
+class RelatedObjectClient(Protocol):
     """What is used of the `ResourceClient`."""
 
     def get(self, resource_type: ResourceType[ObjectT], namespace: str, name: str) -> ObjectT:
@@ -45,10 +45,10 @@ class _Answer(msgspec.Struct, frozen=True):
         return self.generation == job.generation and now < self.believed_until
 
 
-class OtherReader:
+class RelatedObjectReader:
     """Reads objects for the reconcilers; called on all of their threads."""
 
-    def __init__(self, client: OtherClient, clock: Clock) -> None:
+    def __init__(self, client: RelatedObjectClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._answers: Remembered[Uid, _Answer] = Remembered()

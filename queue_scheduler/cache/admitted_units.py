@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
-from queue_scheduler.cache.unit_state import UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, is_being_evicted
 
@@ -38,7 +38,7 @@ class AdmittedUnits:
         self.left = 0
         self.changes = 0
         # Those that came since somebody asked; the others by bucket.
-        self._fresh: dict[str, UnitRecord] = {}
+        self._fresh: dict[str, CachedUnit] = {}
         self._bucket_of: dict[str, Bucket] = {}
         # Of a queue by quota, and of a quota by queue: the same buckets in both.
         self._by_queue: dict[str, dict[str, Buckets]] = {}
@@ -58,7 +58,7 @@ class AdmittedUnits:
         self._sort_in()
         return self._by_quota.get(quota, {}).values()
 
-    def add(self, record: UnitRecord) -> None:
+    def add(self, record: CachedUnit) -> None:
         """Take a unit that occupies quota."""
         info = record.info
         if info is None:
@@ -67,7 +67,7 @@ class AdmittedUnits:
         if is_being_evicted(record.unit):
             self.leaving[info.key] = None
 
-    def remove(self, record: UnitRecord) -> None:
+    def remove(self, record: CachedUnit) -> None:
         """Forget one; nothing is left of a bucket or name without units."""
         info = record.info
         if info is None:
@@ -87,7 +87,7 @@ class AdmittedUnits:
             if not buckets:
                 self._close(info.queue, info.quota)
 
-    def replace(self, before: UnitRecord, after: UnitRecord) -> None:
+    def replace(self, before: CachedUnit, after: CachedUnit) -> None:
         """Take a newer object of a unit that stays where it is."""
         is_leaving = is_being_evicted(after.unit)
         key = after.key
@@ -138,7 +138,7 @@ class AdmittedUnits:
                 twin._open(queue, quota).update(copies)
         return twin
 
-    def validate(self, records: Iterable[UnitRecord]) -> None:
+    def validate(self, records: Iterable[CachedUnit]) -> None:
         """Index again; raise AssertionError with the story if it differs."""
         fresh = AdmittedUnits()
         for record in records:
@@ -184,7 +184,7 @@ class _Parts:
         return chain.from_iterable(self._parts)
 
 
-def bucket_of(record: UnitRecord) -> Bucket:
+def bucket_of(record: CachedUnit) -> Bucket:
     """Return what an eviction of the unit costs first."""
     return record.priority, runs_whole(record.unit)
 

@@ -18,7 +18,7 @@ from shared_api.queue_unit_phases import PODS_READY
 from shared_api.timestamps import read_time
 
 
-class DeclaredEnd(msgspec.Struct, frozen=True, gc=False):
+class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
     """When a booked unit ends by what it declares.
 
     Attributes:
@@ -36,13 +36,13 @@ class DeclaredEnd(msgspec.Struct, frozen=True, gc=False):
         return (wall if self.since is None else self.since) + self.seconds
 
 
-class DeclaredEnds:
+class ExpectedEnds:
     """The ends of what is booked, by uid."""
 
     def __init__(self) -> None:
-        self._ends: dict[Uid, DeclaredEnd] = {}
+        self._ends: dict[Uid, ExpectedEnd] = {}
 
-    def __iter__(self) -> Iterator[tuple[Uid, DeclaredEnd]]:
+    def __iter__(self) -> Iterator[tuple[Uid, ExpectedEnd]]:
         return iter(self._ends.items())
 
     def note(self, info: QueueUnitInfo) -> bool:
@@ -51,7 +51,7 @@ class DeclaredEnds:
         if seconds is None:
             return bool(self._ends) and self._ends.pop(info.uid, None) is not None
         before = self._ends.get(info.uid)
-        after = DeclaredEnd(info.quota, seconds, _running_since(info.unit))
+        after = ExpectedEnd(info.quota, seconds, _running_since(info.unit))
         self._ends[info.uid] = after
         return before != after
 
@@ -59,9 +59,9 @@ class DeclaredEnds:
         """Forget a unit: it is not booked, or not as a whole."""
         self._ends.pop(uid, None)
 
-    def copy(self) -> DeclaredEnds:
+    def copy(self) -> ExpectedEnds:
         """Return an independent copy."""
-        twin = DeclaredEnds()
+        twin = ExpectedEnds()
         twin._ends = dict(self._ends)
         return twin
 

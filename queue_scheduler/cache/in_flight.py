@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from queue_scheduler.cache.unit_state import (
-    Standing,
-    UnitRecord,
+    CachedUnit,
+    UnitState,
     is_in_flight,
     priority_to_overtake,
 )
@@ -21,20 +21,20 @@ from shared_api.objects.meta import Uid
 from shared_api.queue_unit_phases import Phase
 
 
-def asks_for_nodes(record: UnitRecord) -> bool:
+def asks_for_nodes(record: CachedUnit) -> bool:
     """Say whether nodes are being looked for, or will be once the decision is written."""
-    if record.standing is Standing.DECIDED:
+    if record.state is UnitState.ASSUMED:
         return record.to is Phase.SCHED_READY
-    return record.standing is Standing.BOOKED and record.unit.status.phase == Phase.SCHED_READY
+    return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
 
 
-def are_alike(before: UnitRecord, after: UnitRecord) -> bool:
+def are_alike(before: CachedUnit, after: CachedUnit) -> bool:
     """Say whether a unit counts for its queue as it did before."""
     is_same = is_in_flight(before) == is_in_flight(after)
     return is_same and asks_for_nodes(before) == asks_for_nodes(after)
 
 
-def enter(line: SchedulingQueue, record: UnitRecord) -> bool:
+def enter(line: SchedulingQueue, record: CachedUnit) -> bool:
     """Count a booked or decided unit; return whether that may change the queue's next decision."""
     counts = False
     if line.options.waits_for_pods and is_in_flight(record):
@@ -53,7 +53,7 @@ def leave(line: SchedulingQueue, uid: Uid) -> bool:
     return line.requests.discard(uid) or was_in_flight
 
 
-def count_again(line: SchedulingQueue, records: Iterable[UnitRecord]) -> None:
+def count_again(line: SchedulingQueue, records: Iterable[CachedUnit]) -> None:
     """Find the units that count, by what the queue asks for now."""
     line.in_flight, line.requests = {}, NodeRequests()
     for record in records:
@@ -61,7 +61,7 @@ def count_again(line: SchedulingQueue, records: Iterable[UnitRecord]) -> None:
             enter(line, record)
 
 
-def check_counts(line: SchedulingQueue, records: Iterable[UnitRecord]) -> None:
+def check_counts(line: SchedulingQueue, records: Iterable[CachedUnit]) -> None:
     """Recompute what counts; raise AssertionError with the story if it differs."""
     twin = SchedulingQueue(line.queue, line.policy)
     twin.options = line.options

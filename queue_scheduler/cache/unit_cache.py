@@ -2,7 +2,7 @@
 
 A unit is *placed* from its object: judged by its phase, mapped to quota and queue, its demand
 read. `enter` and `leave` are each other's undo: between the two, a unit is in exactly one
-line, one count, one set of holds. Bookings follow the standing (`usage`).
+line, one count, one set of holds. Usage follow the standing (`usage`).
 
 Where a unit stands depends on its object and on what is known of queues, quotas and
 namespaces, never on the order in which these were told: whatever a fact may map differently
@@ -23,8 +23,8 @@ from queue_scheduler.cache.expected_ends import remaining_seconds
 from queue_scheduler.cache.partial_admission import shape_of
 from queue_scheduler.cache.unit_demand import InvalidDemandError, admitted_occupancy, build_demand
 from queue_scheduler.cache.unit_state import (
-    Standing,
-    UnitRecord,
+    CachedUnit,
+    UnitState,
     find_known_demand,
     is_disowned,
     is_same_claim,
@@ -33,8 +33,8 @@ from queue_scheduler.cache.unit_state import (
     occupancy_of,
     priority_to_overtake,
 )
-from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, HeldCounts
-from queue_scheduler.cache.usage import Bookings
+from queue_scheduler.cache.units_on_hold import OUT_OF_LINE, FactWaits, UnitsOnHold
+from queue_scheduler.cache.usage import Usage
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -63,13 +63,13 @@ unit back."""
 _NOT_THEIRS = Reason.QUOTA_NOT_IN_NAMESPACE
 
 _STAYS_IN = {
-    Standing.WAITING: Standing.WAITING,
-    Standing.DECIDED: Standing.BOOKED,
-    Standing.BOOKED: Standing.BOOKED,
+    UnitState.WAITING: UnitState.WAITING,
+    UnitState.ASSUMED: UnitState.ADMITTED,
+    UnitState.ADMITTED: UnitState.ADMITTED,
 }
 
 
-class UnitRegistry:
+class UnitCache:
     """The units, by `namespace/name`.
 
     Attributes:
@@ -89,11 +89,11 @@ class UnitRegistry:
     def __init__(
         self, plugins: PluginRunner, queue_namespace: str = DEFAULT_QUEUE_NAMESPACE
     ) -> None:
-        self.records: dict[str, UnitRecord] = {}
+        self.records: dict[str, CachedUnit] = {}
         self.queues = QueueSet()
-        self.bookings = Bookings(plugins, self.unit)
+        self.bookings = Usage(plugins, self.unit)
         self.checks = KnownChecks()
-        self.held = HeldCounts()
+        self.held = UnitsOnHold()
         self.admitted = AdmittedUnits()
         self.changed_lines: dict[str, None] = {}
         self.held_lately: dict[str, None] = {}
@@ -138,8 +138,8 @@ class UnitRegistry:
         self,
         unit: QueueUnit,
         version: int,
-        verdict: Standing | Refusal,
-        before: UnitRecord | None = None,
+        verdict: UnitState | Refusal,
+        before: CachedUnit | None = None,
     ) -> None:
         """Put a unit where it belongs.
 
@@ -149,20 +149,20 @@ class UnitRegistry:
             verdict: What `judge` says of it.
             before: Where it stood; it must have left. What did not change is not read again.
         """
-        if verdict is Standing.ENDED:
-            record = UnitRecord(unit=unit, version=version, standing=Standing.ENDED)
+        if verdict is UnitState.ENDED:
+            record = CachedUnit(unit=unit, version=version, state=UnitState.ENDED)
             self.enter(record)
             self.charge_living(record)
             return
-        if verdict is Standing.BOOKED and (refusal := self._why_not_adopted(unit)) is not None:
+        if verdict is UnitState.ADMITTED and (refusal := self._why_not_adopted(unit)) is not None:
             verdict = refusal
         try:
             demand = find_known_demand(unit, before) or build_demand(unit)
         except InvalidDemandError as error:
             demand = NO_DEMAND
-            if verdict is not Standing.BOOKED:
+            if verdict is not UnitState.ADMITTED:
                 verdict = Refusal(reason=Reason.INVALID_DEMAND, detail=str(error))
-        if verdict is Standing.BOOKED:
+        if verdict is UnitState.ADMITTED:
             self._place_booked(unit, version, demand, before)
         else:
             self._place_waiting(unit, version, demand, verdict, before)
@@ -181,7 +181,7 @@ class UnitRegistry:
         return mapped.refusal
 
     def _place_booked(
-        self, unit: QueueUnit, version: int, demand: UnitDemand, before: UnitRecord | None
+        self, unit: QueueUnit, version: int, demand: UnitDemand, before: CachedUnit | None
     ) -> None:
         known = before.info if before is not None else None
         waits_for: tuple[str, ...] = ()
@@ -192,10 +192,10 @@ class UnitRegistry:
             mapped = self._map_by_name(unit, mapped, known)
         info = self._info(unit, mapped, demand, known)
         self.enter(
-            UnitRecord(
+            CachedUnit(
                 unit=unit,
                 version=version,
-                standing=Standing.BOOKED,
+                state=UnitState.ADMITTED,
                 info=info,
                 waits_for=waits_for,
             )
@@ -216,8 +216,8 @@ class UnitRegistry:
         unit: QueueUnit,
         version: int,
         demand: UnitDemand,
-        verdict: Standing | Refusal,
-        before: UnitRecord | None,
+        verdict: UnitState | Refusal,
+        before: CachedUnit | None,
     ) -> None:
         mapped = self._plugins.map_unit(unit, self.queues)
         hold = verdict if isinstance(verdict, Refusal) else None
@@ -235,10 +235,10 @@ class UnitRegistry:
         if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
             # Plugins and the rules of places know queues by their names alone.
             hold = replace(hold, detail=self._queue_namespace)
-        record = UnitRecord(
+        record = CachedUnit(
             unit=unit,
             version=version,
-            standing=Standing.HELD if hold is not None else Standing.WAITING,
+            state=UnitState.ON_HOLD if hold is not None else UnitState.WAITING,
             info=info,
             hold=hold,
             waits_for=waits_for if hold is not None else (),
@@ -304,7 +304,7 @@ class UnitRegistry:
         return line.place(bounded, self._plugins.order_key(bounded, line.queue))
 
     def can_stay(
-        self, record: UnitRecord, unit: QueueUnit, version: int, verdict: Standing | Refusal
+        self, record: CachedUnit, unit: QueueUnit, version: int, verdict: UnitState | Refusal
     ) -> bool:
         """Keep a unit where it is when only what nobody decides by has changed.
 
@@ -313,18 +313,16 @@ class UnitRegistry:
         bookings stay as they are.
         """
         info = record.info
-        if info is None or verdict is not _STAYS_IN.get(record.standing):
+        if info is None or verdict is not _STAYS_IN.get(record.state):
             return False
         if not is_same_claim(record.unit, unit):
             return False
         info = replace(info, unit=unit)
-        stays = UnitRecord(
-            unit=unit, version=version, standing=_STAYS_IN[record.standing], info=info
-        )
-        if stays.standing is Standing.BOOKED:
+        stays = CachedUnit(unit=unit, version=version, state=_STAYS_IN[record.state], info=info)
+        if stays.state is UnitState.ADMITTED:
             if record.waits_for or not in_flight.are_alike(record, stays):
                 return False
-            if record.standing is Standing.DECIDED and not self._is_mapped_like(unit, info):
+            if record.state is UnitState.ASSUMED and not self._is_mapped_like(unit, info):
                 return False
             self.bookings.charge_admitted(info, admitted_occupancy(unit, info.demand))
             self.admitted.replace(record, stays)
@@ -345,7 +343,7 @@ class UnitRegistry:
         for key in keys:
             record = self.records[key]
             self.leave(record)
-            self.records[key] = replace(record, standing=Standing.PULLED_OUT)  # with its demand
+            self.records[key] = replace(record, state=UnitState.DETACHED)  # with its demand
         return keys
 
     def place_again(self, keys: Iterable[str]) -> None:
@@ -355,7 +353,7 @@ class UnitRegistry:
         """
         for key in list(keys):
             record = self.records[key]
-            if record.standing not in {Standing.DECIDED, Standing.STALE, Standing.ENDED}:
+            if record.state not in {UnitState.ASSUMED, UnitState.CONFLICT, UnitState.ENDED}:
                 self.leave(record)
                 self.place(record.unit, record.version, judge(record.unit), record)
 
@@ -386,47 +384,47 @@ class UnitRegistry:
 
     # --- entering and leaving a standing ------------------------------------------------------
 
-    def enter(self, record: UnitRecord) -> None:
+    def enter(self, record: CachedUnit) -> None:
         """Put a unit into its standing: a line, a count, a hold."""
-        info, standing = record.info, record.standing
+        info, state = record.info, record.state
         key = record.key if info is None else info.key
         self.records[key] = record
         if record.waits_for:
             self._waits_for.add(key, record.waits_for)
-        if standing in OUT_OF_LINE:
+        if state in OUT_OF_LINE:
             self.held_lately[key] = None
             self.held.add(record)
         if info is None:
             return
-        if standing is Standing.WAITING:
+        if state is UnitState.WAITING:
             woken = self.queues.enqueue(info)
             if woken is not None:
                 self._plugins.stop_waiting((info.queue, woken))
             self.changed_lines[info.queue] = None
-        elif standing is Standing.BOOKED or standing is Standing.DECIDED:
+        elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.add(record)
             line = self.queues.line(info.queue)
             if line is not None and line.counts_admitted and in_flight.enter(line, record):
                 self.changed_lines[info.queue] = None
 
-    def leave(self, record: UnitRecord | None) -> None:
+    def leave(self, record: CachedUnit | None) -> None:
         """Undo `enter`; what is booked stays until the next placing says otherwise."""
         if record is None:
             return
         if record.waits_for:
             self._waits_for.remove(record.key, record.waits_for)
-        info, standing = record.info, record.standing
-        if standing in OUT_OF_LINE:
+        info, state = record.info, record.state
+        if state in OUT_OF_LINE:
             self.held_lately[record.key] = None
             self.held.remove(record)
         if info is None:
             return
-        if standing is Standing.WAITING:
+        if state is UnitState.WAITING:
             emptied = self.queues.withdraw(info)
             if emptied is not None:
                 self._plugins.stop_waiting((info.queue, emptied))
             self.changed_lines[info.queue] = None
-        elif standing is Standing.BOOKED or standing is Standing.DECIDED:
+        elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.remove(record)
             line = self.queues.line(info.queue)
             if line is not None and line.counts_admitted and in_flight.leave(line, info.uid):
@@ -464,7 +462,7 @@ class UnitRegistry:
         line = self.queues.line(queue_name)
         return (unit if line is None else line.bounded(unit)).spec.priority
 
-    def forget(self, record: UnitRecord) -> None:
+    def forget(self, record: CachedUnit) -> None:
         """A unit is gone: only its living pods are left."""
         uid = record.uid
         self.leave(record)
@@ -480,7 +478,7 @@ class UnitRegistry:
 
     # --- what is booked -----------------------------------------------------------------------
 
-    def charge_living(self, record: UnitRecord) -> None:
+    def charge_living(self, record: CachedUnit) -> None:
         """Book for a unit that is not booked itself what its living pods ask for."""
         uid = record.unit.metadata.uid
         if self.bookings.pods.has_living(uid):
@@ -489,7 +487,7 @@ class UnitRegistry:
         else:
             self.bookings.release(uid)
 
-    def set_growing(self, record: UnitRecord, growing: Occupancy | None) -> None:
+    def set_growing(self, record: CachedUnit, growing: Occupancy | None) -> None:
         """Book for a booked unit what it will be granted, or (None) what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
@@ -502,23 +500,23 @@ class UnitRegistry:
             self._charge(Uid(group), self._record_of(group, key))
         self.bookings.tell_foreign()
 
-    def _record_of(self, group: str, key: str) -> UnitRecord | None:
+    def _record_of(self, group: str, key: str) -> CachedUnit | None:
         """Return the unit of a group of pods, unless it is gone."""
         record = self.records.get(key)
         return record if record is not None and record.uid == group else None
 
-    def _charge(self, uid: Uid, record: UnitRecord | None) -> None:
+    def _charge(self, uid: Uid, record: CachedUnit | None) -> None:
         if record is None:
             self.bookings.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
             self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
-        elif record.standing is Standing.WAITING:
+        elif record.state is UnitState.WAITING:
             # What its pods have is asked for no more: it is asked again, and waits for less.
             self.place_again((record.key,))
         else:
             self.charge_living(record)
 
-    def _quota_of(self, record: UnitRecord) -> tuple[str, bool]:
+    def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
         """Return (quota, non-preemptible) of a unit as its object says; "" where it does not."""
         info = record.info
         if info is not None:
@@ -536,9 +534,9 @@ class UnitRegistry:
 
     # --- copies -------------------------------------------------------------------------------
 
-    def fork(self, plugins: PluginRunner) -> UnitRegistry:
+    def fork(self, plugins: PluginRunner) -> UnitCache:
         """Return an independent copy over forked plugins; shares units, copies containers."""
-        twin = UnitRegistry(plugins, self._queue_namespace)
+        twin = UnitCache(plugins, self._queue_namespace)
         twin.queues = self.queues.fork()
         twin.bookings = self.bookings.fork(plugins, twin.unit)
         twin.changed_lines = dict(self.changed_lines)
@@ -555,18 +553,18 @@ class UnitRegistry:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         self.queues.validate(self._plugins.domains)
         self.bookings.pods.validate()
-        counts: dict[Standing, Counter[str]] = {standing: Counter() for standing in Standing}
+        counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
         for record in self.records.values():
             info = record.info
             if info is not None:
-                counts[record.standing][info.queue] += 1
+                counts[record.state][info.queue] += 1
                 priority = self._priority_in(info.queue, record.unit)
-                is_known = record.standing is Standing.STALE or info.priority == priority
+                is_known = record.state is UnitState.CONFLICT or info.priority == priority
                 assert is_known, f"{record.key} has priority {info.priority}, should be {priority}"
         self._waits_for.validate({key: each.waits_for for key, each in self.records.items()})
         lengths = Counter({line.name: line.length for line in self.queues})
-        assert counts[Standing.WAITING] == lengths, "units in line differ"
-        assert not counts[Standing.PULLED_OUT], "units were pulled out and forgotten"
+        assert counts[UnitState.WAITING] == lengths, "units in line differ"
+        assert not counts[UnitState.DETACHED], "units were pulled out and forgotten"
         self.held.validate(self.records.values())
         self.admitted.validate(self.records.values())
         for line in self.queues:
@@ -590,6 +588,6 @@ class UnitRegistry:
         self.bookings.validate_left_behind({record.uid for record in self.records.values()})
 
 
-def _priorities(record: UnitRecord) -> tuple[int, int]:
+def _priorities(record: CachedUnit) -> tuple[int, int]:
     """Return what a unit says, and what counts."""
     return record.unit.spec.priority, record.priority

@@ -1,7 +1,7 @@
 """Where one unit stands with the scheduler, judged from the object alone.
 
 `judge` is the only place that reads a unit's phase and conditions to say whether it waits,
-is booked, has ended, or is held and why. The engine keeps one `UnitRecord` per unit.
+is booked, has ended, or is held and why. The engine keeps one `CachedUnit` per unit.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ from shared_api.well_known_labels import (
 _NONE_INACTIVE: Final[Mapping[str, str]] = {}
 
 
-class Standing(Enum):
+class UnitState(Enum):
     """Where a unit stands."""
 
     # Members are singletons; Enum's own hash is a call of Python code, on the hottest paths.
     __hash__ = object.__hash__
 
-    HELD = "held"
+    ON_HOLD = "held"
     """Not in line: something is missing or forbids it."""
     WAITING = "waiting"
     """In line."""
-    DECIDED = "decided"
+    ASSUMED = "decided"
     """Booked; the write that says so is under way, of the version that is known."""
-    STALE = "stale"
+    CONFLICT = "stale"
     """Its write met a conflict, and the fresh object has not arrived yet; or it was refused, and
     the unit stands aside."""
-    BOOKED = "booked"
+    ADMITTED = "booked"
     """The object says that it occupies quota."""
     ENDED = "ended"
     """The job has ended."""
-    PULLED_OUT = "pulled out"
+    DETACHED = "pulled out"
     """Its queue is being replaced; placed again before the engine answers."""
 
 
-class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What the engine keeps of a unit.
 
     Attributes:
@@ -86,7 +86,7 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     unit: QueueUnit
     version: int
-    standing: Standing
+    state: UnitState
     info: QueueUnitInfo | None = None
     hold: Refusal | None = None
     waits_for: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class UnitRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def occupies(self) -> bool:
         """Whether it is charged what it was granted, not only for living pods."""
-        return self.standing is Standing.BOOKED or self.standing is Standing.DECIDED
+        return self.state is UnitState.ADMITTED or self.state is UnitState.ASSUMED
 
     @property
     def priority(self) -> int:
@@ -125,23 +125,23 @@ def version_of(unit: QueueUnit) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-_BY_PHASE: Mapping[str, Standing] = {
-    **{phase.value: Standing.ENDED for phase in FINAL_PHASES},
-    **{phase.value: Standing.BOOKED for phase in BOOKED_PHASES},
+_BY_PHASE: Mapping[str, UnitState] = {
+    **{phase.value: UnitState.ENDED for phase in FINAL_PHASES},
+    **{phase.value: UnitState.ADMITTED for phase in BOOKED_PHASES},
 }
 
 _IN_FLIGHT_PHASES: Final = BOOKED_PHASES - {Phase.RUNNING}
 """Between the decision and running pods. Phases are texts, so a unit's own can be looked up."""
 
 
-def judge(unit: QueueUnit) -> Standing | Refusal:
+def judge(unit: QueueUnit) -> UnitState | Refusal:
     """Say from the unit alone where it stands; a Refusal means held.
 
     Queue and quota are judged by `judge_place` and by the mapping plugins.
     """
-    standing = _BY_PHASE.get(unit.status.phase)
-    if standing is not None:
-        return standing
+    state = _BY_PHASE.get(unit.status.phase)
+    if state is not None:
+        return state
     # What is left is Enqueued, under whatever name, or in backoff.
     if unit.status.phase == Phase.TIMEOUT_BACKOFF:
         return Refusal(reason=Reason.IN_BACKOFF, detail=_return_time(unit))
@@ -153,7 +153,7 @@ def judge(unit: QueueUnit) -> Standing | Refusal:
         return Refusal(reason=Reason.PODS_REFUSED, detail=why[:MAX_REFUSAL_CHARS])
     if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":
         return Refusal(reason=Reason.BLOCKED_FOR_TEST)
-    return Standing.WAITING
+    return UnitState.WAITING
 
 
 def _why_inactive(unit: QueueUnit) -> str:
@@ -168,16 +168,16 @@ def _return_time(unit: QueueUnit) -> str:
     return (state.requeue_at or "") if state is not None else ""
 
 
-def is_in_flight(record: UnitRecord) -> bool:
+def is_in_flight(record: CachedUnit) -> bool:
     """Say whether a unit is admitted, and its pods do not run yet.
 
     One that has to make room for others is under way no more, though it stays booked until it is
     stopped: whoever displaced it starts at once.
     """
-    if record.standing is Standing.BOOKED:
+    if record.state is UnitState.ADMITTED:
         is_starting = record.unit.status.phase in _IN_FLIGHT_PHASES
         return is_starting and not makes_room(record.unit)
-    return record.standing is Standing.DECIDED
+    return record.state is UnitState.ASSUMED
 
 
 def makes_room(unit: QueueUnit) -> bool:
@@ -186,23 +186,23 @@ def makes_room(unit: QueueUnit) -> bool:
     return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
 
 
-def is_preemptible(record: UnitRecord) -> bool:
+def is_preemptible(record: CachedUnit) -> bool:
     """Say whether the unit may be evicted so that another can start: no label forbids it."""
     return record.info is not None and not record.info.non_preemptible
 
 
-def priority_to_overtake(record: UnitRecord) -> int | None:
+def priority_to_overtake(record: CachedUnit) -> int | None:
     """Return above which priority others may displace a unit under way; None: nobody may."""
-    if record.standing is Standing.DECIDED or not is_preemptible(record):
+    if record.state is UnitState.ASSUMED or not is_preemptible(record):
         return None
     return record.priority
 
 
-def occupancy_of(record: UnitRecord, info: QueueUnitInfo) -> Occupancy:
+def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
     """Return what an occupying unit was granted, or will be by the write that is under way."""
     if record.granting is not None:
         return record.granting
-    if record.standing is Standing.DECIDED:
+    if record.state is UnitState.ASSUMED:
         return info.demand.occupancy
     return admitted_occupancy(record.unit, info.demand)
 
@@ -229,7 +229,7 @@ def is_disowned(unit: QueueUnit) -> bool:
     return said == ("False", Reason.QUOTA_NOT_IN_NAMESPACE)
 
 
-def find_known_demand(unit: QueueUnit, before: UnitRecord | None) -> UnitDemand | None:
+def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand | None:
     """Return the demand that was read before, if the unit still asks for the same."""
     if before is None or before.info is None or before.info.demand is NO_DEMAND:
         return None

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Reason
 
-OUT_OF_LINE: Final = frozenset({Standing.HELD, Standing.STALE})
+OUT_OF_LINE: Final = frozenset({UnitState.ON_HOLD, UnitState.CONFLICT})
 """The standings that are counted here."""
 
 
-class HeldCounts:
+class UnitsOnHold:
     """The counts; `add` and `remove` are each other's undo."""
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class HeldCounts:
         """Return the same by reason; not to be kept."""
         return self._counts.get(queue, {})
 
-    def add(self, record: UnitRecord) -> None:
+    def add(self, record: CachedUnit) -> None:
         """Count a unit whose standing is one of `OUT_OF_LINE`."""
         queue, reason = _place_of(record)
         of_queue = self._counts.setdefault(queue, {})
         of_queue[reason] = of_queue.get(reason, 0) + 1
 
-    def remove(self, record: UnitRecord) -> None:
+    def remove(self, record: CachedUnit) -> None:
         """Count it no more; nothing is left of a queue or reason without units."""
         queue, reason = _place_of(record)
         of_queue = self._counts[queue]
@@ -46,22 +46,22 @@ class HeldCounts:
             if not of_queue:
                 del self._counts[queue]
 
-    def fork(self) -> HeldCounts:
+    def fork(self) -> UnitsOnHold:
         """Return an independent copy."""
-        twin = HeldCounts()
+        twin = UnitsOnHold()
         twin._counts = {queue: dict(reasons) for queue, reasons in self._counts.items()}
         return twin
 
-    def validate(self, records: Iterable[UnitRecord]) -> None:
+    def validate(self, records: Iterable[CachedUnit]) -> None:
         """Count again; raise AssertionError with the story if it differs."""
-        fresh = HeldCounts()
+        fresh = UnitsOnHold()
         for record in records:
-            if record.standing in OUT_OF_LINE:
+            if record.state in OUT_OF_LINE:
                 fresh.add(record)
         assert self._counts == fresh._counts, f"held: {self._counts}, should be {fresh._counts}"
 
 
-def _place_of(record: UnitRecord) -> tuple[str, Reason]:
+def _place_of(record: CachedUnit) -> tuple[str, Reason]:
     reason = Reason.WRITE_FAILED if record.hold is None else record.hold.reason
     return ("" if record.info is None else record.info.queue), reason
 

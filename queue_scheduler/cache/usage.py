@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from queue_scheduler.cache.expected_ends import DeclaredEnds
+from queue_scheduler.cache.expected_ends import ExpectedEnds
 from queue_scheduler.cache.pod_accounting import FindUnit, PodAccounting, is_stray
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
@@ -39,7 +39,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
         return Occupancy(self.amounts, self.pods)
 
 
-class Bookings:
+class Usage:
     """Charges by uid, kept in step with the plugins that keep books.
 
     Attributes:
@@ -51,7 +51,7 @@ class Bookings:
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.pods = PodAccounting(find_unit)
-        self.ends = DeclaredEnds()
+        self.ends = ExpectedEnds()
         self.changes = 0
         self.eased = 0
         self._plugins = plugins
@@ -128,9 +128,9 @@ class Bookings:
             self._note_eased()
             self._plugins.on_foreign_pod(key, pod)
 
-    def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Bookings:
+    def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Usage:
         """Return an independent copy over forked plugins."""
-        twin = Bookings(plugins, find_unit)
+        twin = Usage(plugins, find_unit)
         twin.pods = self.pods.fork(find_unit)
         twin.ends = self.ends.copy()
         twin.changes = self.changes

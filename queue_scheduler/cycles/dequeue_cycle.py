@@ -23,7 +23,7 @@ import structlog
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import fresh_entries
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.engine.engine import Engine
@@ -252,7 +252,7 @@ class DequeueCycle:
         record = self._shared.ask(Engine.record, decision.unit)
         if unit.metadata.resource_version != decision.resource_version:
             self._refusals.forget(decision)
-        elif record is not None and record.standing is Standing.STALE:
+        elif record is not None and record.state is UnitState.CONFLICT:
             if self._refusals.end_aside(decision):
                 self._pause(decision, 0.0)
             else:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason, Refusal
@@ -45,7 +45,7 @@ class UnitFacts(msgspec.Struct, frozen=True):
     when the refusal was found, in seconds since the epoch; None: it is so now.
     """
 
-    record: UnitRecord
+    record: CachedUnit
     position: int
     refusal: Refusal | None
     charge: Charge | None
@@ -151,7 +151,7 @@ class Snapshots:
     def held(self, facts: QueueFacts) -> Iterator[UnitFacts]:
         """Iterate lazily over the held units of a queue, by key."""
         units = self._units((key, 0) for key in sorted(facts.held))
-        return (unit for unit in units if unit.record.standing is Standing.HELD)
+        return (unit for unit in units if unit.record.state is UnitState.ON_HOLD)
 
     def _refusal_of_held(self, facts: QueueFacts) -> Refusal | None:
         if not facts.pending:
@@ -224,13 +224,13 @@ def find_quotas(
     return sorted(named | listed | {*waiting} | booked.get(name, set()))
 
 
-def find_booked_quotas(records: Iterable[UnitRecord]) -> dict[str, set[str]]:
+def find_booked_quotas(records: Iterable[CachedUnit]) -> dict[str, set[str]]:
     """Return the quotas of the units that occupy quota, by the queue that they came through."""
     found: dict[str, set[str]] = {}
-    waiting = Standing.WAITING
+    waiting = UnitState.WAITING
     for record in records:
         # Most of many units wait: asked first, it takes a fifth of the time.
-        if record.standing is not waiting and record.info is not None and record.occupies:
+        if record.state is not waiting and record.info is not None and record.occupies:
             found.setdefault(record.info.queue, set()).add(record.info.quota)
     return found
 
@@ -251,7 +251,7 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     record = engine.record(key)
     info = None if record is None else record.info
     line = None if info is None else engine.queues.line(info.queue)
-    if record is None or info is None or line is None or record.standing is not Standing.WAITING:
+    if record is None or info is None or line is None or record.state is not UnitState.WAITING:
         return None
     told = line.refusal_of(info)
     if line.slept_since(info) is None:
@@ -266,7 +266,7 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     record = engine.record(key)
     info = None if record is None else record.info
     line = None if info is None else engine.queues.line(info.queue)
-    if record is None or info is None or line is None or record.standing is not Standing.WAITING:
+    if record is None or info is None or line is None or record.state is not UnitState.WAITING:
         return None
     found = engine.starts.would_evict(line, info, wall)
     if found is not None and found.victims:
@@ -282,7 +282,7 @@ def _queue_names(engine: Engine) -> list[str]:
     return [line.name for line in engine.queues]
 
 
-def _copy_records(engine: Engine) -> tuple[UnitRecord, ...]:
+def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
     return tuple(engine.units.records.values())
 
 
@@ -341,7 +341,7 @@ def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
 
 def _refused_at(engine: Engine, key: str) -> int | None:
     record = engine.record(key)
-    if record is None or record.standing is not Standing.WAITING or record.info is None:
+    if record is None or record.state is not UnitState.WAITING or record.info is None:
         return None
     line = engine.queues.line(record.info.queue)
     return None if line is None else line.slept_since(record.info)
@@ -350,7 +350,7 @@ def _refused_at(engine: Engine, key: str) -> int | None:
 def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
     record = engine.record(key)
     position = 0
-    if record is not None and record.standing is Standing.WAITING and record.info is not None:
+    if record is not None and record.state is UnitState.WAITING and record.info is not None:
         line = engine.queues.line(record.info.queue)
         position = line.count_before(record.info.order_key) + 1 if line is not None else 0
     unit = _read_unit(engine, key, position)
@@ -359,6 +359,6 @@ def _read_unit_in_line(engine: Engine, key: str) -> UnitFacts | None:
     return replace(unit, refusal=engine.growths.refusal_of(key))
 
 
-def _waits_in(record: UnitRecord, name: str) -> bool:
+def _waits_in(record: CachedUnit, name: str) -> bool:
     info = record.info
-    return record.standing is Standing.WAITING and info is not None and info.queue == name
+    return record.state is UnitState.WAITING and info is not None and info.queue == name

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from queue_scheduler.cache.partial_admission import most_that
 from queue_scheduler.decision import Moment, Preempt, Refusal, Refused
 from queue_scheduler.engine.backfill import Backfill
-from queue_scheduler.engine.wake_up import Settlement
+from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
@@ -33,7 +33,7 @@ No: TypeAlias = tuple[Refusal, Plugin | None]
 """Why a unit may not start, and which plugin says so; None: it fits, and is held up."""
 
 
-class UnitStarts:
+class UnitAdmission:
     """Books units, or refuses them."""
 
     def __init__(
@@ -41,7 +41,7 @@ class UnitStarts:
         plugins: PluginRunner,
         backfill: Backfill,
         rounds: PreemptionRounds,
-        settlement: Settlement,
+        settlement: WakeUp,
     ) -> None:
         self._plugins = plugins
         self._backfill = backfill

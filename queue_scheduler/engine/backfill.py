@@ -38,7 +38,7 @@ import msgspec
 
 from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.expected_ends import remaining_seconds
-from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -97,7 +97,7 @@ class Backfill:
         facts: Goes up whenever anything but what is booked may let somebody in.
     """
 
-    def __init__(self, units: UnitRegistry, plugins: PluginRunner) -> None:
+    def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
         self._units = units
         self._plugins = plugins
         self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
@@ -351,7 +351,7 @@ class Backfill:
         promise = self._find_promise(at_least(info), wall)
         return promise if isinstance(promise, Promise) else None
 
-    def fork(self, units: UnitRegistry, plugins: PluginRunner) -> Backfill:
+    def fork(self, units: UnitCache, plugins: PluginRunner) -> Backfill:
         """Return a copy over forked units and plugins."""
         twin = Backfill(units, plugins)
         twin.waiting = {

@@ -27,9 +27,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import needed_checks, phase_after
-from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_demand import build_grants
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge, version_of
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.decision import (
     BEGINNING,
@@ -45,11 +45,11 @@ from queue_scheduler.decision import (
     Victim,
     WriteFailure,
 )
-from queue_scheduler.engine.admission import UnitStarts
+from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill, Promise
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.queue_state import QueueFacts
-from queue_scheduler.engine.wake_up import Settlement
+from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
@@ -90,13 +90,13 @@ class Engine:
             queue_namespace: Where the queues are that it is told, to say so.
         """
         self._plugins = plugins
-        self._units = UnitRegistry(plugins, queue_namespace)
+        self._units = UnitCache(plugins, queue_namespace)
         self._backfill = Backfill(self._units, plugins)
         self._rounds = PreemptionRounds(self._units, plugins, protect_seconds)
-        self._settlement = Settlement(self._units, plugins, self._backfill, self._rounds)
+        self._settlement = WakeUp(self._units, plugins, self._backfill, self._rounds)
         self._queue_facts = QueueFacts(self._units, plugins, self._settlement, policies, strict)
         self._growths = Growths(self._units, plugins)
-        self._starts = UnitStarts(plugins, self._backfill, self._rounds, self._settlement)
+        self._starts = UnitAdmission(plugins, self._backfill, self._rounds, self._settlement)
         self._notices: list[Notice] = []
 
     # === facts ================================================================================
@@ -137,7 +137,7 @@ class Engine:
         self._put(unit, version, record)
         return self._settlement.settle()
 
-    def _put(self, unit: QueueUnit, version: int, record: UnitRecord | None) -> None:
+    def _put(self, unit: QueueUnit, version: int, record: CachedUnit | None) -> None:
         units = self._units
         unit = as_admitted(unit)
         units.bookings.pods.on_unit(unit, None if record is None else record.unit)
@@ -258,7 +258,7 @@ class Engine:
         answer = self._starts.start(line, info, moment)
         return self._start(line, record, answer) if isinstance(answer, QueueUnitInfo) else answer
 
-    def _start(self, line: SchedulingQueue, record: UnitRecord, asked: QueueUnitInfo) -> Dequeue:
+    def _start(self, line: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
         units, unit, info = self._units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
         # Who is asked in vain keeps his turn.
@@ -266,8 +266,8 @@ class Engine:
         checks = needed_checks(line.queue, unit)
         strict = line.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
-        decided = UnitRecord(
-            unit=unit, version=record.version, standing=Standing.DECIDED, info=info, to=to
+        decided = CachedUnit(
+            unit=unit, version=record.version, state=UnitState.ASSUMED, info=info, to=to
         )
         if asked is not info:
             decided = replace(decided, granting=asked.demand.occupancy)
@@ -294,7 +294,7 @@ class Engine:
             wake=wake,
         )
 
-    def _undo_start(self, line: SchedulingQueue, before: UnitRecord) -> None:
+    def _undo_start(self, line: SchedulingQueue, before: CachedUnit) -> None:
         """Take back a decision that nobody hears of, since a plugin raised while it was made."""
         units = self._units
         record = units.records[before.key]
@@ -349,7 +349,7 @@ class Engine:
         if failure is WriteFailure.REJECTED:
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
-            stale = replace(record, standing=Standing.STALE)
+            stale = replace(record, state=UnitState.CONFLICT)
             self._units.enter(stale)
             self._units.charge_living(stale)
         return self._settlement.settle()
@@ -401,7 +401,7 @@ class Engine:
         return self._units.queues
 
     @property
-    def units(self) -> UnitRegistry:
+    def units(self) -> UnitCache:
         """The units, where they stand, and the counts of queues; for reading."""
         return self._units
 
@@ -416,18 +416,18 @@ class Engine:
         return self._rounds
 
     @property
-    def starts(self) -> UnitStarts:
+    def starts(self) -> UnitAdmission:
         """Decides whose turn it is; for reading."""
         return self._starts
 
-    def record(self, key: str) -> UnitRecord | None:
+    def record(self, key: str) -> CachedUnit | None:
         """Return what is known of a unit."""
         return self._units.records.get(key)
 
-    def open_record(self, decision: Dequeue) -> UnitRecord | None:
+    def open_record(self, decision: Dequeue) -> CachedUnit | None:
         """Return the unit of a decision about which nothing newer is known, or None."""
         record = self._units.records.get(decision.unit)
-        if record is None or record.standing not in {Standing.DECIDED, Standing.STALE}:
+        if record is None or record.state not in {UnitState.ASSUMED, UnitState.CONFLICT}:
             return None
         # The same unit may have been decided again, from a newer version.
         known = record.unit.metadata
@@ -442,9 +442,9 @@ class Engine:
         if record.hold is not None:
             return record.hold
         line = self._units.queues.line(record.info.queue) if record.info else None
-        if record.standing is Standing.STALE:
+        if record.state is UnitState.CONFLICT:
             return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
-        if record.standing is not Standing.WAITING or line is None or record.info is None:
+        if record.state is not UnitState.WAITING or line is None or record.info is None:
             return None
         return line.refusal_of(record.info)
 
@@ -461,7 +461,7 @@ class Engine:
         """Return when a unit that holds up others can start, as of a time since the epoch."""
         return self._backfill.promise_of_unit(key, wall)
 
-    def waiting(self, queue_name: str) -> Iterator[UnitRecord]:
+    def waiting(self, queue_name: str) -> Iterator[CachedUnit]:
         """Iterate lazily over the units in a queue's line, in order."""
         line = self._units.queues.line(queue_name)
         keys: Iterable[OrderKey] = line.in_order() if line is not None else ()
@@ -491,7 +491,7 @@ class Engine:
         settlement = twin._settlement = self._settlement.fork(units, plugins, backfill, rounds)
         twin._queue_facts = self._queue_facts.fork(units, plugins, settlement)
         twin._growths = Growths(units, plugins)
-        twin._starts = UnitStarts(plugins, backfill, rounds, settlement)
+        twin._starts = UnitAdmission(plugins, backfill, rounds, settlement)
         if plugins.without_fork:
             twin._settlement.forget_refusals()
         return twin

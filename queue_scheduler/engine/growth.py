@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from queue_scheduler.cache.partial_admission import demand_of, most_that
-from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_demand import admitted_occupancy
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Growth, Reason, Refusal
 from queue_scheduler.engine.backfill import may_fit_one_day
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -40,7 +40,7 @@ from shared_api.resource_names import rename_deprecated
 class Growths:
     """The running units that have grown."""
 
-    def __init__(self, units: UnitRegistry, plugins: PluginRunner) -> None:
+    def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
         self._units = units
         self._plugins = plugins
 
@@ -68,7 +68,7 @@ class Growths:
         if record is not None:
             self._units.set_growing(record, None)
 
-    def record_of(self, growth: Growth) -> UnitRecord | None:
+    def record_of(self, growth: Growth) -> CachedUnit | None:
         """Return the unit of a growth about which nothing newer is known, or None."""
         record = self._units.records.get(growth.unit)
         if record is None or record.granting is None:
@@ -84,11 +84,11 @@ class Growths:
         return None if asked is None else asked[2]
 
     def _ask(
-        self, record: UnitRecord
+        self, record: CachedUnit
     ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None] | None:
         """Return a grown unit's admissions, what it will occupy, and why that may not be."""
         info, unit = record.info, record.unit
-        if record.standing is not Standing.BOOKED or info is None or record.granting is not None:
+        if record.state is not UnitState.ADMITTED or info is None or record.granting is not None:
             return None
         if not has_grown(unit):
             return None

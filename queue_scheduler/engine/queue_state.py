@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import lists_check
-from queue_scheduler.cache.unit_cache import UnitRegistry
-from queue_scheduler.cache.unit_state import UnitRecord
+from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Notice
-from queue_scheduler.engine.wake_up import Settlement
+from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_options import (
@@ -40,9 +40,9 @@ class QueueFacts:
 
     def __init__(
         self,
-        units: UnitRegistry,
+        units: UnitCache,
         plugins: PluginRunner,
-        settlement: Settlement,
+        settlement: WakeUp,
         policies: Iterable[QueuePolicy],
         strict: StrictMode,
     ) -> None:
@@ -122,9 +122,7 @@ class QueueFacts:
                 notices.append(_build_lowered_notice(record))
         return notices
 
-    def fork(
-        self, units: UnitRegistry, plugins: PluginRunner, settlement: Settlement
-    ) -> QueueFacts:
+    def fork(self, units: UnitCache, plugins: PluginRunner, settlement: WakeUp) -> QueueFacts:
         """Return the same over forked parts; it has nothing to tell."""
         return QueueFacts(units, plugins, settlement, self._policies.values(), self.strict)
 
@@ -157,7 +155,7 @@ class QueueFacts:
         self._notices.append(notice)
 
 
-def _build_lowered_notice(record: UnitRecord) -> Notice:
+def _build_lowered_notice(record: CachedUnit) -> Notice:
     assert record.info is not None, f"{record.key} is lowered, and has no queue"
     said, queue = record.unit.spec.priority, record.info.queue
     note = (

@@ -7,7 +7,7 @@ up to date. Every fact and every decision ends here.
 
 from __future__ import annotations
 
-from queue_scheduler.cache.unit_cache import UnitRegistry
+from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.framework.extension_points import Waiter, WakingInTurn
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -16,12 +16,12 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 
-class Settlement:
+class WakeUp:
     """Keeps lines, turns and plugins in step with what has changed."""
 
     def __init__(
         self,
-        units: UnitRegistry,
+        units: UnitCache,
         plugins: PluginRunner,
         backfill: Backfill,
         rounds: PreemptionRounds,
@@ -149,12 +149,12 @@ class Settlement:
 
     def fork(
         self,
-        units: UnitRegistry,
+        units: UnitCache,
         plugins: PluginRunner,
         backfill: Backfill,
         rounds: PreemptionRounds,
-    ) -> Settlement:
+    ) -> WakeUp:
         """Return a copy over forked parts."""
-        twin = Settlement(units, plugins, backfill, rounds)
+        twin = WakeUp(units, plugins, backfill, rounds)
         twin._protected = dict(self._protected)
         return twin

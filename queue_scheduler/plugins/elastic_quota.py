@@ -41,7 +41,7 @@ from queue_scheduler.quota.quota_decision import (
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
 from queue_scheduler.quota_cache.reclaim import find_borrowing
-from queue_scheduler.quota_plugin import REASONS, BookedQuotas
+from queue_scheduler.quota_plugin import REASONS, QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.namespace import Namespace
@@ -65,7 +65,7 @@ NAME: Final = "ElasticQuotaV2"
 _BOOKS_REASONS: Final = {reason: books_reason for books_reason, reason in REASONS.items()}
 
 
-class ElasticQuotaPlugin(BookedQuotas):
+class ElasticQuotaPlugin(QuotaPlugin):
     """Quota and queue of units, and the books of the quotas.
 
     Args:

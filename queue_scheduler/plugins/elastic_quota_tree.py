@@ -29,10 +29,10 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_tree_spec import parse_tree
-from queue_scheduler.quota.tree_node_lookup import NamedNodes, short_name
+from queue_scheduler.quota.tree_node_lookup import TreeNodeLookup, short_name
 from queue_scheduler.quota.tree_queue_names import said_node
 from queue_scheduler.quota_cache.reclaim import Lent
-from queue_scheduler.quota_plugin import BookedQuotas, read_chosen_queue
+from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
 from shared_api.objects.namespace import Namespace
@@ -62,7 +62,7 @@ _ONE_JOB: Final = {MAX_JOBS: 1}
 _ONE_PREEMPTIBLE_JOB: Final = {MAX_JOBS: 1, MAX_PREEMPTIBLE_JOBS: 1}
 
 
-class ElasticQuotaTreePlugin(BookedQuotas):
+class ElasticQuotaTreePlugin(QuotaPlugin):
     """Quota and queue of units, and the books of the tree.
 
     Args:
@@ -95,7 +95,7 @@ class ElasticQuotaTreePlugin(BookedQuotas):
         self._checks_hungry = checks_hungry
         self._checks_available = checks_available
         self._trees: dict[str, ElasticQuotaTree] = {}
-        self._nodes = NamedNodes(checks_available=checks_available)
+        self._nodes = TreeNodeLookup(checks_available=checks_available)
         self._told_younger: frozenset[Uid] = frozenset()
 
     # --- mapping ------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.resource_quota_spec import PODS, governs_all_pods, parse_hard, quota_name
-from queue_scheduler.quota_plugin import BookedQuotas, read_chosen_queue
+from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
@@ -42,7 +42,7 @@ NAME: Final = "ResourceQuota"
 """The name under which upstream's configuration lists this plugin."""
 
 
-class ResourceQuotaPlugin(BookedQuotas):
+class ResourceQuotaPlugin(QuotaPlugin):
     """Quota and queue of units, and the books of the namespaces.
 
     Args:

@@ -20,7 +20,7 @@ SEARCH_AGAIN_SECONDS: Final = 10.0
 """Between two searches for victims for one class: one in vain looks at everybody who runs."""
 
 
-class RoundWaiters:
+class BlockedClasses:
     """Classes (queue, number) by what they wait for."""
 
     def __init__(self) -> None:
@@ -149,9 +149,9 @@ class RoundWaiters:
         in_vain = self._in_vain.get(queue, {}).values()
         return [*self._timers.get(queue, {}).values(), *(at for at, *_ in in_vain)]
 
-    def copy(self) -> RoundWaiters:
+    def copy(self) -> BlockedClasses:
         """Return an independent copy."""
-        twin = RoundWaiters()
+        twin = BlockedClasses()
         twin._kept_out = dict(self._kept_out)
         twin._behind_rounds = dict(self._behind_rounds)
         twin._stood_back = dict(self._stood_back)

@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from queue_scheduler.cache.admitted_units import Bucket, in_buckets
-from queue_scheduler.cache.unit_cache import UnitRegistry
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, is_preemptible
+from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, is_preemptible
 from queue_scheduler.decision import Reason, Refusal, Victim
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -71,7 +71,7 @@ Batches: TypeAlias = Sequence[tuple[Bucket, Iterable[str]]]
 """Keys of units, by what their eviction costs; each may be read several times."""
 
 
-class VictimSearch:
+class VictimCandidates:
     """Looks through the units that occupy quota.
 
     Args:
@@ -80,12 +80,12 @@ class VictimSearch:
         protect_seconds: For so long after its admission a unit is not evicted for another.
     """
 
-    def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
+    def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
         self._units = units
         self._plugins = plugins
         self.protect_seconds = protect_seconds
 
-    def leaving(self, domains: frozenset[str]) -> list[UnitRecord]:
+    def leaving(self, domains: frozenset[str]) -> list[CachedUnit]:
         """Return the units of these domains whose eviction was asked for and is not done."""
         records = (self._units.records[key] for key in self._units.admitted.leaving)
         return [
@@ -237,7 +237,7 @@ class _Look:
 
     def __init__(
         self,
-        units: UnitRegistry,
+        units: UnitCache,
         line: SchedulingQueue,
         info: QueueUnitInfo,
         wall: datetime,
@@ -294,7 +294,7 @@ class _Look:
         )
         return max(SETTLING_SECONDS, min(rests)) if self._first_kept else None
 
-    def _may_go(self, record: UnitRecord) -> bool:
+    def _may_go(self, record: CachedUnit) -> bool:
         unit = record.unit
         if (
             not is_preemptible(record)
@@ -303,7 +303,7 @@ class _Look:
             or record.uid in self._leaving
         ):
             return False
-        if record.standing is Standing.DECIDED:
+        if record.state is UnitState.ASSUMED:
             self._is_settling = True
             return False
         granted = unit.status.last_allocate_time or ""
@@ -317,7 +317,7 @@ class _Look:
             self._first_kept[is_back] = Timestamp(granted)
         return False
 
-    def _returns_in_front(self, record: UnitRecord) -> bool:
+    def _returns_in_front(self, record: CachedUnit) -> bool:
         """Say whether one that is evicted would keep the unit from being asked.
 
         It would start again in the room that it made, and be evicted for that again.
@@ -337,7 +337,7 @@ class _Look:
         least = LEFT_ALONE_SECONDS if is_back else 0.0
         return max(self._protect_seconds, least)
 
-    def _candidate(self, record: UnitRecord, bucket: Bucket, since: str) -> Candidate:
+    def _candidate(self, record: CachedUnit, bucket: Bucket, since: str) -> Candidate:
         charge = self._units.bookings.charge_of(record.uid)
         assert charge is not None, f"{record.key} may go and has nothing booked"
         return Candidate(
@@ -355,7 +355,7 @@ class _Look:
         )
 
 
-def created_at(record: UnitRecord) -> str:
+def created_at(record: CachedUnit) -> str:
     """Return when the unit's job was created; the place in line mostly says so already."""
     place = () if record.info is None else record.info.order_key
     if len(place) >= _OF_CREATION and type(created := place[-_OF_CREATION]) is str:

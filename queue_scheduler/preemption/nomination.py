@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import UnitRecord, makes_room
+from queue_scheduler.cache.unit_state import CachedUnit, makes_room
 from queue_scheduler.decision import Reason, Refusal, Victim
 from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueUnitInfo
 from shared_api.objects.meta import Uid, find_condition
@@ -78,19 +78,19 @@ def read_for_whom(message: str) -> str:
     return found[1] if found is not None else ""
 
 
-def leaves_for(record: UnitRecord) -> str:
+def leaves_for(record: CachedUnit) -> str:
     """Return the unit for which this one has to leave; "" if it does not leave for any."""
     evicted = find_condition(record.unit.status.conditions, EVICTED)
     return "" if evicted is None else read_for_whom(evicted.message)
 
 
-def evicted_since(record: UnitRecord) -> str:
+def evicted_since(record: CachedUnit) -> str:
     """Return when a unit was asked to leave; "" if it was not."""
     condition = find_condition(record.unit.status.conditions, EVICTED)
     return (condition.last_transition_time or "") if condition is not None else ""
 
 
-def victims_by_preemptor(leaving: Iterable[UnitRecord]) -> dict[str, dict[tuple[str, Uid], None]]:
+def victims_by_preemptor(leaving: Iterable[CachedUnit]) -> dict[str, dict[tuple[str, Uid], None]]:
     """Return key and uid of those who make room, by the key of whom they leave for."""
     named: dict[str, dict[tuple[str, Uid], None]] = {}
     for record in leaving:
@@ -99,7 +99,7 @@ def victims_by_preemptor(leaving: Iterable[UnitRecord]) -> dict[str, dict[tuple[
     return named
 
 
-def unseen_of(asked: Mapping[tuple[str, Uid], str], records: Mapping[str, UnitRecord]) -> list[Uid]:
+def unseen_of(asked: Mapping[tuple[str, Uid], str], records: Mapping[str, CachedUnit]) -> list[Uid]:
     """Return those of a nomination whose objects do not say that they leave.
 
     Not yet: they have just been asked, and are as they were before. Or not any more: they are free,
@@ -124,7 +124,7 @@ def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
     return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
 
 
-def comes_before(info: QueueUnitInfo, record: UnitRecord | None) -> bool:
+def comes_before(info: QueueUnitInfo, record: CachedUnit | None) -> bool:
     """Say whether both are of one queue, and this one stands before the other."""
     other = None if record is None else record.info
     return other is not None and info.queue == other.queue and info.order_key < other.order_key

@@ -32,14 +32,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_cache import UnitRegistry
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, makes_room
+from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, makes_room
 from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
-from queue_scheduler.preemption.blocked_classes import Releases, RoundWaiters
-from queue_scheduler.preemption.candidates import Found, VictimSearch, is_worth_a_search
+from queue_scheduler.preemption.blocked_classes import BlockedClasses, Releases
+from queue_scheduler.preemption.candidates import Found, VictimCandidates, is_worth_a_search
 from queue_scheduler.preemption.nomination import (
     NOMINATED_SECONDS,
     STUCK_SECONDS,
@@ -62,7 +62,7 @@ back, such as pods of no unit, and may do so again."""
 MOST_TRIES: Final = 5
 """Choices for one start, where writes fail; then it rests."""
 
-_KEPT_IN: Final = frozenset({Standing.WAITING, Standing.DECIDED, Standing.STALE})
+_KEPT_IN: Final = frozenset({UnitState.WAITING, UnitState.ASSUMED, UnitState.CONFLICT})
 
 
 class PreemptionRounds:
@@ -76,8 +76,8 @@ class PreemptionRounds:
         facts: `Backfill.facts`, as they were at the last settlement.
     """
 
-    def __init__(self, units: UnitRegistry, plugins: PluginRunner, protect_seconds: float) -> None:
-        self.search = VictimSearch(units, plugins, protect_seconds)
+    def __init__(self, units: UnitCache, plugins: PluginRunner, protect_seconds: float) -> None:
+        self.search = VictimCandidates(units, plugins, protect_seconds)
         self._units = units
         self._plugins = plugins
         self._nominated: dict[str, Nomination] = {}
@@ -87,7 +87,7 @@ class PreemptionRounds:
         self._spent: dict[str, None] = {}
         # Until when a unit rests after a round that was for nothing.
         self._rests: dict[Uid, float] = {}
-        self.waiters = RoundWaiters()
+        self.waiters = BlockedClasses()
         self._ended = 0
         self.is_idle = True
         self.facts = 0
@@ -212,7 +212,7 @@ class PreemptionRounds:
         self,
         line: SchedulingQueue,
         info: QueueUnitInfo,
-        leaving: Sequence[UnitRecord],
+        leaving: Sequence[CachedUnit],
         domains: frozenset[str],
         moment: Moment,
     ) -> bool:
@@ -248,7 +248,7 @@ class PreemptionRounds:
         self,
         line: SchedulingQueue,
         info: QueueUnitInfo,
-        leaving: Sequence[UnitRecord],
+        leaving: Sequence[CachedUnit],
         moment: Moment,
     ) -> None:
         """Ask a class again when a round is over, or when one of these has hung for too long."""
@@ -313,7 +313,7 @@ class PreemptionRounds:
             return
         self._nominated[decision.unit] = own.without(failed)
         record = self._units.records.get(decision.unit)
-        if failed and record is not None and record.standing is Standing.WAITING:
+        if failed and record is not None and record.state is UnitState.WAITING:
             assert record.info is not None, f"{record.key} is in line without a demand"
             line = self._units.queues.line(record.info.queue)
             assert line is not None, f"{record.key} is in line without a queue"
@@ -330,7 +330,7 @@ class PreemptionRounds:
         domains = self._plugins.domains(info.quota)
         for key, nomination in list(self._nominated.items()):
             record = self._units.records.get(key)
-            if record is None or record.info is None or record.standing is Standing.DECIDED:
+            if record is None or record.info is None or record.state is UnitState.ASSUMED:
                 continue
             if self._comes_before(info, record):
                 continue
@@ -407,7 +407,7 @@ class PreemptionRounds:
         """
         for key, nomination in list(self._nominated.items()):
             record = self._units.records.get(key)
-            if record is None or record.uid != nomination.uid or record.standing not in _KEPT_IN:
+            if record is None or record.uid != nomination.uid or record.state not in _KEPT_IN:
                 self._end(key)
             elif self._is_stopped(record):
                 # Not spent: whoever still leaves for it says so when its queue goes on.
@@ -428,7 +428,7 @@ class PreemptionRounds:
         line = self._units.queues.line(queue)
         return frozenset() if line is None else frozenset(line.in_flight)
 
-    def _leaving(self, domains: frozenset[str], wall: datetime) -> list[UnitRecord]:
+    def _leaving(self, domains: frozenset[str], wall: datetime) -> list[CachedUnit]:
         """Return who leaves these domains, but for those that have hung for too long."""
         stuck = rfc3339(wall - timedelta(seconds=STUCK_SECONDS))
         leaving = self.search.leaving(domains)
@@ -453,7 +453,7 @@ class PreemptionRounds:
             elif (
                 record is not None
                 and record.info is not None
-                and record.standing is Standing.WAITING
+                and record.state is UnitState.WAITING
                 and key not in self._spent
                 and not self._is_stopped(record)
             ):
@@ -462,7 +462,7 @@ class PreemptionRounds:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _comes_before(self, info: QueueUnitInfo, record: UnitRecord | None) -> bool:
+    def _comes_before(self, info: QueueUnitInfo, record: CachedUnit | None) -> bool:
         """Say whether a unit may take room that is kept for another: it stands before it in line.
 
         But not if the other may have it evicted for that: it would go on without end.
@@ -473,7 +473,7 @@ class PreemptionRounds:
         assert line is not None, f"{info.key} is in line without a queue"
         return not self.search.may_take_from(line, at_least(record.info), info)
 
-    def _is_stopped(self, record: UnitRecord) -> bool:
+    def _is_stopped(self, record: CachedUnit) -> bool:
         return record.info is not None and not self._units.queues.may_start(record.info.queue)
 
     def _end(self, key: str) -> None:
@@ -492,7 +492,7 @@ class PreemptionRounds:
     def _ask_again(self, line: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
         self.ask_at(_waiter(line, info), at)
 
-    def fork(self, units: UnitRegistry, plugins: PluginRunner) -> PreemptionRounds:
+    def fork(self, units: UnitCache, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""
         twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
         twin._nominated, twin._writing = dict(self._nominated), dict(self._writing)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.dequeue_cycle import WriteSink
 from queue_scheduler.cycles.eviction_patches import build_request
 from queue_scheduler.cycles.shared_engine import SharedEngine
@@ -57,7 +57,7 @@ class _Failed(msgspec.Struct, frozen=True):
     not_before: float
 
 
-class QueueDrains:
+class QueueDrain:
     """The step that looks for units to ask back.
 
     Args:
@@ -98,7 +98,7 @@ class QueueDrains:
             self._ask_back(record)
         return FULL_REST_SECONDS if len(self._under_way) >= MAX_UNDER_WAY else LOOK_SECONDS
 
-    def _first_due(self, to_ask: list[UnitRecord]) -> list[UnitRecord]:
+    def _first_due(self, to_ask: list[CachedUnit]) -> list[CachedUnit]:
         """Return those who may be asked at this time, if there is room; who never failed is first.
 
         Otherwise those that the server refuses would take all the room, and the rest never be
@@ -110,11 +110,11 @@ class QueueDrains:
         due = (each for each in free if self._not_before(each) <= now)
         return nsmallest(room, due, key=self._not_before)
 
-    def _not_before(self, record: UnitRecord) -> float:
+    def _not_before(self, record: CachedUnit) -> float:
         failed = self._failed.get(record.uid)
         return 0.0 if failed is None else failed.not_before
 
-    def _forget_others(self, to_ask: list[UnitRecord]) -> None:
+    def _forget_others(self, to_ask: list[CachedUnit]) -> None:
         """Forget the failures of units that are not to be asked any more."""
         if self._failed:
             kept = {each.uid for each in to_ask}
@@ -122,7 +122,7 @@ class QueueDrains:
                 if uid not in kept:
                     self._failed.pop(uid, None)
 
-    def _ask_back(self, record: UnitRecord) -> None:
+    def _ask_back(self, record: CachedUnit) -> None:
         unit, key = record.unit, record.key
         queue = record.info.queue if record.info is not None else ""
         message = f"queue {queue} is stopped and drained"
@@ -131,14 +131,14 @@ class QueueDrains:
         self._under_way.add(key)
         self._writes.submit(write, lambda outcome: self._on_outcome(record, outcome))
 
-    def _on_outcome(self, record: UnitRecord, outcome: Outcome[Any]) -> None:
+    def _on_outcome(self, record: CachedUnit, outcome: Outcome[Any]) -> None:
         """Take the server's answer; whoever is not asked by then is looked at again, later."""
         try:
             self._settle(record, outcome)
         finally:
             self._under_way.discard(record.key)
 
-    def _settle(self, record: UnitRecord, outcome: Outcome[Any]) -> None:
+    def _settle(self, record: CachedUnit, outcome: Outcome[Any]) -> None:
         key = record.key
         match outcome:
             case Written(object=unit):
@@ -162,11 +162,11 @@ class QueueDrains:
         self._failed[uid] = _Failed(times + 1, self._clock.monotonic() + pause)
 
 
-def find_to_ask(records: Iterable[UnitRecord], queues: frozenset[str]) -> Iterable[UnitRecord]:
+def find_to_ask(records: Iterable[CachedUnit], queues: frozenset[str]) -> Iterable[CachedUnit]:
     """Iterate over the units that occupy quota through one of these queues and are not asked."""
     for record in records:
         if (
-            record.standing is Standing.BOOKED
+            record.state is UnitState.ADMITTED
             and record.info is not None
             and record.info.queue in queues
             and not is_being_evicted(record.unit)
@@ -182,5 +182,5 @@ def _find_drained(engine: Engine) -> frozenset[str]:
     )
 
 
-def _copy_records(engine: Engine) -> tuple[UnitRecord, ...]:
+def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
     return tuple(engine.units.records.values())

@@ -21,7 +21,7 @@ from queue_scheduler.queue_objects.queue_reconciler import (
     is_ours,
 )
 from queue_scheduler.quota.quota_tree_spec import parse_tree
-from queue_scheduler.quota.tree_queue_names import NodeQueues, said_node
+from queue_scheduler.quota.tree_queue_names import TreeQueueNames, said_node
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.queue import Queue
@@ -40,7 +40,7 @@ class _Nodes:
         specs = () if tree is None else parse_tree(tree)
         self.tree = tree
         self.parents = {spec.name: spec.parent for spec in specs}
-        self.queues = NodeQueues(self.parents)
+        self.queues = TreeQueueNames(self.parents)
 
     def annotations(self, path: str) -> dict[str, str]:
         """Return what links a queue to a node."""

@@ -66,7 +66,7 @@ class UnitClass:
         return twin
 
 
-class QuotaLine:
+class ClassQueue:
     """The classes of one quota in one queue; knows its first awake and first asleep unit."""
 
     __slots__ = ("_asleep", "_awake", "classes")
@@ -122,9 +122,9 @@ class QuotaLine:
             return awake if asleep is None else asleep
         return min(awake, asleep)
 
-    def copy(self, numbered: dict[int, UnitClass]) -> QuotaLine:
+    def copy(self, numbered: dict[int, UnitClass]) -> ClassQueue:
         """Return an independent copy over copied classes."""
-        twin = QuotaLine()
+        twin = ClassQueue()
         twin.classes = {number: numbered[number] for number in self.classes}
         twin._awake = self._awake[:]
         twin._asleep = self._asleep[:]

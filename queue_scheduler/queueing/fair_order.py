@@ -28,7 +28,7 @@ SLACK = 64
 ones can not pile up behind a queue that stays first."""
 
 
-class TurnOrder:
+class FairOrder:
     """The movable queues of every domain, in order."""
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ class TurnOrder:
                 return first[2]
         return ""
 
-    def copy(self) -> TurnOrder:
+    def copy(self) -> FairOrder:
         """Return an independent copy."""
-        twin = TurnOrder()
+        twin = FairOrder()
         twin._movable = dict(self._movable)
         twin._heaps = {domain: heap[:] for domain, heap in self._heaps.items()}
         return twin

@@ -1,6 +1,6 @@
 """All queues: the lines of those that exist, and whose turn it is among them.
 
-Owns `SchedulingQueue` and `TurnOrder`, and keeps the two in step: after a change of a line,
+Owns `SchedulingQueue` and `FairOrder`, and keeps the two in step: after a change of a line,
 `refresh` tells the turn order whether the queue can move. What became possible for other
 queues collects as *touched domains*; `take_wakes` turns them into names of queues to wake.
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
-from queue_scheduler.queueing.fair_order import Rank, TurnOrder
+from queue_scheduler.queueing.fair_order import FairOrder, Rank
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -47,7 +47,7 @@ class QueueSet:
     queue_ahead_of: Callable[[str], str | None]
 
     def __init__(self) -> None:
-        self._keep({}, TurnOrder())
+        self._keep({}, FairOrder())
         self._ranks: dict[str, Rank] = {}
         self._queues_of_quota: dict[str, dict[str, None]] = {}
         self._next_turn = 1
@@ -58,7 +58,7 @@ class QueueSet:
         self._called: dict[str, None] = {}
         self.changed_heads: dict[str, None] = {}
 
-    def _keep(self, queues: dict[str, SchedulingQueue], turns: TurnOrder) -> None:
+    def _keep(self, queues: dict[str, SchedulingQueue], turns: FairOrder) -> None:
         self._queues = queues
         self._turns = turns
         # Asked several times per decision: their own answers, without a call between.

@@ -34,7 +34,7 @@ from queue_scheduler.framework.queue_unit_info import (
     UnitDemand,
     unit_key,
 )
-from queue_scheduler.queueing.class_queue import SLACK, QuotaLine, UnitClass
+from queue_scheduler.queueing.class_queue import SLACK, ClassQueue, UnitClass
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.queue_policies import (
     BLOCK,
@@ -86,7 +86,7 @@ class SchedulingQueue:
         self.reasons_version = 0
         self._classes: dict[ClassKey, UnitClass] = {}
         self._numbered: dict[int, UnitClass] = {}
-        self._by_quota: dict[str, QuotaLine] = {}
+        self._by_quota: dict[str, ClassQueue] = {}
         self._offers: list[tuple[OrderKey, str]] = []
         # Quotas whose offer is not looked up yet; while there is none, the first offer is valid.
         self._changed: dict[str, None] = {}
@@ -467,7 +467,7 @@ class SchedulingQueue:
         self._numbered[unit_class.number] = unit_class
         of_quota = self._by_quota.get(info.quota)
         if of_quota is None:
-            of_quota = self._by_quota[info.quota] = QuotaLine()
+            of_quota = self._by_quota[info.quota] = ClassQueue()
         of_quota.classes[unit_class.number] = unit_class
         return unit_class
 

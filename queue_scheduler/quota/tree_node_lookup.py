@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from queue_scheduler.quota.quota_tree_spec import SEPARATOR
-from queue_scheduler.quota.tree_queue_names import NodeQueues
+from queue_scheduler.quota.tree_queue_names import TreeQueueNames
 from shared_api.well_known_labels import ALL_QUOTAS, read_quotas_of_namespace
 
 ALL_NAMESPACES: Final = "*"
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 NOTHING: Final = Found(())
 
 
-class NamedNodes:
+class TreeNodeLookup:
     """The nodes of one tree, by all their names.
 
     Args:
@@ -47,7 +47,7 @@ class NamedNodes:
 
     def __init__(self, *, checks_available: bool) -> None:
         self._checks_available = checks_available
-        self._names = NodeQueues(())
+        self._names = TreeQueueNames(())
         self._queues: dict[str, str] = {}
         # What each queue that there is says whose it is.
         self._said: dict[str, str] = {}
@@ -76,7 +76,7 @@ class NamedNodes:
         """
         before = self._answers(self._asked)
         known = self._queues.keys()
-        self._names = NodeQueues(nodes)
+        self._names = TreeQueueNames(nodes)
         self._queues = self._names.name_all(self._said.get)
         by_short: dict[str, list[str]] = {}
         for path in self._queues:
@@ -119,9 +119,9 @@ class NamedNodes:
             self._available.pop(name, None)
         return self._differing(before)
 
-    def fork(self) -> NamedNodes:
+    def fork(self) -> TreeNodeLookup:
         """Return an independent copy."""
-        twin = NamedNodes(checks_available=self._checks_available)
+        twin = TreeNodeLookup(checks_available=self._checks_available)
         # Replaced, never changed.
         twin._names = self._names
         twin._queues = self._queues

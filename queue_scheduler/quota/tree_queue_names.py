@@ -43,7 +43,7 @@ def said_node(queue: Queue) -> str:
     return read_annotation(queue.metadata.annotations, QUOTA_FULLNAME) or ""
 
 
-class NodeQueues:
+class TreeQueueNames:
     """The names that the queues of some nodes can have. It never changes.
 
     Args:

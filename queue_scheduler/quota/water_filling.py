@@ -29,7 +29,7 @@ Lacks: TypeAlias = Mapping[int, list[int]]
 """What the hungry of each weight want above their floor, sorted."""
 
 
-class Pool:
+class ShareGroup:
     """What the children of one parent claim of one resource, with the floors for one total."""
 
     __slots__ = ("_claims", "_floors", "_lacks", "_weights")
@@ -70,14 +70,14 @@ class Pool:
             if not lacks:
                 del self._lacks[weight]
 
-    def fill(self, total: int, name: str = "", claim: PooledClaim | None = None) -> WaterLevel:
+    def fill(self, total: int, name: str = "", claim: PooledClaim | None = None) -> WaterFilling:
         """Divide a total; with a `claim`, as if it were what the child of that name claims."""
         rest = total - self._floors
         if claim is None:
-            return WaterLevel(self._claims, self._lacks, rest, name, claim)
+            return WaterFilling(self._claims, self._lacks, rest, name, claim)
         was = self._claims.get(name, NO_CLAIM)
         rest += min(was[1], was[2]) - min(claim[1], claim[2])
-        return WaterLevel(self._claims, self._exchange(was, claim), rest, name, claim)
+        return WaterFilling(self._claims, self._exchange(was, claim), rest, name, claim)
 
     def grant(self, total: int, name: str, claim: PooledClaim) -> int:
         """Return what one child gets of a total, if this is what it claims."""
@@ -108,7 +108,7 @@ class Pool:
         return {**self._lacks, weight: own}
 
 
-class WaterLevel:
+class WaterFilling:
     """What every child gets of a total."""
 
     __slots__ = ("_changed", "_claim", "_claims", "_crumb", "_lacks", "_levels", "_rest")

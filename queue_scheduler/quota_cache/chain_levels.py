@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from queue_scheduler.quota_cache.level_division import Grants, Memory, NodeDivision, may_be_unseeded
-from queue_scheduler.quota_cache.tree_usage import NodeBooks, TreeBooks, governs
-from queue_scheduler.quota_cache.unconstrained_levels import PlainLevels
+from queue_scheduler.quota_cache.level_division import (
+    Grants,
+    LevelDivision,
+    Memory,
+    may_be_unseeded,
+)
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage, governs
+from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
 
 
 class Level:
@@ -28,7 +33,7 @@ class Level:
         "total_before",
     )  # fmt: skip
 
-    def __init__(self, parent: NodeBooks, child: NodeBooks, limited_after: int) -> None:
+    def __init__(self, parent: NodeUsage, child: NodeUsage, limited_after: int) -> None:
         self.parent = parent
         self.child = child
         self.limited_after = limited_after
@@ -45,23 +50,25 @@ class Level:
         return self.granted_after.get(self.child.name, 0)
 
 
-LevelQuestion: TypeAlias = tuple[NodeBooks, int, str, Memory]
+LevelQuestion: TypeAlias = tuple[NodeUsage, int, str, Memory]
 """The child on the way, what it would ask for, of which resource."""
 
 
-class DivisionLevels:
+class ChainLevels:
     """The levels of one tree."""
 
     __slots__ = ("_division", "_levels", "_levels_at", "_plain", "_tree")
 
-    def __init__(self, tree: TreeBooks, division: NodeDivision, plain: PlainLevels) -> None:
+    def __init__(
+        self, tree: TreeUsage, division: LevelDivision, plain: UnconstrainedLevels
+    ) -> None:
         self._tree = tree
         self._division = division
         self._plain = plain
         self._levels: dict[LevelQuestion, Level] = {}
         self._levels_at = 0
 
-    def descend(self, books: NodeBooks, key: str, amount: int, memory: Memory) -> list[Level]:
+    def descend(self, books: NodeUsage, key: str, amount: int, memory: Memory) -> list[Level]:
         """Return the levels from the root to the parent of q."""
         limited_after = would_ask(books, key, amount)
         if books.is_special:
@@ -79,7 +86,7 @@ class DivisionLevels:
         levels.reverse()
         return levels
 
-    def level(self, child: NodeBooks, limited_after: int, key: str, memory: Memory) -> Level:
+    def level(self, child: NodeUsage, limited_after: int, key: str, memory: Memory) -> Level:
         """Return a level with all above it, if its child asked for this."""
         if self._levels_at != self._tree.clock:
             self._levels.clear()
@@ -105,7 +112,7 @@ class DivisionLevels:
         self._levels.clear()
 
     def offered(
-        self, level: Level, child: NodeBooks, key: str, memory: Memory
+        self, level: Level, child: NodeUsage, key: str, memory: Memory
     ) -> tuple[int | None, int | None]:
         """Return what a child has without J and with it."""
         if not governs(level.parent, key):
@@ -165,7 +172,7 @@ class DivisionLevels:
         )
 
 
-def would_ask(books: NodeBooks, key: str, more: int) -> int:
+def would_ask(books: NodeUsage, key: str, more: int) -> int:
     """Return what a quota would ask for, after its limit, if it were asked for more."""
     if not books.divides:
         return 0

@@ -11,10 +11,10 @@ from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal
 from queue_scheduler.quota.runtime_contract import ContractRules, find_breach
 from queue_scheduler.quota.runtime_division import DivisionRules
 from queue_scheduler.quota_cache.limit_checks import refuse
-from queue_scheduler.quota_cache.tree_usage import NodeBooks, without_zeros
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
 
 
-def check_from_scratch(books: NodeBooks, demand: Demand) -> QuotaRefusal | None:
+def check_from_scratch(books: NodeUsage, demand: Demand) -> QuotaRefusal | None:
     """Return why koord-scheduler could refuse the pods of a demand, or None."""
     tree = books.tree
     settings = tree.settings

@@ -15,17 +15,17 @@ import msgspec
 
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.runtime_division import NO_QUOTAS, ClaimTuple, divide, scaled_min
-from queue_scheduler.quota.water_filling import Pool, PooledClaim, WaterLevel
+from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup, WaterFilling
 from queue_scheduler.quota_cache.tree_usage import (
     Divided,
-    NodeBooks,
+    NodeUsage,
     PoolQuestion,
-    TreeBooks,
+    TreeUsage,
     has_demand,
 )
 from shared_api.resource_list import Amounts
 
-Grants: TypeAlias = dict[str, int] | WaterLevel
+Grants: TypeAlias = dict[str, int] | WaterFilling
 """What each child gets, by name; who is missing gets nothing."""
 
 
@@ -40,11 +40,11 @@ MOST_KNOWN: Final = 256
 """Divisions that are remembered per node and resource until somebody there asks for more or less:
 of a hundred who wait, many ask the same question about the levels above them."""
 
-Row: TypeAlias = tuple[NodeBooks, str, Amounts, int, int, bool]
+Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
 """child, its name, what it asks for (running), its min, its weight, whether it lends."""
 
 
-class NodeDivision:
+class LevelDivision:
     """Divides in one tree; `unrefreshed` are quotas that may be so: `koord_scheduler_state`."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class NodeDivision:
         "_unrefreshed",
     )
 
-    def __init__(self, tree: TreeBooks, unrefreshed: frozenset[str]) -> None:
+    def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
         self._tree = tree
         self._rounding = tree.settings.rounding
         self._is_pooled = self._rounding is Rounding.HALF_UP
@@ -71,7 +71,7 @@ class NodeDivision:
         self._grandparents = _parents_of(parents, lambda child: bool(child.children))
 
     def keep(
-        self, parent: NodeBooks, key: str, total: int | None, memory: Memory, grants: Grants
+        self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
         """Note a division that was foreseen with a change: it has come true."""
         question = (total, memory.unseeded, memory.unrefreshed, None, 0)
@@ -79,11 +79,11 @@ class NodeDivision:
 
     def divide(
         self,
-        parent: NodeBooks,
+        parent: NodeUsage,
         key: str,
         total: int | None,
         memory: Memory,
-        changed: NodeBooks | None = None,
+        changed: NodeUsage | None = None,
         request: int = 0,
     ) -> Grants:
         """Return what the children get of a total, or would get if `changed` asked for `request`.
@@ -103,23 +103,23 @@ class NodeDivision:
             known.grants[question] = grants
         return grants
 
-    def has_leaves_only(self, parent: NodeBooks) -> bool:
+    def has_leaves_only(self, parent: NodeUsage) -> bool:
         """Say whether no child has children."""
         return parent.name not in self._grandparents
 
     def suspects(
-        self, parent: NodeBooks, before: Grants | None, after: Grants
-    ) -> Iterable[NodeBooks]:
+        self, parent: NodeUsage, before: Grants | None, after: Grants
+    ) -> Iterable[NodeUsage]:
         """Return at least the children that get less than they ask for, before or after.
 
         All others, if they lend, get the same before and after; `before` may be left out where all
         are leaves, of which only those matter that get less after.
         """
-        if not isinstance(after, WaterLevel) or parent.name in self._reserving:
+        if not isinstance(after, WaterFilling) or parent.name in self._reserving:
             return parent.children
         short = after.short()
         if before is not None:
-            if not isinstance(before, WaterLevel):
+            if not isinstance(before, WaterFilling):
                 return parent.children
             short += before.short()
         return [self._tree.nodes[name] for name in dict.fromkeys(short)]
@@ -128,13 +128,13 @@ class NodeDivision:
 
     def _fill(
         self,
-        parent: NodeBooks,
+        parent: NodeUsage,
         key: str,
         total: int | None,
         memory: Memory,
-        changed: NodeBooks | None,
+        changed: NodeUsage | None,
         request: int,
-    ) -> WaterLevel | None:
+    ) -> WaterFilling | None:
         """Divide by what such questions have in common; None: a weight does not let it."""
         pool = self.pool(parent, key, total, memory)
         if pool is None or changed is None:
@@ -143,12 +143,14 @@ class NodeDivision:
         return None if claim is None else pool.fill(total or 0, changed.name, claim)
 
     def claim(
-        self, child: NodeBooks, key: str, total: int | None, memory: Memory, request: int
+        self, child: NodeUsage, key: str, total: int | None, memory: Memory, request: int
     ) -> PooledClaim | None:
         """Return what a child claims of a pool if it asks for `request`; None: see `pool`."""
         return _pooled(child, key, request, self.floor(child, key, total, memory))
 
-    def pool(self, parent: NodeBooks, key: str, total: int | None, memory: Memory) -> Pool | None:
+    def pool(
+        self, parent: NodeUsage, key: str, total: int | None, memory: Memory
+    ) -> ShareGroup | None:
         """Return what to divide among these; None: a weight does not let it, or the rounding."""
         if not self._is_pooled:
             return None
@@ -160,7 +162,7 @@ class NodeDivision:
         if len(pools) >= MOST_KNOWN:
             pools.clear()
         pools[question] = None
-        pool = Pool()
+        pool = ShareGroup()
         names, claims = self._claims(parent, key, total, memory, None, 0)
         for name, (weight, asked, floor, is_lending) in zip(names, claims, strict=True):
             if asked <= floor:
@@ -172,7 +174,7 @@ class NodeDivision:
         pools[question] = pool
         return pool
 
-    def _known(self, parent: NodeBooks, key: str) -> Divided:
+    def _known(self, parent: NodeUsage, key: str) -> Divided:
         """Return what is known and still true."""
         known = parent.divided.get(key)
         if known is None:
@@ -193,11 +195,11 @@ class NodeDivision:
 
     def _divide(
         self,
-        parent: NodeBooks,
+        parent: NodeUsage,
         key: str,
         total: int | None,
         memory: Memory,
-        changed: NodeBooks | None,
+        changed: NodeUsage | None,
         request: int,
     ) -> Grants:
         names, claims = self._claims(parent, key, total, memory, changed, request)
@@ -206,11 +208,11 @@ class NodeDivision:
 
     def _claims(
         self,
-        parent: NodeBooks,
+        parent: NodeUsage,
         key: str,
         total: int | None,
         memory: Memory,
-        changed: NodeBooks | None,
+        changed: NodeUsage | None,
         request: int,
     ) -> tuple[list[str], list[ClaimTuple]]:
         """Return who claims anything, and what."""
@@ -234,7 +236,7 @@ class NodeDivision:
             claims.append((weight, asked, floor, is_lending))
         return names, claims
 
-    def _rows_of(self, parent: NodeBooks, key: str) -> list[Row]:
+    def _rows_of(self, parent: NodeUsage, key: str) -> list[Row]:
         rows = self._rows.get((parent.name, key))
         if rows is None:
             rows = self._rows[parent.name, key] = [
@@ -250,7 +252,7 @@ class NodeDivision:
             ]
         return rows
 
-    def floor(self, child: NodeBooks, key: str, total: int | None, memory: Memory) -> int:
+    def floor(self, child: NodeUsage, key: str, total: int | None, memory: Memory) -> int:
         """Return the min of a child, scaled down to what its parent has."""
         minimum = child.spec.min.get(key, 0)
         parent = child.parent
@@ -261,21 +263,21 @@ class NodeDivision:
             return minimum
         return scaled_min(total, minimum, parent.min_sums[key])
 
-    def _is_scaled(self, parent: NodeBooks, key: str, total: int | None) -> bool:
+    def _is_scaled(self, parent: NodeUsage, key: str, total: int | None) -> bool:
         if not self._scales or total is None or total >= parent.min_sums.get(key, 0):
             return False
         return parent.parent is not None or key in (self._tree.total or {})
 
 
 def _parents_of(
-    parents: Iterable[NodeBooks], is_such: Callable[[NodeBooks], bool]
+    parents: Iterable[NodeUsage], is_such: Callable[[NodeUsage], bool]
 ) -> frozenset[str]:
     return frozenset(
         parent.name for parent in parents if any(is_such(child) for child in parent.children)
     )
 
 
-def _pooled(child: NodeBooks, key: str, asked: int, floor: int) -> PooledClaim | None:
+def _pooled(child: NodeUsage, key: str, asked: int, floor: int) -> PooledClaim | None:
     """Return what a child claims of a pool; None: it is not for a pool."""
     weight = child.spec.weight.get(key, 0)
     if asked <= floor:
@@ -284,7 +286,7 @@ def _pooled(child: NodeBooks, key: str, asked: int, floor: int) -> PooledClaim |
 
 
 def _renew(
-    pool: Pool | None, key: str, changed: Mapping[str, NodeBooks], question: PoolQuestion
+    pool: ShareGroup | None, key: str, changed: Mapping[str, NodeUsage], question: PoolQuestion
 ) -> bool:
     """Put in what these children ask for by now; False: the pool is of no more use."""
     if pool is None:
@@ -301,6 +303,6 @@ def _renew(
     return True
 
 
-def may_be_unseeded(books: NodeBooks) -> bool:
+def may_be_unseeded(books: NodeUsage) -> bool:
     """Say whether a quota may have had no pod yet (`koord_scheduler_state`)."""
     return bool(books.reserve) and not books.children and not has_demand(books)

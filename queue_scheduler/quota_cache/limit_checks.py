@@ -14,7 +14,7 @@ from typing import Final
 
 from queue_scheduler.quota.quota_decision import QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaKind
-from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks, taken_by
+from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
 
 SUM_REASONS: Final = frozenset(
     (
@@ -27,7 +27,7 @@ SUM_REASONS: Final = frozenset(
 )
 
 
-def check_max(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+def check_max(books: NodeUsage, items: Items) -> QuotaRefusal | None:
     """Compare with max at the quota and at every ancestor; a missing key is unlimited."""
     if books.tree.keeps_mins:
         return _check_beside_kept(books, items)
@@ -48,7 +48,7 @@ def check_max(books: NodeBooks, items: Items) -> QuotaRefusal | None:
     return None
 
 
-def _check_beside_kept(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+def _check_beside_kept(books: NodeUsage, items: Items) -> QuotaRefusal | None:
     """The same where quotas keep part of their min: it is taken for all others (`taken_by`)."""
     for node in books.chain:
         limits = node.limits
@@ -64,7 +64,7 @@ def _check_beside_kept(books: NodeBooks, items: Items) -> QuotaRefusal | None:
     return None
 
 
-def check_overused(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+def check_overused(books: NodeUsage, items: Items) -> QuotaRefusal | None:
     """Refuse where the quota is over its max on a resource that is not even asked for.
 
     koord-scheduler does: its check of a pod's own quota covers all resources in use.
@@ -80,7 +80,7 @@ def check_overused(books: NodeBooks, items: Items) -> QuotaRefusal | None:
     return None
 
 
-def check_min(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+def check_min(books: NodeUsage, items: Items) -> QuotaRefusal | None:
     """Compare with min at the quota; a key of max that min lacks is 0."""
     minimum = books.spec.min
     for key, amount in items:
@@ -91,7 +91,7 @@ def check_min(books: NodeBooks, items: Items) -> QuotaRefusal | None:
     return None
 
 
-def check_non_preemptible(books: NodeBooks, items: Items) -> QuotaRefusal | None:
+def check_non_preemptible(books: NodeUsage, items: Items) -> QuotaRefusal | None:
     """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
 
     Of an ElasticQuotaTree, at every ancestor as well.
@@ -108,7 +108,7 @@ def check_non_preemptible(books: NodeBooks, items: Items) -> QuotaRefusal | None
     return None
 
 
-def check_total(tree: TreeBooks, items: Items) -> QuotaRefusal | None:
+def check_total(tree: TreeUsage, items: Items) -> QuotaRefusal | None:
     """Compare what is started with what the nodes have.
 
     The contract alone may grant more than that (mins over-promised without scaling, units that
@@ -124,7 +124,7 @@ def check_total(tree: TreeBooks, items: Items) -> QuotaRefusal | None:
 
 
 def room(
-    tree: TreeBooks, node: NodeBooks, reason: RefusalReason, key: str, via: NodeBooks | None = None
+    tree: TreeUsage, node: NodeUsage, reason: RefusalReason, key: str, via: NodeUsage | None = None
 ) -> int | None:
     """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
 

@@ -43,14 +43,14 @@ from msgspec.structs import replace
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
 from queue_scheduler.quota_cache.limit_checks import refuse
-from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks, taken_by
+from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import JOB_COUNTS
 
 NOTHING: Final[Mapping[str, int]] = {}
 
 
-def entitle(tree: TreeBooks) -> None:
+def entitle(tree: TreeUsage) -> None:
     """Compute what every quota of the tree is entitled to."""
     ordered = [tree.nodes[node.name] for node in tree.tree.top_down()]
     claims: dict[str, Amounts] = {}
@@ -63,7 +63,7 @@ def entitle(tree: TreeBooks) -> None:
         _share(parent, claims, available)
 
 
-def _claim(books: NodeBooks, claims: Mapping[str, Amounts]) -> Amounts:
+def _claim(books: NodeUsage, claims: Mapping[str, Amounts]) -> Amounts:
     claim = {key: amount for key, amount in books.spec.min.items() if amount > 0}
     below: Amounts = {}
     for child in books.children:
@@ -74,14 +74,14 @@ def _claim(books: NodeBooks, claims: Mapping[str, Amounts]) -> Amounts:
     return {key: min(amount, books.spec.max.get(key, amount)) for key, amount in claim.items()}
 
 
-def _total(tree: TreeBooks) -> Mapping[str, int] | None:
+def _total(tree: TreeUsage) -> Mapping[str, int] | None:
     if tree.settings.mode is not QuotaMode.RUNTIME:
         return None
     return {key: max(0, tree.left(key)) for key in tree.tree.root.governed_keys}
 
 
 def _share(
-    parent: NodeBooks, claims: Mapping[str, Amounts], available: Mapping[str, int] | None
+    parent: NodeUsage, claims: Mapping[str, Amounts], available: Mapping[str, int] | None
 ) -> None:
     claimed: Amounts = {}
     for child in parent.children:
@@ -102,7 +102,7 @@ class ProtectedDemands:
 
     def __init__(self) -> None:
         self._demands: dict[str, Demand] = {}
-        self._counted: dict[str, tuple[NodeBooks, Items]] = {}
+        self._counted: dict[str, tuple[NodeUsage, Items]] = {}
 
     def fork(self) -> ProtectedDemands:
         """Return a copy that counts nothing yet: its books are built anew."""
@@ -139,7 +139,7 @@ class ProtectedDemands:
         """Drop what is counted: the books it was counted in are gone."""
         self._counted.clear()
 
-    def refresh(self, quota: str, books: NodeBooks | None) -> bool | None:
+    def refresh(self, quota: str, books: NodeUsage | None) -> bool | None:
         """Judge the quota's demand again; say whether anybody has more room than before.
 
         None: nothing has changed.
@@ -177,7 +177,7 @@ class ProtectedDemands:
         counted = self._counted.get(quota)
         return dict(counted[1]) if counted else NOTHING
 
-    def one_below(self, node: NodeBooks, without: NodeBooks, key: str) -> str:
+    def one_below(self, node: NodeUsage, without: NodeUsage, key: str) -> str:
         """Return a quota below `node` whose protected demand wants this resource."""
         own = self.own(without.name).get(key, 0)
         while True:
@@ -192,7 +192,7 @@ class ProtectedDemands:
                 return node.name
 
 
-def keeps_within(books: NodeBooks, wanted: Items) -> bool:
+def keeps_within(books: NodeUsage, wanted: Items) -> bool:
     """Say whether the demand keeps its quota within its entitlement on every resource."""
     entitled = books.entitled
     maximum = books.spec.max
@@ -206,7 +206,7 @@ def keeps_within(books: NodeBooks, wanted: Items) -> bool:
     return True
 
 
-def limited_items(books: NodeBooks, amounts: Mapping[str, int]) -> Items:
+def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
     """Return what of a demand somebody might lack.
 
     Of a tree that is what some quota of the chain limits: of the rest everybody may have what he
@@ -218,12 +218,12 @@ def limited_items(books: NodeBooks, amounts: Mapping[str, int]) -> Items:
     return [item for item in items if any(item[0] in node.limits for node in books.chain)]
 
 
-def _fits_idle_tree(books: NodeBooks, wanted: Items, demand: Demand) -> bool:
+def _fits_idle_tree(books: NodeUsage, wanted: Items, demand: Demand) -> bool:
     """Say whether the demand could start if nothing were charged to any other quota."""
     for key, amount in wanted:
         taken = max(books.used.get(key, 0), books.idle[0].get(key, 0))
         np_taken = books.np_used.get(key, 0) if demand.non_preemptible else None
-        below: NodeBooks | None = None
+        below: NodeUsage | None = None
         for node in books.chain:
             if below is not None:
                 taken += node.idle[0].get(key, 0) - below.idle[1].get(key, 0)
@@ -237,7 +237,7 @@ def _fits_idle_tree(books: NodeBooks, wanted: Items, demand: Demand) -> bool:
     return True
 
 
-def _protect(books: NodeBooks, items: Items, *, sign: int) -> None:
+def _protect(books: NodeUsage, items: Items, *, sign: int) -> None:
     for node in (*books.chain, books.tree.root):
         for key, amount in items:
             node.protected[key] = node.protected.get(key, 0) + sign * amount
@@ -247,7 +247,7 @@ def _protect(books: NodeBooks, items: Items, *, sign: int) -> None:
 
 
 def room_beside(
-    tree: TreeBooks, node: NodeBooks, key: str, via: NodeBooks | None = None
+    tree: TreeUsage, node: NodeUsage, key: str, via: NodeUsage | None = None
 ) -> int | None:
     """Return what a borrower without a protected demand of his own may take at a node.
 
@@ -264,7 +264,7 @@ def room_beside(
 
 
 def check_guarantee(
-    books: NodeBooks, items: Items, protected: ProtectedDemands
+    books: NodeUsage, items: Items, protected: ProtectedDemands
 ) -> QuotaRefusal | None:
     """Return the refusal if a borrower would take room that a protected demand needs."""
     tree = books.tree
@@ -281,8 +281,8 @@ def check_guarantee(
 
 
 def _check_max_kept(
-    node: NodeBooks,
-    books: NodeBooks,
+    node: NodeUsage,
+    books: NodeUsage,
     items: Items,
     own: Mapping[str, int],
     protected: ProtectedDemands,
@@ -299,7 +299,7 @@ def _check_max_kept(
 
 
 def _check_total_kept(
-    books: NodeBooks, items: Items, own: Mapping[str, int], protected: ProtectedDemands
+    books: NodeUsage, items: Items, own: Mapping[str, int], protected: ProtectedDemands
 ) -> QuotaRefusal | None:
     tree = books.tree
     root = tree.root
@@ -312,13 +312,13 @@ def _check_total_kept(
     return None
 
 
-def _total_used(root: NodeBooks, key: str) -> int:
+def _total_used(root: NodeUsage, key: str) -> int:
     # What will be used is no more than either: `asked` has mins that are only reserved, `used` has
     # pods that are over some max.
     return min(root.asked.get(key, 0), root.used.get(key, 0))
 
 
-def _borrows(books: NodeBooks, items: Items) -> bool:
+def _borrows(books: NodeUsage, items: Items) -> bool:
     if books.is_special:
         return True
     used, entitled = books.used, books.entitled
@@ -330,8 +330,8 @@ def _borrows(books: NodeBooks, items: Items) -> bool:
 
 
 def _refusal(
-    node: NodeBooks,
-    books: NodeBooks,
+    node: NodeUsage,
+    books: NodeUsage,
     key: str,
     limit: int,
     used: int,

@@ -33,8 +33,8 @@ from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_r
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee, entitle
 from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
-from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks
-from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
+from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from queue_scheduler.quota_cache.wake_index import (
     AT_ONCE,
     CONTRACT_REASONS,
@@ -42,7 +42,7 @@ from queue_scheduler.quota_cache.wake_index import (
     Rank,
     RankOf,
     Waiting,
-    WaitingRoom,
+    WakeIndex,
 )
 from queue_scheduler.quota_cache.what_if import Added, net_changes, supposed
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -53,7 +53,7 @@ from shared_api.resource_names import RENAMED
 from shared_api.well_known_labels import JOB_COUNTS, SPECIAL_QUOTAS
 
 
-class QuotaBooks:
+class QuotaCache:
     """Everything the engine asks about quotas. Not thread-safe: the engine's lock guards it."""
 
     def __init__(self, settings: QuotaSettings) -> None:
@@ -62,7 +62,7 @@ class QuotaBooks:
         self._nodes_total: Amounts | None = None
         self._ledger = QuotaLedger()
         self._protected = ProtectedDemands()
-        self._waiting = WaitingRoom()
+        self._waiting = WakeIndex()
         self._changes = 0
         # What `check` let through, if nothing else was asked since, and what counts of it: who is
         # woken was asked for just before, and who has been asked for is booked, as a rule.
@@ -71,7 +71,7 @@ class QuotaBooks:
         # The last refusal by runtimes: its grounds do not come back with who then waits.
         self._refused: tuple[str, Demand, int, QuotaRefusal] | None = None
         # Follows from the above; None until somebody asks.
-        self._trees: BuiltTrees | None = None
+        self._trees: UsageTrees | None = None
         self._lookup: QuotaNames | None = None
         self._governed: dict[str, frozenset[str]] | None = None
 
@@ -222,7 +222,7 @@ class QuotaBooks:
             if books is not None:
                 self._follow(books)
 
-    def _follow(self, books: NodeBooks) -> None:
+    def _follow(self, books: NodeUsage) -> None:
         """Judge again what is protected, where the charged amount matters for that."""
         if books.is_special and books.tree.divides:
             # What is divided among all others has changed.
@@ -327,7 +327,7 @@ class QuotaBooks:
             domain, self.trees.room, self._is_enabled, rank_of=rank_of, before=before
         )
 
-    def _note_changes(self, trees: BuiltTrees) -> None:
+    def _note_changes(self, trees: UsageTrees) -> None:
         """Find out whom the changes since the last call may concern."""
         for tree_id, tree in trees.trees.items():
             if not (tree.touched or tree.changed_keys or tree.is_room_freed):
@@ -389,7 +389,7 @@ class QuotaBooks:
                 refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)
 
-    def _watch(self, tree: TreeBooks, waiting: Waiting) -> None:
+    def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
         """Have releases noted where they concern him: where he is refused, and his own quota."""
         for name in {waiting.refusal.quota, waiting.quota}:
             books = tree.root if name == tree.root.name else tree.nodes.get(name)
@@ -477,7 +477,7 @@ class QuotaBooks:
         return tuple((self._trees or self._build()).forest.problems)
 
     @property
-    def trees(self) -> BuiltTrees:
+    def trees(self) -> UsageTrees:
         """The trees behind the answers, for reading; another object after an edit."""
         return self._trees or self._build()
 
@@ -488,11 +488,11 @@ class QuotaBooks:
 
     # --- the whole ------------------------------------------------------------------------------
 
-    def fork(self) -> QuotaBooks:
+    def fork(self) -> QuotaCache:
         """Return independent books with the same contents; their trees are built when asked."""
         if self._trees is not None:
             self._note_changes(self._trees)
-        copy = QuotaBooks(self._settings)
+        copy = QuotaCache(self._settings)
         copy._specs = dict(self._specs)
         copy._nodes_total = self._nodes_total
         copy._ledger = self._ledger.fork()
@@ -505,7 +505,7 @@ class QuotaBooks:
         self._ledger.validate()
         if self._trees is None:
             return
-        fresh = BuiltTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        fresh = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
         protected = self._protected.fork()
         for name in protected.quotas():
             protected.refresh(name, fresh.books.get(name))
@@ -527,9 +527,9 @@ class QuotaBooks:
         if self._trees is None and self._waiting.is_anybody_there():
             self._build()
 
-    def _build(self) -> BuiltTrees:
+    def _build(self) -> UsageTrees:
         self._ledger.close_empty_accounts()
-        trees = BuiltTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
+        trees = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
         self._trees = trees
         self._protected.forget_books()
         for name in self._protected.quotas():

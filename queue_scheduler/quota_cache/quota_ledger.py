@@ -1,6 +1,6 @@
 """Who has booked what, by owner, and the sums per quota name.
 
-Bookings and foreign pods are kept under the *name* of their quota, unmasked, whether that quota
+Usage and foreign pods are kept under the *name* of their quota, unmasked, whether that quota
 exists or not: a quota that is deleted and made again, edited or moved to another parent finds them.
 The sums per name make it cheap to build the trees anew after an edit.
 """

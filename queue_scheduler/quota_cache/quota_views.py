@@ -8,13 +8,13 @@ from queue_scheduler.quota.quota_decision import QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode
 from queue_scheduler.quota_cache.quota_ledger import Account, QuotaLedger
-from queue_scheduler.quota_cache.tree_usage import NodeBooks, without_zeros
-from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
+from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from shared_api.resource_list import Amounts, add
 
 
 def find_view(
-    name: str, specs: Iterable[QuotaSpec], trees: BuiltTrees, ledger: QuotaLedger
+    name: str, specs: Iterable[QuotaSpec], trees: UsageTrees, ledger: QuotaLedger
 ) -> QuotaView | None:
     """Return one quota with its numbers, or None; of two objects of one name the older's."""
     books = trees.books.get(name)
@@ -31,14 +31,14 @@ def find_view(
 
 def _build_view(
     spec: QuotaSpec,
-    trees: BuiltTrees,
+    trees: UsageTrees,
     account: Account,
     problems: tuple[QuotaProblem, ...],
 ) -> QuotaView:
     """Return the numbers of a quota; one that is in no tree is only booked."""
     books = trees.books.get(spec.name)
     if books is None:
-        books = NodeBooks(
+        books = NodeUsage(
             QuotaNode(spec, trees.trees[""].tree.root, ""), trees.trees[""].root, trees.trees[""]
         )
     walk = trees.walks.get(books.tree.tree.tree_id)
@@ -69,7 +69,7 @@ def _build_view(
     )
 
 
-def _counted(account: Account, trees: BuiltTrees) -> Amounts:
+def _counted(account: Account, trees: UsageTrees) -> Amounts:
     """Return what of an account the mode counts."""
     counted = dict(account.units)
     if not trees.settings.counts_foreign:

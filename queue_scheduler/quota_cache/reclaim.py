@@ -17,15 +17,15 @@ from typing import TypeAlias
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.min_guarantee import keeps_within, limited_items
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
-from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks
-from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
+from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from shared_api.well_known_labels import JOB_COUNTS
 
-Place: TypeAlias = tuple[NodeBooks, str]
+Place: TypeAlias = tuple[NodeUsage, str]
 """A quota and a resource."""
 
 
-def find_borrowing(trees: BuiltTrees, quota: str, demand: Demand) -> tuple[str, ...]:
+def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, ...]:
     """Return the quotas from which a demand of `quota` may take back; () if it is not owed."""
     if not is_owed(trees, quota, demand):
         return ()
@@ -38,7 +38,7 @@ def find_borrowing(trees: BuiltTrees, quota: str, demand: Demand) -> tuple[str, 
     )
 
 
-def is_owed(trees: BuiltTrees, quota: str, demand: Demand) -> bool:
+def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
     """Say whether a demand keeps its quota, whole, within what that is entitled to."""
     books = trees.books.get(quota)
     if books is None or books.is_special:
@@ -47,23 +47,23 @@ def is_owed(trees: BuiltTrees, quota: str, demand: Demand) -> bool:
     return bool(wanted) and keeps_within(books, wanted)
 
 
-def _between(node: NodeBooks, owner: NodeBooks) -> tuple[NodeBooks, ...]:
+def _between(node: NodeUsage, owner: NodeUsage) -> tuple[NodeUsage, ...]:
     """Return a quota and its ancestors, without those that are the owner's as well."""
     return tuple(each for each in node.chain if each not in owner.chain)
 
 
-def _borrows(node: NodeBooks, owner: NodeBooks, keys: Iterable[str]) -> bool:
+def _borrows(node: NodeUsage, owner: NodeUsage, keys: Iterable[str]) -> bool:
     levels = _between(node, owner)
     return bool(levels) and any(all(_excess(each, key) > 0 for each in levels) for key in keys)
 
 
-def _guaranteed(books: NodeBooks, demand: Demand) -> Items:
+def _guaranteed(books: NodeUsage, demand: Demand) -> Items:
     """Return what of a demand may be guaranteed: jobs are to nobody."""
     items = limited_items(books, demand.amounts)
     return [item for item in items if item[0] not in JOB_COUNTS]
 
 
-def _excess(node: NodeBooks, key: str) -> int:
+def _excess(node: NodeUsage, key: str) -> int:
     return node.used.get(key, 0) - node.entitled.get(key, 0)
 
 
@@ -86,7 +86,7 @@ class Lent:
 
     def __init__(
         self,
-        trees: BuiltTrees,
+        trees: UsageTrees,
         ledger: QuotaLedger,
         quota: str,
         demand: Demand,
@@ -98,7 +98,7 @@ class Lent:
         wanted = [] if self._books is None else _guaranteed(self._books, demand)
         self._wanted = frozenset(key for key, _ in wanted)
         self.taken: dict[Place, int] = {}
-        self._levels: dict[str, tuple[NodeBooks, ...]] = {}
+        self._levels: dict[str, tuple[NodeUsage, ...]] = {}
         # What goes anyway is borrowed by nobody any more.
         self._gone: dict[Place, int] = {}
         for owner in leaving:
@@ -134,7 +134,7 @@ class Lent:
             taken[place] = taken.get(place, 0) + count * amount
         return count
 
-    def _booked(self, owner: str) -> tuple[Items, tuple[NodeBooks, ...]]:
+    def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
         """Return what counts of a booking, and the quotas that are not the demand's as well."""
         booked = self._owners.get(owner)
         node = None if booked is None else self._trees.books.get(booked[0])
@@ -145,7 +145,7 @@ class Lent:
             levels = self._levels[node.name] = _between(node, self._books)
         return _guaranteed(node, booked[1]), levels
 
-    def _limited(self, items: Items, levels: tuple[NodeBooks, ...]) -> Iterator[tuple[Place, int]]:
+    def _limited(self, items: Items, levels: tuple[NodeUsage, ...]) -> Iterator[tuple[Place, int]]:
         """Iterate over what of a booking is held where too much is used; the rest may fall."""
         for each in levels:
             for key, amount in items:

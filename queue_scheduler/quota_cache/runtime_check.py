@@ -21,17 +21,22 @@ from typing import NamedTuple
 import msgspec
 
 from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal, RefusalReason
-from queue_scheduler.quota.water_filling import WaterLevel
-from queue_scheduler.quota_cache.chain_levels import DivisionLevels, Level
-from queue_scheduler.quota_cache.level_division import Grants, Memory, NodeDivision, may_be_unseeded
+from queue_scheduler.quota.water_filling import WaterFilling
+from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level
+from queue_scheduler.quota_cache.level_division import (
+    Grants,
+    LevelDivision,
+    Memory,
+    may_be_unseeded,
+)
 from queue_scheduler.quota_cache.tree_usage import (
     Items,
-    NodeBooks,
-    TreeBooks,
+    NodeUsage,
+    TreeUsage,
     governs,
     has_demand,
 )
-from queue_scheduler.quota_cache.unconstrained_levels import PlainLevels
+from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
 from shared_api.resource_list import Amounts
 
 
@@ -43,24 +48,24 @@ class Breach(NamedTuple):
 
     refusal: QuotaRefusal
     level: Level
-    beside: NodeBooks | None = None
+    beside: NodeUsage | None = None
     had: int = 0
     has: int = 0
 
 
-class RuntimeWalk:
+class RuntimeCheck:
     """Asks one tree; made once per change of its quotas."""
 
     __slots__ = (
         "_check_parent", "_foreseen", "_memories", "division", "levels", "plain",
     )  # fmt: skip
 
-    def __init__(self, tree: TreeBooks, unrefreshed: frozenset[str]) -> None:
+    def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
         settings = tree.settings
         self._check_parent = settings.check_parent
-        self.division = NodeDivision(tree, unrefreshed)
-        self.plain = PlainLevels(tree, self.division)
-        self.levels = DivisionLevels(tree, self.division, self.plain)
+        self.division = LevelDivision(tree, unrefreshed)
+        self.plain = UnconstrainedLevels(tree, self.division)
+        self.levels = ChainLevels(tree, self.division, self.plain)
         self._foreseen: list[tuple[Level, str, Memory]] = []
         may_be_unseeded = any(
             not node.children and any(node.reserve.values()) for node in tree.nodes.values()
@@ -73,7 +78,7 @@ class RuntimeWalk:
 
     # --- questions ------------------------------------------------------------------------------
 
-    def check(self, books: NodeBooks, items: Items) -> QuotaRefusal | None:
+    def check(self, books: NodeUsage, items: Items) -> QuotaRefusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
         self._foreseen.clear()
         doubtful: list[tuple[str, int]] = []
@@ -91,7 +96,7 @@ class RuntimeWalk:
                     doubtful.append((key, 0))
         return self._check_doubtful(books, doubtful, seeds=seeds) if doubtful else None
 
-    def check_resource(self, books: NodeBooks, key: str, amount: int) -> QuotaRefusal | None:
+    def check_resource(self, books: NodeUsage, key: str, amount: int) -> QuotaRefusal | None:
         """Return the refusal on one resource alone: cheap to ask again whoever it refused."""
         self._foreseen.clear()
         if self.plain.is_plain_chain(books, key, amount):
@@ -107,7 +112,7 @@ class RuntimeWalk:
         self._foreseen.clear()
 
     def _check_doubtful(
-        self, books: NodeBooks, doubtful: Items, *, seeds: bool
+        self, books: NodeUsage, doubtful: Items, *, seeds: bool
     ) -> QuotaRefusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
@@ -165,7 +170,7 @@ class RuntimeWalk:
             unrefreshed=memory.unrefreshed,
         )
 
-    def runtimes(self, books: NodeBooks) -> Amounts:
+    def runtimes(self, books: NodeUsage) -> Amounts:
         """Return what the quota gets now of each resource that its max names.
 
         In an unknowable state the least that it may get. A missing key is not limited.
@@ -177,7 +182,7 @@ class RuntimeWalk:
                 runtimes[key] = min(self._runtime(books, key, memory) for memory in self._memories)
         return runtimes
 
-    def _runtime(self, books: NodeBooks, key: str, memory: Memory) -> int:
+    def _runtime(self, books: NodeUsage, key: str, memory: Memory) -> int:
         level = self.levels.descend(books, key, 0, memory)[-1]
         if memory.unseeded and may_be_unseeded(books):
             return self.division.floor(books, key, level.total_before, memory)
@@ -219,7 +224,7 @@ class RuntimeWalk:
         return None
 
     def _hurt_on_way(
-        self, level: Level, books: NodeBooks, key: str, amount: int, memory: Memory
+        self, level: Level, books: NodeUsage, key: str, amount: int, memory: Memory
     ) -> Breach | None:
         """Look at an ancestor of q that has demand of its own."""
         node = level.child
@@ -260,7 +265,7 @@ class RuntimeWalk:
         return None
 
     def _compare(
-        self, books: NodeBooks, key: str, had: int, has: int, memory: Memory
+        self, books: NodeUsage, key: str, had: int, has: int, memory: Memory
     ) -> QuotaRefusal | None:
         """Compare a subtree that J is not in, whose runtime goes from `had` to `has`."""
         stack = [(books, had, has)]
@@ -282,7 +287,7 @@ class RuntimeWalk:
         return None
 
 
-def _holds(books: NodeBooks) -> bool:
+def _holds(books: NodeUsage) -> bool:
     """Say whether the quota's cover counts: a leaf, or a parent with demand of its own."""
     return not books.children or has_demand(books)
 
@@ -293,7 +298,7 @@ def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
     for level in levels:
         after = level.granted_after
         # At most one unit for each child is made up for; more are hardly ever lost.
-        if isinstance(after, WaterLevel) and missing <= len(level.parent.children):
+        if isinstance(after, WaterFilling) and missing <= len(level.parent.children):
             missing -= after.lost()
         if missing <= 0 or level is breach.level:
             break
@@ -301,7 +306,7 @@ def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
 
 
 def _refusal(
-    reason: RefusalReason, node: NodeBooks, key: str, limit: int, amount: int
+    reason: RefusalReason, node: NodeUsage, key: str, limit: int, amount: int
 ) -> QuotaRefusal:
     used = node.used.get(key, 0)
     return QuotaRefusal(

@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 
 from queue_scheduler.quota.quota_decision import Grounds
-from queue_scheduler.quota.water_filling import Pool
+from queue_scheduler.quota.water_filling import ShareGroup
 from queue_scheduler.quota_cache.chain_levels import would_ask
 from queue_scheduler.quota_cache.level_division import Grants, Memory
-from queue_scheduler.quota_cache.runtime_check import RuntimeWalk
+from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
 from queue_scheduler.quota_cache.runtime_wake_index import Groups, Scopes
-from queue_scheduler.quota_cache.tree_usage import NodeBooks, TreeBooks
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 
-def find_doubtful(tree: TreeBooks, walk: RuntimeWalk, key: str, scopes: Scopes) -> list[Hashable]:
+def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes) -> list[Hashable]:
     """Return who of those that wait for a runtime may be let in by what was charged.
 
     Since `tree` was settled last; `scopes` are those who wait for this resource, somebody.
@@ -55,7 +55,7 @@ def find_doubtful(tree: TreeBooks, walk: RuntimeWalk, key: str, scopes: Scopes) 
 
 
 def _is_quiet(
-    scope: NodeBooks, walk: RuntimeWalk, key: str, most: int, *, is_root_plain: bool
+    scope: NodeUsage, walk: RuntimeCheck, key: str, most: int, *, is_root_plain: bool
 ) -> bool:
     """Say whether nothing was charged below a scope, nor comes through from above."""
     settled_at = scope.tree.settled_at
@@ -67,7 +67,7 @@ def _is_quiet(
     return walk.plain.is_plain_above(scope, key, most)
 
 
-def _find_changes(tree: TreeBooks, groups: Groups) -> dict[Grounds | None, int]:
+def _find_changes(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
     """Return the grounds below whose quotas something was charged, and when."""
     nodes, settled_at = tree.nodes, tree.settled_at
     changes: dict[Grounds | None, int] = {}
@@ -88,8 +88,8 @@ class _Siblings:
 
     def __init__(
         self,
-        tree: TreeBooks,
-        walk: RuntimeWalk,
+        tree: TreeUsage,
+        walk: RuntimeCheck,
         parent: str,
         key: str,
         memory: Memory,
@@ -103,7 +103,7 @@ class _Siblings:
         self._parent = tree.nodes.get(parent, tree.root)
         # Then the parent gets what it asks for.
         self._is_plain_above = is_root_plain and len(self._parent.chain) == 1
-        self._common: dict[int, tuple[Grants, int | None, Pool | None]] = {}
+        self._common: dict[int, tuple[Grants, int | None, ShareGroup | None]] = {}
 
     def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
         """Return the grounds whose subject gets another amount, with or without the demand.
@@ -133,7 +133,7 @@ class _Siblings:
             if has != grounds.has:
                 yield grounds
 
-    def _find_common(self, more: int) -> tuple[Grants, int | None, Pool | None]:
+    def _find_common(self, more: int) -> tuple[Grants, int | None, ShareGroup | None]:
         """Return what all have in common who let the parent be asked for so much more.
 
         What its children get without J, what it has to divide with J, and among whom.

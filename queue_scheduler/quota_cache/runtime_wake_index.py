@@ -49,7 +49,7 @@ Scopes: TypeAlias = Mapping[str, Scope]
 NOBODY: Scopes = {}
 
 
-class ContractWaiters:
+class RuntimeWakeIndex:
     """All who were refused by runtimes. Decides nothing."""
 
     __slots__ = ("_by_key",)
@@ -57,9 +57,9 @@ class ContractWaiters:
     def __init__(self) -> None:
         self._by_key: dict[tuple[str, str], dict[str, Scope]] = {}
 
-    def fork(self) -> ContractWaiters:
+    def fork(self) -> RuntimeWakeIndex:
         """Return an independent copy."""
-        copy = ContractWaiters()
+        copy = RuntimeWakeIndex()
         copy._by_key = {
             key: {name: scope.fork() for name, scope in scopes.items()}
             for key, scopes in self._by_key.items()

@@ -30,7 +30,7 @@ from typing import Final, TypeAlias
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
-from queue_scheduler.quota.water_filling import Pool, WaterLevel
+from queue_scheduler.quota.water_filling import ShareGroup, WaterFilling
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import ROOT_QUOTA
 
@@ -62,12 +62,12 @@ class Divided:
     __slots__ = ("changed", "grants", "pools")
 
     def __init__(self) -> None:
-        self.changed: dict[str, NodeBooks] = {}
-        self.grants: dict[Hashable, dict[str, int] | WaterLevel] = {}
-        self.pools: dict[PoolQuestion, Pool | None] = {}
+        self.changed: dict[str, NodeUsage] = {}
+        self.grants: dict[Hashable, dict[str, int] | WaterFilling] = {}
+        self.pools: dict[PoolQuestion, ShareGroup | None] = {}
 
 
-class NodeBooks:
+class NodeUsage:
     """The sums of one quota. Which fields are kept depends on the mode (see the module)."""
 
     __slots__ = (
@@ -77,7 +77,7 @@ class NodeBooks:
         "protected", "reserve", "spec", "tree", "used", "watchers", "weak",
     )  # fmt: skip
 
-    def __init__(self, node: QuotaNode, parent: NodeBooks | None, tree: TreeBooks) -> None:
+    def __init__(self, node: QuotaNode, parent: NodeUsage | None, tree: TreeUsage) -> None:
         settings = tree.settings
         self.name = node.name
         self.spec: QuotaSpec = node.spec
@@ -88,8 +88,8 @@ class NodeBooks:
         self.is_alone = False
         self.divides = True
         self.governed_keys = node.governed_keys
-        self.children: list[NodeBooks] = []
-        self.chain: tuple[NodeBooks, ...] = (
+        self.children: list[NodeUsage] = []
+        self.chain: tuple[NodeUsage, ...] = (
             () if parent is None else (self, *parent.chain) if parent.parent else (self,)
         )
         # In `max` mode every level judges the resources that it names itself.
@@ -124,7 +124,7 @@ class NodeBooks:
         self.divided: dict[str, Divided] = {}
         self.changed_at = 0
         self.min_sums: Amounts = {}
-        self.weak: dict[str, list[NodeBooks]] = {}
+        self.weak: dict[str, list[NodeUsage]] = {}
         self.odd_keys: set[str] = set()
         self.entitled: Amounts = {}
         self.protected: Amounts = {}
@@ -151,7 +151,7 @@ class NodeBooks:
         return asked if limit is None or asked < limit else limit
 
 
-class TreeBooks:
+class TreeUsage:
     """The sums of one tree. `total` is what its nodes have; None: nobody knows.
 
     `keeps_mins`: some quota keeps part of its min from its siblings.
@@ -172,9 +172,9 @@ class TreeBooks:
         self.settings = settings
         self.tree = tree
         self.total: Amounts | None = None
-        self.root = NodeBooks(tree.root, None, self)
-        self.nodes: dict[str, NodeBooks] = {}
-        self.special: dict[str, NodeBooks] = {}
+        self.root = NodeUsage(tree.root, None, self)
+        self.nodes: dict[str, NodeUsage] = {}
+        self.special: dict[str, NodeUsage] = {}
         self.orphans = self._beside(QuotaSpec(name=ORPHANS))
         self.orphans.keys = None
         self.committed: Amounts = defaultdict(int)
@@ -184,7 +184,7 @@ class TreeBooks:
         self.divides = settings.mode is QuotaMode.RUNTIME
         self.protected_count = 0
         # What happened since `settle` was called last: who may have more room now.
-        self.touched: dict[str, NodeBooks] = {}
+        self.touched: dict[str, NodeUsage] = {}
         self.changed_keys: dict[str, None] = {}
         self.is_room_freed = False
         self.is_entitled_anew = False
@@ -209,16 +209,16 @@ class TreeBooks:
         for books in self.nodes.values():
             books.idle = (dict(books.asked), dict(books.limited))
 
-    def _beside(self, spec: QuotaSpec) -> NodeBooks:
+    def _beside(self, spec: QuotaSpec) -> NodeUsage:
         """Return books that take no part in the division."""
-        books = NodeBooks(QuotaNode(spec, self.tree.root, self.tree.tree_id), self.root, self)
+        books = NodeUsage(QuotaNode(spec, self.tree.root, self.tree.tree_id), self.root, self)
         books.divides = False
         return books
 
     def _add(self, node: QuotaNode) -> None:
         assert node.parent is not None
         parent = self.nodes.get(node.parent.name, self.root)
-        books = NodeBooks(node, parent, self)
+        books = NodeUsage(node, parent, self)
         parent.children.append(books)
         self.nodes[node.name] = books
         if node.is_special:
@@ -251,7 +251,7 @@ class TreeBooks:
         self.is_room_freed = False
         self.is_entitled_anew = False
 
-    def charge(self, books: NodeBooks, items: Items, *, frees: bool, commits: bool) -> None:
+    def charge(self, books: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
         """Add to an own amount of a quota; where it `frees`, the amounts are negative."""
         for node in books.chain:
             used = node.used
@@ -271,7 +271,7 @@ class TreeBooks:
             _ask_for_all(books, items)
 
     def _charge_division(
-        self, books: NodeBooks, items: Items, *, frees: bool, commits: bool
+        self, books: NodeUsage, items: Items, *, frees: bool, commits: bool
     ) -> None:
         self.clock += 1
         clock = self.clock
@@ -288,7 +288,7 @@ class TreeBooks:
         if frees and self.root.watchers:
             self.touched[ROOT_QUOTA] = self.root
 
-    def _add_to_division(self, books: NodeBooks, items: Items, *, commits: bool) -> None:
+    def _add_to_division(self, books: NodeUsage, items: Items, *, commits: bool) -> None:
         own = books.own
         for key, amount in items:
             own[key] += amount
@@ -309,7 +309,7 @@ class TreeBooks:
                 if commits:
                     committed[key] += amount
 
-    def suppose(self, books: NodeBooks, items: Items) -> None:
+    def suppose(self, books: NodeUsage, items: Items) -> None:
         """Add to what units take, negative amounts as well, as if for good.
 
         Nobody is told of it: whoever does this takes it back before anybody else asks.
@@ -323,14 +323,14 @@ class TreeBooks:
         elif self.keeps_mins:
             _ask_for_all(books, items)
 
-    def charge_non_preemptible(self, books: NodeBooks, items: Items) -> None:
+    def charge_non_preemptible(self, books: NodeUsage, items: Items) -> None:
         """The same for the non-preemptible part, which is limited by min as well."""
         for node in books.chain:
             np_used = node.np_used
             for key, amount in items:
                 np_used[key] += amount
 
-    def validate(self, fresh: TreeBooks) -> None:
+    def validate(self, fresh: TreeUsage) -> None:
         """Compare all sums with those of books that were just built from the same facts."""
         for field in ("committed", "remaining"):
             got, want = (without_zeros(getattr(one, field)) for one in (self, fresh))
@@ -342,11 +342,11 @@ class TreeBooks:
                 assert got == want, f"quota {name!r}: {field} is {got}, should be {want}"
 
 
-def ask_for(books: NodeBooks, key: str, delta: int) -> None:
+def ask_for(books: NodeUsage, key: str, delta: int) -> None:
     """Change what a quota asks for, and what its ancestors do in turn."""
     if not books.divides:
         return
-    node: NodeBooks = books
+    node: NodeUsage = books
     while True:
         parent = node.parent
         asked = node.asked[key] + delta
@@ -369,12 +369,12 @@ def ask_for(books: NodeBooks, key: str, delta: int) -> None:
         node = parent
 
 
-def _ask_for_all(books: NodeBooks, items: Items) -> None:
+def _ask_for_all(books: NodeUsage, items: Items) -> None:
     for key, amount in items:
         ask_for(books, key, amount)
 
 
-def taken_by(books: NodeBooks, node: NodeBooks, key: str) -> int:
+def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
     """Return what is taken at a quota of the chain of `books`, for who is charged to `books`.
 
     What quotas keep for themselves counts as taken, but not on his own way: it is kept for him.
@@ -390,12 +390,12 @@ def taken_by(books: NodeBooks, node: NodeBooks, key: str) -> int:
     return taken
 
 
-def has_demand(books: NodeBooks) -> bool:
+def has_demand(books: NodeUsage) -> bool:
     """Say whether anything is charged to the quota itself."""
     return any(books.own.values())
 
 
-def _prepare_division(books: NodeBooks) -> None:
+def _prepare_division(books: NodeUsage) -> None:
     """Note what the division of this quota's runtime depends on, and its reserved demand."""
     for child in books.children:
         for key, minimum in child.spec.min.items():
@@ -416,7 +416,7 @@ def _prepare_division(books: NodeBooks) -> None:
         ask_for(books, key, 0)
 
 
-def governs(books: NodeBooks, key: str) -> bool:
+def governs(books: NodeUsage, key: str) -> bool:
     """Say whether the quota's runtime of this resource is divided among its children."""
     return books.parent is None or key in books.spec.max
 

@@ -33,25 +33,25 @@ from __future__ import annotations
 from typing import Final
 
 from queue_scheduler.quota.quota_settings import Rounding
-from queue_scheduler.quota_cache.level_division import Memory, NodeDivision
-from queue_scheduler.quota_cache.tree_usage import LARGEST_EXACT, NodeBooks, TreeBooks
+from queue_scheduler.quota_cache.level_division import LevelDivision, Memory
+from queue_scheduler.quota_cache.tree_usage import LARGEST_EXACT, NodeUsage, TreeUsage
 
 FEW_HUNGRY: Final = 3
 """Of so many children rounding half up loses no more units than are made up for."""
 
 
-class PlainLevels:
+class UnconstrainedLevels:
     """Looks at the sums of one tree."""
 
     __slots__ = ("_check_parent", "_division", "_half_up", "_tree")
 
-    def __init__(self, tree: TreeBooks, division: NodeDivision) -> None:
+    def __init__(self, tree: TreeUsage, division: LevelDivision) -> None:
         self._tree = tree
         self._division = division
         self._half_up = tree.settings.rounding is Rounding.HALF_UP
         self._check_parent = tree.settings.check_parent
 
-    def is_plain_chain(self, books: NodeBooks, key: str, amount: int) -> bool:
+    def is_plain_chain(self, books: NodeUsage, key: str, amount: int) -> bool:
         """Say whether every level is plain with J, and all that is asked for is granted.
 
         It is without J then, too: less is asked for, and what there is above that is no less.
@@ -82,7 +82,7 @@ class PlainLevels:
         needed = root.asked.get(key, 0) + delta
         return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
 
-    def is_plain_above(self, books: NodeBooks, key: str, more: int) -> bool:
+    def is_plain_above(self, books: NodeUsage, key: str, more: int) -> bool:
         """Say whether all levels above a quota are plain, if it is asked for `more`, or less.
 
         Then what is below it does not notice what happens elsewhere.
@@ -110,8 +110,8 @@ class PlainLevels:
 
     def is_plain(
         self,
-        parent: NodeBooks,
-        child: NodeBooks | None,
+        parent: NodeUsage,
+        child: NodeUsage | None,
         key: str,
         needed: int,
         total: int,
@@ -133,7 +133,7 @@ class PlainLevels:
         return active <= FEW_HUNGRY or needed + active * active <= total
 
     def is_plain_root(
-        self, child: NodeBooks | None, key: str, needed: int, total: int, delta: int
+        self, child: NodeUsage | None, key: str, needed: int, total: int, delta: int
     ) -> bool:
         """Say the same of the root, where default and system quota are besides."""
         negative = 0
@@ -154,7 +154,7 @@ class PlainLevels:
             return False
         return self.is_plain(root, child, key, needed, total, delta)
 
-    def _are_weak_content(self, parent: NodeBooks, key: str, total: int) -> bool:
+    def _are_weak_content(self, parent: NodeUsage, key: str, total: int) -> bool:
         """Say whether children without weight ask for no more than their min."""
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())

@@ -36,15 +36,15 @@ from queue_scheduler.quota_cache.limit_checks import (
 )
 from queue_scheduler.quota_cache.min_guarantee import entitle, room_beside
 from queue_scheduler.quota_cache.quota_ledger import Account, ForeignPod, QuotaLedger
-from queue_scheduler.quota_cache.runtime_check import RuntimeWalk
+from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
 from queue_scheduler.quota_cache.runtime_wake_check import find_doubtful
 from queue_scheduler.quota_cache.runtime_wake_index import Scopes
-from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks, TreeBooks
+from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
-class BuiltTrees:
+class UsageTrees:
     """Every quota's books by name, their trees by tree id."""
 
     __slots__ = (
@@ -83,10 +83,10 @@ class BuiltTrees:
             specials=specials if divides_specials else (),
         )
         self.trees = {
-            tree_id: TreeBooks(tree, settings, () if divides_specials or tree_id else specials)
+            tree_id: TreeUsage(tree, settings, () if divides_specials or tree_id else specials)
             for tree_id, tree in self.forest.trees.items()
         }
-        self.books: dict[str, NodeBooks] = {
+        self.books: dict[str, NodeUsage] = {
             name: books for tree in self.trees.values() for name, books in tree.nodes.items()
         }
         if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
@@ -94,20 +94,20 @@ class BuiltTrees:
                 self.trees[tree_id].put_total(total)
         for name, account in ledger.accounts.items():
             self._charge_account(name, account)
-        self.walks: dict[str, RuntimeWalk] = {}
+        self.walks: dict[str, RuntimeCheck] = {}
         for tree_id, tree in self.trees.items():
             entitle(tree)
             if tree.divides:
-                self.walks[tree_id] = RuntimeWalk(tree, unrefreshed_quotas(tree.tree))
+                self.walks[tree_id] = RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
 
     # --- charging -------------------------------------------------------------------------------
 
-    def books_of_unit(self, quota: str) -> NodeBooks:
+    def books_of_unit(self, quota: str) -> NodeUsage:
         """Return the books that a unit is charged in: the orphans' if its quota is in no tree."""
         books = self.books.get(quota)
         return self.trees[""].orphans if books is None else books
 
-    def books_of_pod(self, quota: str) -> NodeBooks:
+    def books_of_pod(self, quota: str) -> NodeUsage:
         """Return the books that a foreign pod is charged in.
 
         A quota that does not exist counts as the default quota, as for koord-scheduler.
@@ -121,7 +121,7 @@ class BuiltTrees:
 
     def charge_unit(
         self, quota: str, demand: Demand, sign: int, checked: Items | None = None
-    ) -> NodeBooks:
+    ) -> NodeUsage:
         """Add (1) or take back (-1) a booking; return where it was charged.
 
         Args:
@@ -136,7 +136,7 @@ class BuiltTrees:
             self.walks[books.tree.tree.tree_id].come_true()
         return books
 
-    def charge_pod(self, pod: ForeignPod, sign: int) -> NodeBooks | None:
+    def charge_pod(self, pod: ForeignPod, sign: int) -> NodeUsage | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
         if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
             return None
@@ -155,7 +155,7 @@ class BuiltTrees:
 
     # --- the question, without the guarantee ----------------------------------------------------
 
-    def check(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def check(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
         """Return why the limits of the mode refuse, or None."""
         match self._mode:
             case QuotaMode.MAX:
@@ -170,7 +170,7 @@ class BuiltTrees:
             case _:
                 assert_never(self._mode)
 
-    def _check_runtime(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def _check_runtime(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
         tree = books.tree
         refusal = self._check_sums(books, items, demand)
         if refusal is not None:
@@ -179,7 +179,7 @@ class BuiltTrees:
             return check_from_scratch(books, demand)
         return self.walks[tree.tree.tree_id].check(books, items)
 
-    def _check_sums(self, books: NodeBooks, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
         """Return why what `runtime` mode compares with plain limits refuses, or None."""
         tree = books.tree
         if tree.total is None:
@@ -194,7 +194,7 @@ class BuiltTrees:
         return refusal
 
     def check_same_reason(
-        self, books: NodeBooks, items: Items, demand: Demand, refusal: QuotaRefusal
+        self, books: NodeUsage, items: Items, demand: Demand, refusal: QuotaRefusal
     ) -> QuotaRefusal | None:
         """Return whether runtimes refuse on the resource they refused on before; None: ask anew."""
         if self.settings.guarantee_usage:
@@ -206,7 +206,7 @@ class BuiltTrees:
         amount = next((amount for key, amount in items if key == refusal.resource), 0)
         return walk.check_resource(books, refusal.resource, amount)
 
-    def forget_levels(self, tree: TreeBooks) -> None:
+    def forget_levels(self, tree: TreeUsage) -> None:
         """Answer the next question from the sums alone: they moved, and no clock says so."""
         walk = self.walks.get(tree.tree.tree_id)
         if walk is not None:
@@ -221,7 +221,7 @@ class BuiltTrees:
 
     # --- for those who wait ---------------------------------------------------------------------
 
-    def node(self, tree_id: str, name: str) -> NodeBooks | None:
+    def node(self, tree_id: str, name: str) -> NodeUsage | None:
         """Return a quota's books, or the root's by its name."""
         tree = self.trees[tree_id]
         return tree.root if name == tree.root.name else tree.nodes.get(name)
@@ -245,13 +245,13 @@ class BuiltTrees:
             return room_beside(books.tree, books, key, asking)
         return room(books.tree, books, reason, key, asking)
 
-    def doubtful(self, tree: TreeBooks, key: str, scopes: Scopes) -> list[Hashable]:
+    def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
         """Return who of those refused by runtimes may be let in by what was charged."""
         return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
 
 
 def _charge(
-    books: NodeBooks, demand: Demand, sign: int, *, commits: bool, items: Items | None = None
+    books: NodeUsage, demand: Demand, sign: int, *, commits: bool, items: Items | None = None
 ) -> None:
     if items is None:
         items = books.counted(demand.amounts)
@@ -263,7 +263,7 @@ def _charge(
 
 
 def _charge_sums(
-    books: NodeBooks, sums: Amounts, np_sums: Amounts, *, commits: bool = True
+    books: NodeUsage, sums: Amounts, np_sums: Amounts, *, commits: bool = True
 ) -> None:
     books.tree.charge(books, books.counted(sums), frees=False, commits=commits)
     books.tree.charge_non_preemptible(books, books.counted(np_sums))

@@ -32,7 +32,7 @@ import msgspec
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason, Rule
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
-from queue_scheduler.quota_cache.runtime_wake_index import ContractWaiters, Scopes
+from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex, Scopes
 
 Rank: TypeAlias = tuple[Any, ...]
 """Sorts waiters, smallest first; only compared with other ranks of the same caller."""
@@ -94,7 +94,7 @@ Node: TypeAlias = tuple[str, str]
 Needs: TypeAlias = dict[int, list[Entry]]
 
 
-class WaitingRoom:
+class WakeIndex:
     """All waiters, by what they wait for, and those that are woken and not yet taken."""
 
     __slots__ = (
@@ -107,7 +107,7 @@ class WaitingRoom:
         self._waiting: dict[Hashable, Waiting] = {}
         self._wholes: dict[Hashable, Whole] = {}
         self._by_sum: dict[Node, dict[Rule, Needs]] = {}
-        self._by_contract = ContractWaiters()
+        self._by_contract = RuntimeWakeIndex()
         # Who is refused for a guarantee: by (tree, his quota), and in a tree those who are owners.
         self._borrowers: dict[Node, dict[Hashable, None]] = {}
         self._owners: dict[str, dict[Hashable, None]] = {}
@@ -120,9 +120,9 @@ class WaitingRoom:
         self._doubtful: dict[Hashable, int] = {}
         self._queues: dict[str, list[Entry]] = {}
 
-    def fork(self) -> WaitingRoom:
+    def fork(self) -> WakeIndex:
         """Return an independent copy."""
-        copy = WaitingRoom()
+        copy = WakeIndex()
         copy._next = self._next
         copy._waiting = dict(self._waiting)
         copy._wholes = dict(self._wholes)

@@ -17,8 +17,8 @@ from typing import TypeAlias
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, entitle
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
-from queue_scheduler.quota_cache.tree_usage import Items, NodeBooks
-from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
+from queue_scheduler.quota_cache.usage_trees import UsageTrees
 
 Added: TypeAlias = tuple[str, Demand]
 """A quota, and what would be booked in it besides."""
@@ -53,10 +53,10 @@ def _add_up(changes: dict[str, NetChange], bookings: Sequence[Added], sign: int)
 
 @contextmanager
 def supposed(
-    trees: BuiltTrees, protected: ProtectedDemands, changes: Mapping[str, NetChange]
+    trees: UsageTrees, protected: ProtectedDemands, changes: Mapping[str, NetChange]
 ) -> Iterator[None]:
     """Have the sums as they would be, as long as the question takes."""
-    moves: list[tuple[NodeBooks, Items, Items]] = []
+    moves: list[tuple[NodeUsage, Items, Items]] = []
     for quota, (amounts, np_amounts) in changes.items():
         books = trees.books_of_unit(quota)
         moves.append((books, _counted(books, amounts), _counted(books, np_amounts)))
@@ -78,7 +78,7 @@ def supposed(
 
 
 def _move(
-    trees: BuiltTrees, protected: ProtectedDemands, moves: list[tuple[NodeBooks, Items, Items]]
+    trees: UsageTrees, protected: ProtectedDemands, moves: list[tuple[NodeUsage, Items, Items]]
 ) -> None:
     for books, items, np_items in moves:
         books.tree.suppose(books, items)
@@ -89,7 +89,7 @@ def _move(
         _judge_protected(trees, protected, books)
 
 
-def _judge_protected(trees: BuiltTrees, protected: ProtectedDemands, books: NodeBooks) -> None:
+def _judge_protected(trees: UsageTrees, protected: ProtectedDemands, books: NodeUsage) -> None:
     """Judge again what is protected where these books matter for that."""
     if books.is_special and books.tree.divides:
         # What is divided among all others has changed.
@@ -102,7 +102,7 @@ def _judge_protected(trees: BuiltTrees, protected: ProtectedDemands, books: Node
                 protected.refresh(node.name, node)
 
 
-def _counted(books: NodeBooks, amounts: Mapping[str, int]) -> Items:
+def _counted(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
     keys = books.keys
     return [
         (key, amount) for key, amount in amounts.items() if amount and (keys is None or key in keys)

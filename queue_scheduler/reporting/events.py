@@ -134,7 +134,7 @@ class NoticeLog:
         self._seen.clear()
 
 
-class NoticeEvents:
+class EventReporter:
     """The step that passes notices on: the engine's, and those that others `tell`."""
 
     def __init__(

@@ -27,7 +27,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_decision import QuotaView
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.metrics import CounterOfObjects
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -208,7 +208,7 @@ class StateCollector(Collector):
         self,
         shared: SharedEngine,
         metrics: SchedulerMetrics,
-        find_quotas: Callable[[Engine], Iterable[QuotaBooks]],
+        find_quotas: Callable[[Engine], Iterable[QuotaCache]],
     ) -> None:
         self._shared = shared
         self._metrics = metrics

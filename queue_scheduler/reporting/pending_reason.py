@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import structlog
 
-from queue_scheduler.cache.unit_state import Standing, is_disowned
+from queue_scheduler.cache.unit_state import UnitState, is_disowned
 from queue_scheduler.cycles.dequeue_cycle import WritersCache, WriteSink
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Reason, Refusal
@@ -112,7 +112,7 @@ _RANKED: Final = (_Rank.FIRST, _Rank.LATER)
 """Those that wait for their turn; the others are written as they are looked at."""
 
 
-class WaitingReporter:
+class PendingReasonWriter:
     """Goes through units that came or whose reason may have changed.
 
     Args:
@@ -282,9 +282,9 @@ class WaitingReporter:
         Else its key waits for that turn.
         """
         record = self._shared.ask(Engine.record, key)
-        if record is not None and record.standing is Standing.BOOKED:
+        if record is not None and record.state is UnitState.ADMITTED:
             return self._report_booked(key, record.unit)
-        if record is None or record.standing not in {Standing.WAITING, Standing.HELD}:
+        if record is None or record.state not in {UnitState.WAITING, UnitState.ON_HOLD}:
             return False
         refusal = self._shared.ask(Engine.refusal_of, key)
         if refusal is None or refusal.reason is Reason.WAITING:

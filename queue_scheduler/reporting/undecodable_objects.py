@@ -46,7 +46,7 @@ Unreadable = Callable[[], Mapping[str, DecodeFailure]]
 """Returns the objects of a kind whose newest version can not be read, by key."""
 
 
-class UnreadableObjects:
+class UndecodableObjects:
     """The step that tells of them.
 
     Args:

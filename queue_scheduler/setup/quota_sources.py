@@ -22,7 +22,7 @@ from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queue_objects.queue_reconciler import QueueSource
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
 from queue_scheduler.quota.quota_decision import QuotaView
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.client.discovery import KindProbe
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
@@ -150,7 +150,7 @@ class QuotaSources:
         return found
 
 
-def find_quotas(engine: Engine) -> list[QuotaBooks]:
+def find_quotas(engine: Engine) -> list[QuotaCache]:
     """Return the books of the plugins that keep quotas."""
     keepers = (ElasticQuotaPlugin, ElasticQuotaTreePlugin, ResourceQuotaPlugin)
     return [each.books for each in engine.plugins.plugins if isinstance(each, keepers)]

@@ -30,7 +30,7 @@ from queue_scheduler.cache.admission_check_rules import (
     entries_of,
     judge_checks,
 )
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.dequeue_cycle import note_awaited, waited_seconds
 from queue_scheduler.cycles.eviction_patches import (
     admission_of,
@@ -47,10 +47,10 @@ from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    LookAgain,
+    RequeueAfter,
     SendStatus,
     UnitAccess,
-    UnitLooks,
+    UnitReconciler,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
@@ -142,7 +142,7 @@ class AdmissionCheckCycle:
         self._observer = observer
         # Since when a unit says something else of its checks' activity than is so; by the step.
         self._outdated_since: dict[str, float] = {}
-        self._looks = UnitLooks(access, self._look_at, _find_with_checks)
+        self._looks = UnitReconciler(access, self._look_at, _find_with_checks)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Look at a unit that came or changed; the engine must have been told before."""
@@ -212,7 +212,7 @@ class AdmissionCheckCycle:
                 return SendStatus(unit, status)
             self._outdated_since[unit.metadata.key] = since
             rest = min(rest, until_told)
-        return LookAgain(min(rest, LONGEST_REST_SECONDS))
+        return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))
@@ -240,8 +240,8 @@ def _find_with_checks(engine: Engine) -> list[str]:
     return [key for key, record in engine.units.records.items() if _is_concerned(record)]
 
 
-def _is_concerned(record: UnitRecord) -> bool:
-    return record.standing is Standing.BOOKED and has_checks(record.unit)
+def _is_concerned(record: CachedUnit) -> bool:
+    return record.state is UnitState.ADMITTED and has_checks(record.unit)
 
 
 def _asked_of(queue: Queue | None) -> tuple[object, ...]:

@@ -20,15 +20,15 @@ import random
 from datetime import datetime
 from typing import Any, Final
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.eviction_patches import build_put_back, build_request, granted_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    LookAgain,
+    RequeueAfter,
     SendStatus,
     UnitAccess,
-    UnitLooks,
+    UnitReconciler,
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
@@ -81,7 +81,7 @@ class UnitEvictions:
         self._rng = rng
         # Units that are freed once their last pod has gone; few, and never for long.
         self._waiting: dict[str, None] = {}
-        self._looks = UnitLooks(access, self._look_at, _find_concerned)
+        self._looks = UnitReconciler(access, self._look_at, _find_concerned)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Look at a unit that came or changed; the engine must have been told before."""
@@ -112,7 +112,7 @@ class UnitEvictions:
             return SendStatus(unit, self._build_status(unit, now))
         rest = WAITED_FOR_SECONDS - (now - granted_at(unit, now)).total_seconds()
         if rest > 0:
-            return LookAgain(min(rest, LONGEST_REST_SECONDS))
+            return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
         return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _find_concerned(engine: Engine) -> list[str]:
     return [
         key
         for key, record in engine.units.records.items()
-        if record.standing is Standing.BOOKED and is_concerned(record.unit)
+        if record.state is UnitState.ADMITTED and is_concerned(record.unit)
     ]
 
 

@@ -35,10 +35,10 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    LookAgain,
+    RequeueAfter,
     SendStatus,
     UnitAccess,
-    UnitLooks,
+    UnitReconciler,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
@@ -56,7 +56,7 @@ LONGEST_REST_SECONDS: Final = 30.0
 _ASKING: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_FAILED})
 
 
-class NodeVerdicts:
+class NodeTimeouts:
     """Looks at units that ask for nodes, or are refused them.
 
     Args:
@@ -81,7 +81,7 @@ class NodeVerdicts:
         self._clock = clock
         self._rng = rng
         self._timeout_seconds = timeout_seconds
-        self._looks = UnitLooks(access, self._look_at, _find_asking)
+        self._looks = UnitReconciler(access, self._look_at, _find_asking)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Look at a unit that came or changed; the engine must have been told before."""
@@ -109,7 +109,7 @@ class NodeVerdicts:
                 return SendStatus(unit, status, frees=True)
             rest = self._timeout_seconds - self._seconds_asked(unit)
             if rest > 0:
-                return LookAgain(min(rest, LONGEST_REST_SECONDS))
+                return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
             why = f"nobody has answered for {self._timeout_seconds:g} s"
             verdict = UNANSWERED
         status = build_backoff_status(unit, why, self._clock.now(), self._rng)

@@ -22,10 +22,10 @@ import structlog
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    LookAgain,
+    RequeueAfter,
     SendStatus,
     UnitAccess,
-    UnitLooks,
+    UnitReconciler,
 )
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
@@ -43,13 +43,13 @@ the wall clock is asked again. Somebody may have set it right meanwhile."""
 log = structlog.get_logger("backoff_returns")
 
 
-class BackoffReturns:
+class BackoffRequeue:
     """Looks at units in backoff when their time has come."""
 
     def __init__(self, access: UnitAccess, clock: Clock) -> None:
         self._shared = access.shared
         self._clock = clock
-        self._looks = UnitLooks(access, self._look_at, _find_in_backoff)
+        self._looks = UnitReconciler(access, self._look_at, _find_in_backoff)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Look at a unit that came or changed; the engine must have been told before."""
@@ -67,7 +67,7 @@ class BackoffReturns:
         now = self._clock.now()
         rest = _seconds_left(record.unit, now)
         if rest > 0:
-            return LookAgain(min(rest, LONGEST_REST_SECONDS))
+            return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
         return SendStatus(record.unit, build_return_status(record.unit, rfc3339(now)))
 
 

@@ -19,16 +19,16 @@ from typing import Any, Final
 
 import structlog
 
-from queue_scheduler.cache.unit_state import UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Growth
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.growth import has_grown
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    LookAgain,
+    RequeueAfter,
     SendStatus,
     UnitAccess,
-    UnitLooks,
+    UnitReconciler,
 )
 from shared_api.client.errors import ApiFailure, NotFound
 from shared_api.objects.meta import Timestamp
@@ -46,7 +46,7 @@ READ_AGAIN_SECONDS: Final = 2.0
 log = structlog.get_logger("growth_cycle")
 
 
-class GrowthCycle:
+class ScaleUp:
     """Looks at units that have grown.
 
     Args:
@@ -60,7 +60,7 @@ class GrowthCycle:
         self._clock = clock
         # A key is worked on by one thread at a time, the step's or a writer's.
         self._pending: dict[str, Growth] = {}
-        self._looks = UnitLooks(access, self._look_at, _find_grown)
+        self._looks = UnitReconciler(access, self._look_at, _find_grown)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Look at a unit that has grown; the engine must have been told before."""
@@ -74,11 +74,11 @@ class GrowthCycle:
     def _look_at(self, key: str) -> Look:
         pending = self._pending.get(key)
         if pending is not None and not self._settle(pending):
-            return LookAgain(READ_AGAIN_SECONDS)
+            return RequeueAfter(READ_AGAIN_SECONDS)
         self._pending.pop(key, None)
         answer = self._shared.grow(key)
         if not isinstance(answer, Growth):
-            return None if answer is None else LookAgain(AGAIN_SECONDS)
+            return None if answer is None else RequeueAfter(AGAIN_SECONDS)
         self._pending[key] = answer
         record = self._shared.ask(_growing_record, answer)
         if record is None:
@@ -112,7 +112,7 @@ class GrowthCycle:
         return True
 
 
-def _growing_record(engine: Engine, growth: Growth) -> UnitRecord | None:
+def _growing_record(engine: Engine, growth: Growth) -> CachedUnit | None:
     return engine.growths.record_of(growth)
 
 

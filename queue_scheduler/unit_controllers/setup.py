@@ -16,9 +16,9 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle, CheckObserver
 from queue_scheduler.unit_controllers.eviction import UnitEvictions
-from queue_scheduler.unit_controllers.node_timeout import NodeVerdicts
-from queue_scheduler.unit_controllers.requeue import BackoffReturns
-from queue_scheduler.unit_controllers.scale_up import GrowthCycle
+from queue_scheduler.unit_controllers.node_timeout import NodeTimeouts
+from queue_scheduler.unit_controllers.requeue import BackoffRequeue
+from queue_scheduler.unit_controllers.scale_up import ScaleUp
 from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.pod import Pod
@@ -46,7 +46,7 @@ class UnitParts:
     tell: Callable[[Notice], None]
 
 
-class UnitShells:
+class UnitControllers:
     """Builds the shells, one method each."""
 
     def __init__(self, parts: UnitParts, new_work_queue: NewWorkQueue) -> None:
@@ -56,14 +56,14 @@ class UnitShells:
     def follow_backoffs(self) -> None:
         """Bring units back whose wait is over."""
         run, access = self._access("backoff-returns")
-        returns = BackoffReturns(access, self._parts.clock)
+        returns = BackoffRequeue(access, self._parts.clock)
         run(returns.step)
         self._parts.units.add_handler(returns.on_queue_unit)
 
     def follow_growth(self) -> None:
         """Grant running units what they have grown by."""
         run, access = self._access("growth-cycle")
-        growth = GrowthCycle(access, self._parts.clock)
+        growth = ScaleUp(access, self._parts.clock)
         run(growth.step)
         self._parts.units.add_handler(growth.on_queue_unit)
 
@@ -99,7 +99,7 @@ class UnitShells:
         """Put units back that get no nodes, or whose queue is stopped before they do."""
         parts = self._parts
         run, access = self._access("node-verdicts")
-        verdicts = NodeVerdicts(
+        verdicts = NodeTimeouts(
             access, count, parts.clock, parts.rng, timeout_seconds=timeout_seconds
         )
         run(verdicts.step)

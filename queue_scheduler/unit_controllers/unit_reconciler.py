@@ -84,13 +84,13 @@ class SendStatus(msgspec.Struct, frozen=True):
     frees: bool = False
 
 
-class LookAgain(msgspec.Struct, frozen=True):
+class RequeueAfter(msgspec.Struct, frozen=True):
     """Look again in so many seconds, unless news come before."""
 
     seconds: float
 
 
-Look = SendStatus | LookAgain | None
+Look = SendStatus | RequeueAfter | None
 """None: there is nothing to do until news come."""
 
 
@@ -117,7 +117,7 @@ class UnitAccess:
     tell: Callable[[Notice], None]
 
 
-class UnitLooks:
+class UnitReconciler:
     """The step that looks at one unit after another.
 
     Args:
@@ -190,7 +190,7 @@ class UnitLooks:
         match self._look_at(key):
             case None:
                 self._forget(key)
-            case LookAgain(seconds=seconds):
+            case RequeueAfter(seconds=seconds):
                 due.add_after(key, seconds)
             case SendStatus(frees=True, unit=unit) if self._access.shared.ask(_has_pods, unit):
                 due.add_after(key, PODS_REST_SECONDS)

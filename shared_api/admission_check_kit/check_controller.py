@@ -34,7 +34,7 @@ from shared_api.informer.shared_informer import (
     InformerSettings,
     SharedInformer,
 )
-from shared_api.leader_warmup import Takeover
+from shared_api.leader_warmup import LeaderWarmup
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
@@ -99,7 +99,7 @@ class CheckController:
         self._checks = self.follow(
             ADMISSION_CHECK_VERSIONS, self._on_check, store=self._checks_store
         )
-        self._takeover = Takeover(
+        self._takeover = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
@@ -312,7 +312,7 @@ class CheckController:
         return OPENING_SECONDS if informer is not None and not self._is_open else OPEN_SECONDS
 
     def start(self) -> None:
-        """Fill the caches and start all threads; what is judged waits for `Takeover`."""
+        """Fill the caches and start all threads; what is judged waits for `LeaderWarmup`."""
         self._runs_threads = True
         self._start_informer(self._units)
         for thread in self._threads:
@@ -328,7 +328,7 @@ class CheckController:
             informer.stop(0.0)
 
     def on_started_leading(self) -> None:
-        """Let `Takeover` look at once."""
+        """Let `LeaderWarmup` look at once."""
         self._wake("takeover")
 
     def ready_checks(self) -> Mapping[str, Check]:

@@ -37,7 +37,7 @@ _FileStates = tuple[tuple[int, int, int], ...]
 _log = structlog.get_logger(__name__)
 
 
-class FreshLogin(msgspec.Struct, frozen=True):
+class Credentials(msgspec.Struct, frozen=True):
     """What one reading brought."""
 
     login: Login
@@ -46,13 +46,13 @@ class FreshLogin(msgspec.Struct, frozen=True):
     expires_at: datetime | None = None
 
 
-class RenewedLogin:
+class CredentialRefresher:
     """A `LoginSource` that reads again when it should."""
 
     def __init__(
         self,
-        first: FreshLogin,
-        read: Callable[[], FreshLogin],
+        first: Credentials,
+        read: Callable[[], Credentials],
         clock: Clock,
         *,
         run: Callable[[Callable[[], None]], None] | None = None,
@@ -157,7 +157,7 @@ class RenewedLogin:
         end = self._expires_at
         return float("inf") if end is None else (end - self._clock.now()).total_seconds()
 
-    def _end_of(self, fresh: FreshLogin) -> datetime | None:
+    def _end_of(self, fresh: Credentials) -> datetime | None:
         # One that is over while it is new: the clocks differ, and the answer 401 will tell.
         end = fresh.expires_at
         return None if end is None or end <= self._clock.now() else end
@@ -178,7 +178,9 @@ class RenewedLogin:
         finally:
             self._settle(fresh, state, failure)
 
-    def _settle(self, fresh: FreshLogin | None, state: _FileStates, failure: SettingsError) -> None:
+    def _settle(
+        self, fresh: Credentials | None, state: _FileStates, failure: SettingsError
+    ) -> None:
         with self._lock:
             if fresh is not None:
                 self._fresh = fresh

@@ -28,7 +28,7 @@ from shared_api.client.connection_settings import (
     SettingsError,
     connection_settings,
 )
-from shared_api.client.credential_refresh import FreshLogin, RenewedLogin
+from shared_api.client.credential_refresh import CredentialRefresher, Credentials
 from shared_api.client.proxy_choice import proxy_from_environment
 from shared_api.process.clock import Clock
 from shared_api.timestamps import parse_time
@@ -51,7 +51,7 @@ class _Reading(msgspec.Struct, frozen=True):
     """What one reading of the configuration brought."""
 
     server: str
-    fresh: FreshLogin
+    fresh: Credentials
     verify: bool = True
     tls_server_name: str = ""
     proxy_url: str = ""
@@ -100,7 +100,7 @@ def _settings(
 ) -> ConnectionSettings:
     return connection_settings(
         first.server,
-        RenewedLogin(first.fresh, lambda: read_again().fresh, clock),
+        CredentialRefresher(first.fresh, lambda: read_again().fresh, clock),
         verify=first.verify,
         tls_server_name=first.tls_server_name,
         proxy_url=first.proxy_url or proxy_from_environment(environment, first.server),
@@ -162,7 +162,7 @@ def _read_pod(environment: Mapping[str, str], folder: Path) -> _Reading:
             ca_pem=ca_file.read_bytes(),
         )
     files = (str(token_file), str(ca_file))
-    return _Reading(configuration.host, FreshLogin(login, files))
+    return _Reading(configuration.host, Credentials(login, files))
 
 
 # --------------------------------------------------------------------------- from a kubeconfig
@@ -230,7 +230,7 @@ def _fresh_login(
     configuration: Any,  # noqa: ANN401 - the package has no types
     files: list[Path],
     user: Mapping[str, Any],
-) -> FreshLogin:
+) -> Credentials:
     named = (configuration.cert_file, configuration.key_file, configuration.ssl_ca_cert)
     certificate, key, authorities = (Path(name).read_bytes() if name else b"" for name in named)
     login = Login(
@@ -241,7 +241,7 @@ def _fresh_login(
     )
     # Files that the package made for data in the kubeconfig are watched as well: they go, once.
     watched = filter(None, (*named, user.get("tokenFile")))
-    return FreshLogin(login, (*map(str, files), *watched))
+    return Credentials(login, (*map(str, files), *watched))
 
 
 # ------------------------------------------------------------------------------- exec plugins
@@ -264,11 +264,11 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 def _with_plugin(
-    fresh: FreshLogin,
+    fresh: Credentials,
     plugin: Mapping[str, Any],
     cluster: Any,  # noqa: ANN401 - the package has no types
     folder: Path,
-) -> FreshLogin:
+) -> Credentials:
     """Add what the user's exec plugin grants."""
     status = _run_plugin(plugin, cluster, folder)
     if not status.token and not (status.client_certificate_data and status.client_key_data):
@@ -277,7 +277,7 @@ def _with_plugin(
     expires_at: datetime | None = None
     if status.expiration_timestamp:
         expires_at = parse_time(status.expiration_timestamp)
-    return FreshLogin(
+    return Credentials(
         Login(
             authorization=_authorization(f"Bearer {status.token}"),
             certificate_pem=status.client_certificate_data.encode() or login.certificate_pem,

@@ -24,7 +24,7 @@ from shared_api.fake_api_server.builtin_columns import (
 from shared_api.fake_api_server.job_rules import check_job, fill_job, prepare_job
 from shared_api.fake_api_server.patching import Body
 from shared_api.fake_api_server.pod_rules import check_pod, fill_pod, prepare_pod
-from shared_api.fake_api_server.resource_registry import ServedResource, Surroundings
+from shared_api.fake_api_server.resource_registry import ServedResource, ServerContext
 from shared_api.fake_api_server.selectors import FieldPath
 from shared_api.fake_api_server.table_printer import AGE, NAME
 
@@ -43,7 +43,7 @@ def _paths(*fields: str) -> dict[str, FieldPath]:
 # ------------------------------------------------------------------------------------ namespaces
 
 
-def _prepare_namespace(body: Body, _surroundings: Surroundings) -> Body:
+def _prepare_namespace(body: Body, _surroundings: ServerContext) -> Body:
     metadata = body["metadata"]
     labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
     return {
@@ -78,7 +78,7 @@ def _to_core_event(body: Body) -> Body:
     return {_EVENT_FIELDS_BACK.get(key, key): value for key, value in body.items()}
 
 
-def _prepare_event(body: Body, _surroundings: Surroundings) -> Body:
+def _prepare_event(body: Body, _surroundings: ServerContext) -> Body:
     nothing_yet: Body = {"involvedObject": {}, "source": {}}
     times = dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"))
     return {**nothing_yet, **times, **body}

@@ -13,7 +13,7 @@ from typing import Final
 from shared_api.fake_api_server.api_errors import Cause, invalid_value, required
 from shared_api.fake_api_server.object_storage import TableKey
 from shared_api.fake_api_server.patching import Body
-from shared_api.fake_api_server.resource_registry import ServedResource, Surroundings
+from shared_api.fake_api_server.resource_registry import ServedResource, ServerContext
 from shared_api.fake_api_server.schema_validation import compile_schema
 from shared_api.fake_api_server.table_printer import (
     CUSTOM_PLAIN_COLUMNS,
@@ -25,7 +25,7 @@ from shared_api.fake_api_server.table_printer import (
 CRD_TABLE: Final[TableKey] = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
-def _prepare(body: Body, surroundings: Surroundings) -> Body:
+def _prepare(body: Body, surroundings: ServerContext) -> Body:
     spec = body.get("spec", {})
     kind = spec.get("names", {}).get("kind", "")
     names = {"singular": kind.lower(), "listKind": f"{kind}List", **spec.get("names", {})}

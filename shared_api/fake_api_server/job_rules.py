@@ -16,7 +16,7 @@ from shared_api.fake_api_server.pod_rules import (
     check_containers,
     with_container_defaults,
 )
-from shared_api.fake_api_server.resource_registry import Surroundings
+from shared_api.fake_api_server.resource_registry import ServerContext
 
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME_LABELS: Final = ("batch.kubernetes.io/job-name", "job-name")
@@ -25,7 +25,7 @@ _FREE_WHILE_HELD: Final = frozenset({"affinity", "nodeSelector", "schedulingGate
 annotations, and the resources of its containers."""
 
 
-def prepare_job(body: Body, _surroundings: Surroundings) -> Body:
+def prepare_job(body: Body, _surroundings: ServerContext) -> Body:
     """Fill in a new Job: defaults, selector, labels of its own; no status."""
     metadata, given = body["metadata"], body.get("spec", {})
     spec = {

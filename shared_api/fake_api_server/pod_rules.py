@@ -22,7 +22,7 @@ from shared_api.fake_api_server.api_errors import (
     required,
 )
 from shared_api.fake_api_server.patching import Body, JsonValue
-from shared_api.fake_api_server.resource_registry import Surroundings
+from shared_api.fake_api_server.resource_registry import ServerContext
 from shared_api.quantity import amount
 
 PRIORITY_CLASSES: Final = ("scheduling.k8s.io", "priorityclasses")
@@ -53,7 +53,7 @@ _FREE_IN_RUNNING_PODS: Final = frozenset(
 _FREE_IN_GATED_PODS: Final = frozenset({"nodeSelector", "affinity", "schedulingGates"})
 
 
-def prepare_pod(body: Body, surroundings: Surroundings) -> Body:
+def prepare_pod(body: Body, surroundings: ServerContext) -> Body:
     """Fill in a new pod: defaults, its priority, a status of its own."""
     spec = {**_POD_DEFAULTS, **_priority(body, surroundings), **body.get("spec", {})}
     spec = with_container_defaults(spec)
@@ -77,7 +77,7 @@ def fill_pod(body: Body) -> Body:
     return {**body, "spec": with_container_defaults(body.get("spec") or {})}
 
 
-def _priority(body: Body, surroundings: Surroundings) -> Body:
+def _priority(body: Body, surroundings: ServerContext) -> Body:
     name = body.get("spec", {}).get("priorityClassName")
     if not name:
         return {}

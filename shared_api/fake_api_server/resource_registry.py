@@ -30,7 +30,7 @@ ALL_VERBS: Final = (
 )
 
 
-class Surroundings(Protocol):
+class ServerContext(Protocol):
     """What a rule may look at beside the object."""
 
     def now(self) -> str:
@@ -40,14 +40,14 @@ class Surroundings(Protocol):
         """Another object."""
 
 
-Prepare: TypeAlias = Callable[[Body, Surroundings], Body]
+Prepare: TypeAlias = Callable[[Body, ServerContext], Body]
 """Fills in a new object what the server fills in. May raise RequestFailed (admission)."""
 Check: TypeAlias = Callable[[Body, Body | None], list[Cause]]
 """Says what is wrong with an object, given its stored version (None: it is new)."""
 Convert: TypeAlias = Callable[[Body], Body]
 
 
-def _unchanged(body: Body, _surroundings: Surroundings) -> Body:
+def _unchanged(body: Body, _surroundings: ServerContext) -> Body:
     return body
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import ObjectMeta
 from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_PARENT
@@ -56,9 +56,9 @@ def demands(rng: random.Random, count: int) -> list[Demand]:
     ]
 
 
-def flat_books() -> tuple[QuotaBooks, list[str]]:
+def flat_books() -> tuple[QuotaCache, list[str]]:
     """Return 100 quotas under one parent, in `max` mode."""
-    books = QuotaBooks(QuotaSettings(mode=QuotaMode.MAX))
+    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     books.on_quota(quota("org", "", 100_000, 2, is_parent=True))
     names = [f"team-{number:03}" for number in range(100)]
     for name in names:
@@ -67,9 +67,9 @@ def flat_books() -> tuple[QuotaBooks, list[str]]:
     return books, names
 
 
-def deep_books(rounding: Rounding) -> tuple[QuotaBooks, list[str]]:
+def deep_books(rounding: Rounding) -> tuple[QuotaCache, list[str]]:
     """Return 500 quotas in three levels (8, 72, 420), in `runtime` mode, under one total."""
-    books = QuotaBooks(QuotaSettings(rounding_override=rounding))
+    books = QuotaCache(QuotaSettings(rounding_override=rounding))
     names: list[str] = []
     for org in range(8):
         books.on_quota(quota(f"o{org}", "", 2000, 4, is_parent=True))
@@ -84,7 +84,7 @@ def deep_books(rounding: Rounding) -> tuple[QuotaBooks, list[str]]:
     return books, names
 
 
-def run_flat(books: QuotaBooks, names: list[str], count: int) -> float:
+def run_flat(books: QuotaCache, names: list[str], count: int) -> float:
     """Return seconds per check, book and release without contention."""
     rng = random.Random(1)
     wanted = demands(rng, 1000)
@@ -107,7 +107,7 @@ def run_flat(books: QuotaBooks, names: list[str], count: int) -> float:
 class Contention:
     """Demands wait for each other: the head of each quota waits until it is woken."""
 
-    def __init__(self, books: QuotaBooks, names: list[str]) -> None:
+    def __init__(self, books: QuotaCache, names: list[str]) -> None:
         self.books = books
         self.rng = random.Random(2)
         self.wanted = demands(self.rng, 1000)

@@ -22,7 +22,7 @@ from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes, possi
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, default_special_max
 from queue_scheduler.quota.runtime_division import Division
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.objects.pod import Container, PodSpec, ResourceRequirements
 from shared_api.pod_requests import pod_requests
 from shared_api.resource_list import Amounts, add, format_amounts, parse_amounts
@@ -182,12 +182,12 @@ def is_promised(vector: Json) -> bool:
     return books.check(quota, Demand(demand, any(pod["np"] for pod in pods))) is None
 
 
-def books_of(vector: Json) -> QuotaBooks:
+def books_of(vector: Json) -> QuotaCache:
     """Return production's books of what was built before the candidate came."""
     config = vector["config"]
     special_max = (vector.get("args") or {}).get("defaultQuotaGroupMax")
     maxima = default_special_max() if special_max is None else parse_amounts(special_max)
-    books = QuotaBooks(
+    books = QuotaCache(
         QuotaSettings(
             koordinator_version=vector["koordinator"],
             scale_min=config["scale_min"],

@@ -29,8 +29,8 @@ from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota.runtime_division import Claim, divide, scaled_min
 from queue_scheduler.quota_cache import unconstrained_levels
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
-from queue_scheduler.quota_cache.tree_usage import NodeBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.tree_usage import NodeUsage
 from tests.properties.quota_cases import build_quota
 
 REFRESH_TURNS: Final = 10
@@ -100,18 +100,18 @@ class LazyScheduler:
     (refreshRuntimeNoLock), scale_minquota_when_over_root_res.go, runtime_quota_calculator.go.
     """
 
-    def __init__(self, root: NodeBooks, total: int) -> None:
+    def __init__(self, root: NodeUsage, total: int) -> None:
         self.root, self.total = root, total
         self.own: dict[str, int] = {}
         self.used: dict[str, int] = {}
         self.floors: dict[str, int] = {}
 
-    def limited(self, node: NodeBooks) -> int:
+    def limited(self, node: NodeUsage) -> int:
         """Return what a quota asks its parent for."""
         asked = self.own.get(node.name, 0) + sum(map(self.limited, node.children))
         return min(asked, node.spec.max.get(KEY, 0))
 
-    def refresh(self, leaf: NodeBooks) -> int:
+    def refresh(self, leaf: NodeUsage) -> int:
         """Compute the runtimes along a chain; return the leaf's. Siblings keep their old floors."""
         total = self.total
         for node in reversed(leaf.chain):
@@ -135,7 +135,7 @@ class LazyScheduler:
             total = granted[parent.children.index(node)]
         return total
 
-    def missing(self, leaf: NodeBooks, pod: int) -> int:
+    def missing(self, leaf: NodeUsage, pod: int) -> int:
         """Return how much a pod of this size lacks now; 0 or less: it passes."""
         return self.used.get(leaf.name, 0) + pod - self.refresh(leaf)
 
@@ -148,7 +148,7 @@ class World:
         self.rng = rng = random.Random(seed)
         self.counts = Counts()
         self.seen: set[tuple[str, int]] = set()
-        self.books = QuotaBooks(QuotaSettings(rounding_override=Rounding.HALF_UP))
+        self.books = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
         self.leaves: list[str] = []
         total = rng.choice([20, 50, 100]) * 1000
         for parent in "pq"[: rng.choice([1, 1, 2])]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge, judge_place
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
 from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, Waiter
@@ -97,7 +97,7 @@ def in_line(engine: Engine) -> dict[str, list[InLine]]:
     """The units in line, by queue, in the order that the policy asks for."""
     found: dict[str, list[tuple[Any, ...]]] = {line.name: [] for line in engine.queues}
     for key, record in engine.units.records.items():
-        if record.standing is Standing.WAITING and record.info is not None:
+        if record.state is UnitState.WAITING and record.info is not None:
             line = engine.queues.line(record.info.queue)
             assert line is not None
             place = line.place(line.bounded(record.unit), None)
@@ -191,7 +191,7 @@ def check_books(engine: Engine, quotas: Quotas) -> None:
     assert quotas.booked() == told
 
 
-def counted_priority(engine: Engine, record: UnitRecord) -> int:
+def counted_priority(engine: Engine, record: CachedUnit) -> int:
     """Return what a unit says, or the ceiling of its queue by its object, if that is less."""
     assert record.info is not None, f"{record.key} has no queue"
     queue = engine.queues.queue(record.info.queue)
@@ -213,7 +213,7 @@ def check_nodes(engine: Engine, decision: Dequeue) -> None:
         for record in engine.units.records.values()
         if record.info is not None
         and record.info.queue == decision.queue
-        and record.standing is Standing.BOOKED
+        and record.state is UnitState.ADMITTED
         and record.unit.status.phase == Phase.SCHED_READY
     ]
     is_strict = decision.to is Phase.SCHED_READY
@@ -256,11 +256,11 @@ def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:
     for line in engine.queues:
         check_nobody_could_start(engine, quotas, line)
     for key, record in engine.units.records.items():
-        assert record.standing is not Standing.STALE, f"{key} waits for a fresh object"
+        assert record.state is not UnitState.CONFLICT, f"{key} waits for a fresh object"
     check_held(engine)
 
 
-def decidable(engine: Engine, line: SchedulingQueue) -> Iterator[UnitRecord]:
+def decidable(engine: Engine, line: SchedulingQueue) -> Iterator[CachedUnit]:
     """Iterate over those in line whom the policy lets be tried, if all before them are refused."""
     blocked: set[str] = set()
     bands: set[int] = set()
@@ -312,12 +312,12 @@ def wake_everybody(engine: Engine) -> None:
 def check_held(engine: Engine) -> None:
     """At rest: nobody is held for a reason that is no more."""
     for key, record in engine.units.records.items():
-        assert record.standing is not Standing.HELD or _is_rightly_held(engine, record), key
+        assert record.state is not UnitState.ON_HOLD or _is_rightly_held(engine, record), key
 
 
-def _is_rightly_held(engine: Engine, record: UnitRecord) -> bool:
+def _is_rightly_held(engine: Engine, record: CachedUnit) -> bool:
     """Say whether the unit would be held if it were placed now."""
-    if judge(record.unit) is not Standing.WAITING:
+    if judge(record.unit) is not UnitState.WAITING:
         return True
     mapped = engine.plugins.map_unit(record.unit, engine.queues)
     if not isinstance(mapped, Mapped):
@@ -342,7 +342,7 @@ def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
     """What a repeated fact, or a restart, must not change."""
     units = {
         key: (
-            record.standing,
+            record.state,
             record.info and (record.info.queue, record.info.quota, record.info.demand),
             record.hold,
         )

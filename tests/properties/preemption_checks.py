@@ -6,7 +6,7 @@ from collections.abc import Container
 from datetime import datetime
 from typing import Final
 
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, is_preemptible, makes_room
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, is_preemptible, makes_room
 from queue_scheduler.decision import Dequeue, Preempt, Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
@@ -40,7 +40,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         assert record is not None, f"{victim.unit} is not there"
         assert record.info is not None, f"{victim.unit} is charged to no quota"
         unit = record.unit
-        assert record.standing is Standing.BOOKED, f"{victim.unit} is not booked"
+        assert record.state is UnitState.ADMITTED, f"{victim.unit} is not booked"
         assert is_preemptible(record), f"{victim.unit} must not be evicted"
         assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
         # Who is under way where pods are waited for leaves for his queue, whatever the others for.
@@ -69,18 +69,18 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
 
 
-def _leaving(engine: Engine) -> list[UnitRecord]:
+def _leaving(engine: Engine) -> list[CachedUnit]:
     """Return the units that are asked to leave; not by the engine's word, which is judged."""
     records = (engine.units.records[key] for key in engine.units.admitted.leaving)
     return [record for record in records if record.info is not None]
 
 
-def _age(record: UnitRecord, wall: datetime) -> float:
+def _age(record: CachedUnit, wall: datetime) -> float:
     """Return for how many seconds a unit has been asked to leave."""
     return (wall - parse_time(evicted_since(record))).total_seconds()
 
 
-def _quotas_domains(engine: Engine, record: UnitRecord) -> frozenset[str]:
+def _quotas_domains(engine: Engine, record: CachedUnit) -> frozenset[str]:
     assert record.info is not None
     return engine.plugins.domains(record.info.quota)
 
@@ -106,7 +106,7 @@ def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> N
             leaving.setdefault(read_for_whom(found.message), []).append(record.uid)
     for key in leaving:
         preemptor = engine.record(key)
-        is_waiting = preemptor is not None and preemptor.standing is Standing.WAITING
+        is_waiting = preemptor is not None and preemptor.state is UnitState.WAITING
         if preemptor is None or preemptor.info is None or not is_waiting or key in given_up:
             continue
         info = at_least(preemptor.info)

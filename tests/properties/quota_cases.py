@@ -18,7 +18,7 @@ from queue_scheduler.quota.quota_settings import (
     Rounding,
     SpecialQuotas,
 )
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.well_known_labels import (
@@ -35,7 +35,7 @@ NAMES = tuple("abcdefgh")
 SPECIAL_MAXIMA = ({"x": 2**64 - 2, "y": 4}, {"x": 5, "y": 100}, {"x": 0})
 
 
-def take_woken(books: QuotaBooks, most: int | None = None) -> list[Hashable]:
+def take_woken(books: QuotaCache, most: int | None = None) -> list[Hashable]:
     """Return those whom changes may have enabled, `most` of them, in order; they leave."""
     taken: list[Hashable] = []
     for domain in books.stirred_domains():
@@ -133,9 +133,9 @@ def random_quota(
     )
 
 
-def random_books(rng: random.Random, settings: QuotaSettings, scale: int = 1) -> QuotaBooks:
+def random_books(rng: random.Random, settings: QuotaSettings, scale: int = 1) -> QuotaCache:
     """Return books with bookings and foreign pods, covered or not."""
-    books = QuotaBooks(settings)
+    books = QuotaCache(settings)
     names = NAMES[: rng.randint(1, len(NAMES))]
     for number in range(len(names)):
         books.on_quota(random_quota(rng, names, number, scale))

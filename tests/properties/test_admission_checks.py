@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queue_scheduler.cache.admission_check_rules import Shortfall
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
 from queue_scheduler.unit_controllers.eviction import UnitEvictions
-from queue_scheduler.unit_controllers.requeue import BackoffReturns
+from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Outcome, Write
 from shared_api.objects.queue import Queue
@@ -100,7 +100,7 @@ class World:
         self.checks = AdmissionCheckCycle(access(), kit.clock, rng, TIMEOUT, self)
         self.shells = (
             self.checks,
-            BackoffReturns(access(), kit.clock),
+            BackoffRequeue(access(), kit.clock),
             UnitEvictions(access(), kit.clock, rng),
         )
         self.news.forget()
@@ -204,7 +204,7 @@ class World:
             assert record is not None
             charge = engine.charge_of(unit.metadata.uid)
             if record.version == int(unit.metadata.resource_version):
-                is_charged = is_booked(unit) or record.standing is Standing.DECIDED
+                is_charged = is_booked(unit) or record.state is UnitState.ASSUMED
                 assert (charge is not None) is is_charged, record
 
     def listed(self) -> list[QueueUnit]:

@@ -27,7 +27,7 @@ from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota_plugin import BookedQuotas
+from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import PodSet, QueueUnit, ReclaimablePod
@@ -289,7 +289,7 @@ Booking = tuple[str, tuple[tuple[str, int], ...], bool]
 def bookings_of(engine: Engine) -> tuple[dict[str, Booking], Counter[Booking]]:
     """Return what the plugin has booked: by unit, and for those that are gone."""
     (plugin,) = engine.plugins.plugins
-    assert isinstance(plugin, BookedQuotas)
+    assert isinstance(plugin, QuotaPlugin)
     plugin.books.validate()
     units = {record.uid for record in engine.units.records.values()}
     own: dict[str, Booking] = {}

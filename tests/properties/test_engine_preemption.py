@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import Standing, makes_room
+from queue_scheduler.cache.unit_state import UnitState, makes_room
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Reason, Rest, WriteFailure
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -306,7 +306,7 @@ class World:
         own = engine.record(decision.unit)
         for key in engine.rounds.nominated:
             record = engine.record(key)
-            if record is None or record.standing is not Standing.WAITING or record.info is None:
+            if record is None or record.state is not UnitState.WAITING or record.info is None:
                 continue
             assert own is not None
             assert own.info is not None

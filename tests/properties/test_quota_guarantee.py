@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from tests.properties.quota_cases import KEYS, NAMES, build_quota
 
 pytestmark = pytest.mark.properties
@@ -21,7 +21,7 @@ class Cluster:
 
     def __init__(self, seed: int, mode: QuotaMode) -> None:
         self.rng = random.Random(seed)
-        self.books = QuotaBooks(
+        self.books = QuotaCache(
             QuotaSettings(mode=mode, rounding_override=Rounding.LARGEST_REMAINDER)
         )
         left = {"": {key: self.rng.randint(10, 40) for key in KEYS}}

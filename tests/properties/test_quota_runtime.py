@@ -13,10 +13,10 @@ from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
 from queue_scheduler.quota.runtime_division import Claim, DivisionRules, divide
-from queue_scheduler.quota.water_filling import Pool, PooledClaim
+from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
-from queue_scheduler.quota_cache.usage_trees import BuiltTrees
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from tests.properties.quota_cases import (
     KEYS,
     NAMES,
@@ -32,7 +32,7 @@ SEEDS = st.integers(0, 2**32)
 SCALES = st.sampled_from([1, 1, 1000, 10**12])
 
 
-def random_trees(rng: random.Random, scale: int) -> BuiltTrees:
+def random_trees(rng: random.Random, scale: int) -> UsageTrees:
     """Return the trees of random books; the walk itself is asked, without the rules around it."""
     books = random_books(rng, random_settings(rng, QuotaMode.RUNTIME), scale)
     books.validate()
@@ -154,7 +154,7 @@ def test_what_is_started_is_over_no_max(seed: int, scale: int) -> None:
         rounding_override=Rounding.HALF_UP,
         cap_by_total=False,
     )
-    books = QuotaBooks(rules)
+    books = QuotaCache(rules)
     names = NAMES[: rng.randint(2, len(NAMES))]
     for number in range(len(names)):
         books.on_quota(random_quota(rng, names, number, scale))
@@ -183,7 +183,7 @@ POOLED = st.lists(
 def test_levels_are_the_division_that_rounds_half_up(
     claims: list[PooledClaim], others: list[PooledClaim], spare: int, data: st.DataObject
 ) -> None:
-    pool = Pool()
+    pool = ShareGroup()
     for number, claim in enumerate(claims):
         pool.put(str(number), claim)
     # Children ask for other amounts; the pool follows, and foresees one more such change.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.what_if import Added
 from tests.properties.quota_cases import random_amounts
 from tests.properties.test_quota_waking import CrumbStory, Story
@@ -34,10 +34,10 @@ class Question:
         self.quota = rng.choice(story.charged)
         self.demand = story.demand()
 
-    def suppose(self, books: QuotaBooks) -> QuotaRefusal | None:
+    def suppose(self, books: QuotaCache) -> QuotaRefusal | None:
         return books.check_without(self.quota, self.demand, self.released, self.added)
 
-    def carry_out(self, books: QuotaBooks) -> QuotaRefusal | None:
+    def carry_out(self, books: QuotaCache) -> QuotaRefusal | None:
         for owner in self.released:
             books.release(owner)
         for number, (quota, demand) in enumerate(self.added):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_tree_spec import parse_tree
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.well_known_labels import MAX_JOBS, MAX_PREEMPTIBLE_JOBS
 from tests.properties.naive_tree import Booking, NaiveTree, random_tree
@@ -32,7 +32,7 @@ class TreeStory:
         self.rng = random.Random(seed)
         self.guards = guards
         self.rate = self.rng.choice([Fraction(1), Fraction(1), Fraction(3, 2)])
-        self.books = QuotaBooks(
+        self.books = QuotaCache(
             QuotaSettings(
                 mode=QuotaMode.MAX,
                 kind=QuotaKind.TREE,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA
 from tests.properties.quota_cases import (
     KEYS,
@@ -39,8 +39,8 @@ class Story:
         self.running: list[str] = []
         self.next = 0
 
-    def new_books(self) -> QuotaBooks:
-        self.books = QuotaBooks(random_settings(self.rng))
+    def new_books(self) -> QuotaCache:
+        self.books = QuotaCache(random_settings(self.rng))
         self.names = NAMES[: self.rng.randint(1, len(NAMES))]
         for number in range(len(self.names)):
             self.edit_quota(number)
@@ -157,9 +157,9 @@ def test_nobody_waits_who_could_start(seed: int) -> None:
 class CrumbStory(Story):
     """Three levels that round half up and are nearly full: a unit more or less decides."""
 
-    def new_books(self) -> QuotaBooks:
+    def new_books(self) -> QuotaCache:
         rng = self.rng
-        self.books = QuotaBooks(
+        self.books = QuotaCache(
             QuotaSettings(
                 rounding_override=Rounding.HALF_UP,
                 check_parent=rng.random() < 0.2,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import AddEntries, GoOn, judge_checks
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.engine.growth import has_grown
 from queue_scheduler.queue_objects.queue_drain import find_to_ask
 from queue_scheduler.unit_controllers.eviction import (
@@ -110,8 +110,8 @@ def test_one_side_alone_has_the_job(unit: QueueUnit) -> None:
 
 @given(units())
 def test_a_drain_asks_whoever_has_a_place_and_is_not_asked(unit: QueueUnit) -> None:
-    standing = judge(unit)
-    known = standing if isinstance(standing, Standing) else Standing.HELD
-    record = UnitRecord(unit=unit, version=2, standing=known, info=info("a", 1))
+    state = judge(unit)
+    known = state if isinstance(state, UnitState) else UnitState.ON_HOLD
+    record = CachedUnit(unit=unit, version=2, state=known, info=info("a", 1))
     is_asked = list(find_to_ask([record], frozenset({"q"}))) == [record]
     assert is_asked is (is_booked(unit) and not is_being_evicted(unit))

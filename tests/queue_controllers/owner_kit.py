@@ -1,4 +1,4 @@
-"""Owners of jobs, as `judge_managed` asks about them."""
+"""Owners of jobs, as `classify_ownership` asks about them."""
 
 from __future__ import annotations
 

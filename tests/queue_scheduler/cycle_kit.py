@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle, WriteSink
 from queue_scheduler.decision import Dequeue
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -36,10 +36,10 @@ class Line:
             self.observer,
         )
 
-    def standing(self, name: str) -> Standing:
+    def state(self, name: str) -> UnitState:
         record = self.kit.engine.record(f"default/{name}")
         assert record is not None
-        return record.standing
+        return record.state
 
     def start(self, name: str = "a") -> Dequeue:
         """Create a unit of one cpu, decide it, and hand the decision over."""

@@ -24,7 +24,7 @@ class UnitListener(Protocol):
 
 
 class UnitShell(UnitListener, Protocol):
-    """A shell over `UnitLooks`."""
+    """A shell over `UnitReconciler`."""
 
     def step(self) -> float | None:
         """Look at one."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shared_api.client.errors import ApiFailure, ServerError, TooManyRequests
 from shared_api.client.resource_client import WRITE_SECONDS
 from shared_api.informer.fresh_read import FreshRead
-from shared_api.leader_warmup import Takeover
+from shared_api.leader_warmup import LeaderWarmup
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -49,9 +49,9 @@ class Cache:
 
 def made(
     lead: Lead, cache: Cache, ready: Callable[[], bool] = lambda: True
-) -> tuple[Takeover, list[str]]:
+) -> tuple[LeaderWarmup, list[str]]:
     opened: list[str] = []
-    takeover = Takeover(
+    takeover = LeaderWarmup(
         lead,
         are_caches_ready=ready,
         caches=lambda: [cache],

@@ -33,8 +33,8 @@ from queue_controllers.reservations import decide as reservations
 from queue_controllers.reservations.reservation_verdict import Answer, Verdict
 from queue_scheduler.cache import unit_cache, unit_state
 from queue_scheduler.cache.pod_accounting import PodAccounting
-from queue_scheduler.cache.unit_state import Standing, makes_room
-from queue_scheduler.cache.usage import Bookings
+from queue_scheduler.cache.unit_state import UnitState, makes_room
+from queue_scheduler.cache.usage import Usage
 from queue_scheduler.cycles import dequeue_cycle
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
@@ -45,10 +45,10 @@ from queue_scheduler.engine import engine, growth
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
-from queue_scheduler.preemption.candidates import VictimSearch
+from queue_scheduler.preemption.candidates import VictimCandidates
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.unit_controllers import eviction, requeue
 from shared_api.client.write_dispatcher import Unknown
 from shared_api.informer.indexed_store import IndexedStore
@@ -149,18 +149,18 @@ def no_booking_at_decision(plant: Plant) -> None:
 
 @fault("what is given back is taken off twice")
 def double_release(plant: Plant) -> None:
-    def release(books: QuotaBooks, owner: str) -> None:
+    def release(books: QuotaCache, owner: str) -> None:
         booked = books.booking(owner)
         original(books, owner)
         if booked is not None:
             books._count_unit(*booked, -1)  # noqa: SLF001 - breaks it
 
-    original = plant.replace(QuotaBooks, "release", release)
+    original = plant.replace(QuotaCache, "release", release)
 
 
 @fault("living pods of an ended unit are released with it")
 def pods_released_with_unit(plant: Plant) -> None:
-    plant.replace(Bookings, "charge_living", lambda books, uid, *_, **__: books.release(uid))
+    plant.replace(Usage, "charge_living", lambda books, uid, *_, **__: books.release(uid))
 
 
 @fault("what has been given back is booked again")
@@ -209,8 +209,8 @@ def followers_decide(plant: Plant) -> None:
 @fault("a unit that is admitted counts as waiting when its scheduler has restarted")
 def admitted_twice(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
-        standing = original(unit)
-        return Standing.WAITING if standing is Standing.BOOKED else standing
+        state = original(unit)
+        return UnitState.WAITING if state is UnitState.ADMITTED else state
 
     original = plant.replace(engine, "judge", judge)
     plant.replace(unit_cache, "judge", judge)
@@ -220,8 +220,8 @@ def admitted_twice(plant: Plant) -> None:
 def annotation_believed(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
         marked = unit.metadata.annotations.get("koord-queue/adopted") == "true"
-        standing = original(unit)
-        return Standing.BOOKED if marked and standing is Standing.WAITING else standing
+        state = original(unit)
+        return UnitState.ADMITTED if marked and state is UnitState.WAITING else state
 
     original = plant.replace(engine, "judge", judge)
     plant.replace(unit_cache, "judge", judge)
@@ -270,7 +270,7 @@ def gone_unit_not_told(plant: Plant) -> None:
 @fault("a victim's booking is released when it is asked to leave")
 def victims_free_at_once(plant: Plant) -> None:
     def judge(unit: Any) -> Any:
-        return Standing.ENDED if makes_room(unit) and is_booked(unit) else original(unit)
+        return UnitState.ENDED if makes_room(unit) and is_booked(unit) else original(unit)
 
     original = plant.replace(engine, "judge", judge)
     plant.replace(unit_cache, "judge", judge)
@@ -283,7 +283,7 @@ def preemptor_forgotten(plant: Plant) -> None:
 
 @fault("who leaves already is not counted when others are evicted")
 def evicts_again(plant: Plant) -> None:
-    plant.replace(VictimSearch, "leaving", lambda *_: [])
+    plant.replace(VictimCandidates, "leaving", lambda *_: [])
     plant.replace(PreemptionRounds, "_has_to_wait", lambda *_: False)
 
 

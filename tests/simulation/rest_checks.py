@@ -22,7 +22,7 @@ import random
 from typing import Any, Final
 
 from queue_scheduler.cache.pod_accounting import is_stray
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
@@ -217,9 +217,9 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
 
 
 def _has_writes_under_way(engine: Engine) -> bool:
-    under_way = {Standing.DECIDED, Standing.STALE}
+    under_way = {UnitState.ASSUMED, UnitState.CONFLICT}
     records = engine.units.records.values()
-    return any(each.standing in under_way or each.granting is not None for each in records)
+    return any(each.state in under_way or each.granting is not None for each in records)
 
 
 def _remembers(world: World, engine: Engine) -> bool:
@@ -280,7 +280,7 @@ def _beliefs(engine: Engine) -> dict[str, Any]:
     names = sorted(line.name for line in engine.queues)
     return {
         "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
-        "standings": {k: r.standing.value for k, r in sorted(engine.units.records.items())},
+        "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
         "books": _books(engine),
         "admitted": {name: engine.units.admitted_count(name) for name in names},
     }

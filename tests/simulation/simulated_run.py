@@ -21,7 +21,7 @@ from typing import Any, Final
 import structlog
 
 from queue_controllers.decision.pending import SILENT_SECONDS
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from shared_api.client.errors import ApiFailure
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation import (
@@ -215,7 +215,7 @@ class _Run:
         if not silent or scheduler is None or not all_decide or not world.is_quiet():
             return False
         records = scheduler.engine.units.records.values()
-        if any(record.standing is Standing.STALE for record in records):
+        if any(record.state is UnitState.CONFLICT for record in records):
             return False
         if scheduler.engine.rounds.nominated:
             return False  # room is kept for some minutes

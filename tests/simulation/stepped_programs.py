@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from queue_controllers.configuration import Configuration
 from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.extension_list import find_extensions
-from queue_controllers.watches.informers import InformerMaker
+from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.queue_worker import QueueWorker
@@ -32,7 +32,7 @@ from shared_api.debug_api.server import DebugServer
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, Leadership, LeaseSettings, SoleLeader
-from shared_api.leader_warmup import Takeover
+from shared_api.leader_warmup import LeaderWarmup
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.metrics import SharedMetrics
 from shared_api.process.connection_gate import Spawn
@@ -180,7 +180,7 @@ class SteppedWork:
         followers: the caches, as threads.
     """
 
-    _takeover: Takeover
+    _takeover: LeaderWarmup
     _dispatcher: WriteDispatcher
 
     def __init__(self, host: Host) -> None:
@@ -281,7 +281,7 @@ class SteppedControllers(SteppedWork, Controllers):
         )
 
 
-class _FollowedInformers(InformerMaker):
+class _FollowedInformers(InformerFactory):
     """Makes informers whose work is told of them."""
 
     def __init__(self, host: Host, work: SteppedWork) -> None:

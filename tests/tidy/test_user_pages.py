@@ -30,7 +30,7 @@ from queue_controllers.decision.blocking_reason import WAYS_OUT
 from queue_controllers.decision.job_ownership import Rule
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
 from queue_scheduler.cache.admission_check_rules import Shortfall
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
 from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
@@ -315,7 +315,7 @@ def test_the_table_has_all_that_may_be_wrong_with_a_quota() -> None:
 
 def test_the_table_has_all_places_where_a_unit_may_stand() -> None:
     told = first_cells(PAGES, "`standing` of a unit")
-    assert told == {standing.value for standing in Standing} - {Standing.PULLED_OUT.value}
+    assert told == {state.value for state in UnitState} - {UnitState.DETACHED.value}
 
 
 def test_the_table_has_all_reasons_of_a_queue() -> None:

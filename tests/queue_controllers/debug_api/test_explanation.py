@@ -13,7 +13,7 @@ from queue_controllers.debug_api.explanation import (
     JobStanding,
     explain_job,
 )
-from queue_controllers.decision.job_ownership import Rule, Surroundings, judge_managed
+from queue_controllers.decision.job_ownership import ClusterContext, Rule, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings, Manage
 from queue_controllers.decision.job_view import JobMemory, JobView
 from queue_controllers.decision.owners import Refusal
@@ -34,8 +34,8 @@ MADE = KnownOwners(refusals={"JobSet": None})
 NOT_SAID = KnownOwners(refusals={"JobSet": Refusal("it says nothing yet", may_pass=True)})
 NOT_MADE = KnownOwners(refusals={"JobSet": Refusal("it makes none")})
 HELD_OWNER = KnownOwners(refusals={"JobSet": Refusal("it is held", holds=True)})
-NAMESPACE_QUOTA = Surroundings(quotas=QuotaNames(of_namespaces={"team": "silver"}))
-LISTED = Surroundings(quotas=QuotaNames(known=frozenset({"gold"})), available_quotas=frozenset())
+NAMESPACE_QUOTA = ClusterContext(quotas=QuotaNames(of_namespaces={"team": "silver"}))
+LISTED = ClusterContext(quotas=QuotaNames(known=frozenset({"gold"})), available_quotas=frozenset())
 LABEL = "quota.scheduling.koordinator.sh/name"
 MISSPELLED = {"quota.scheduling.koordinator.sh/nmae": "gold"}
 ENDED = StatusFacts(outcome=SUCCEEDED)
@@ -65,14 +65,14 @@ def explain(
     job: JobFacts,
     of: QueueUnit | None = None,
     *,
-    around: Surroundings | None = None,
+    around: ClusterContext | None = None,
     owners: KnownOwners = MADE,
     manage: Manage = Manage.NAMESPACE_QUOTA,
     **more: Any,
 ) -> Explanation:
     """Explain a job as the reconciler judges it."""
-    around, settings = around or Surroundings(), JobSettings(manage=manage)
-    ownership = judge_managed(job, around, settings, has_unit=of is not None, owners=owners)
+    around, settings = around or ClusterContext(), JobSettings(manage=manage)
+    ownership = classify_ownership(job, around, settings, has_unit=of is not None, owners=owners)
     view = JobView(
         job=job,
         unit=of,
@@ -96,7 +96,7 @@ NOBODYS = labelled({})
         pytest.param(NOBODYS, {"around": NAMESPACE_QUOTA}, Rule.NAMESPACE_QUOTA, id="namespace"),
         pytest.param(
             NOBODYS,
-            {"around": Surroundings(namespace_labels={MANAGED_NAMESPACE: "true"})},
+            {"around": ClusterContext(namespace_labels={MANAGED_NAMESPACE: "true"})},
             Rule.NAMESPACE_LABEL,
             id="its namespace's label",
         ),

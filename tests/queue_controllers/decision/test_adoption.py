@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from queue_controllers.decision.actions import CreateUnit, PatchUnitStatus
 from queue_controllers.decision.adoption import LATE_UNIT_SECONDS, keep_place
 from queue_controllers.decision.decide import decide
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_settings import Adopt, JobSettings
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.job_view import JobMemory, JobView
@@ -56,7 +56,7 @@ def born(job: JobFacts, generation: int, **changes: Any) -> JobFacts:
 
 
 ADOPTING = JobMemory(adopting=True)
-NOT_THEIRS = Surroundings(
+NOT_THEIRS = ClusterContext(
     quotas=build_quota_names([NamedQuota("", "other", "gold", ())]), available_quotas=frozenset()
 )
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.job_ownership import (
+    ClusterContext,
     Ownership,
     Rule,
-    Surroundings,
+    classify_ownership,
     find_owner,
-    judge_managed,
     queue_of_job,
     quota_of_job,
 )
@@ -34,9 +34,9 @@ from tests.queue_controllers.owner_kit import KnownOwners
 
 JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
 QUOTA = "quota.scheduling.koordinator.sh/name"
-NAMESPACE_QUOTA = Surroundings(quotas=QuotaNames(of_namespaces={"team": "team"}))
-LABELLED_NAMESPACE = Surroundings(namespace_labels={"koord-queue/managed": "true"})
-NOTHING = Surroundings()
+NAMESPACE_QUOTA = ClusterContext(quotas=QuotaNames(of_namespaces={"team": "team"}))
+LABELLED_NAMESPACE = ClusterContext(namespace_labels={"koord-queue/managed": "true"})
+NOTHING = ClusterContext()
 GOLD = {QUOTA: "gold"}
 QUEUED = {"koord-queue/queue-name": "q"}
 ENDED = StatusFacts(outcome=Outcome(succeeded=True))
@@ -79,14 +79,14 @@ def job(
 
 def judge(
     of: JobFacts,
-    around: Surroundings,
+    around: ClusterContext,
     manage: Manage = Manage.NAMESPACE_QUOTA,
     *,
     has_unit: bool = False,
     owners: KnownOwners = MADE,
 ) -> Ownership:
     settings = JobSettings(manage=manage)
-    return judge_managed(of, around, settings, has_unit=has_unit, owners=owners)
+    return classify_ownership(of, around, settings, has_unit=has_unit, owners=owners)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def judge(
         ),
         pytest.param(
             job(labels={**GOLD, "kueue.x-k8s.io/queue-name": "q"}),
-            Surroundings(leaves_to_kueue=False),
+            ClusterContext(leaves_to_kueue=False),
             "LNA",
             id="Kueue's, where there is none",
         ),
@@ -125,7 +125,7 @@ def judge(
         pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, "", id="unknown owner, not named"),
     ],
 )
-def test_managed(of: JobFacts, around: Surroundings, want: str) -> None:
+def test_managed(of: JobFacts, around: ClusterContext, want: str) -> None:
     """`want` lists the modes, by their first letters, in which the job is the queue's."""
     everything = {"namespace-quota": "N", "labelled": "L"}
     got = "".join(
@@ -156,7 +156,7 @@ def test_managed(of: JobFacts, around: Surroundings, want: str) -> None:
         pytest.param(job(owner("Thing")), NAMESPACE_QUOTA, Rule.OWNED, id="an unknown owner's"),
     ],
 )
-def test_the_rule_is_named_with_its_words(of: JobFacts, around: Surroundings, want: Rule) -> None:
+def test_the_rule_is_named_with_its_words(of: JobFacts, around: ClusterContext, want: Rule) -> None:
     got = judge(of, around)
     assert got.rule is want
     assert got.reason
@@ -197,7 +197,7 @@ class TestPods:
     def test_one_with_the_empty_label_of_kueues_webhook_is_kueues(self) -> None:
         pod = msgspec.structs.replace(job(labels={"kueue.x-k8s.io/queue-name": ""}), kind=self.KIND)
         assert not judge(pod, NOTHING).managed
-        assert judge(pod, Surroundings(leaves_to_kueue=False)).managed
+        assert judge(pod, ClusterContext(leaves_to_kueue=False)).managed
 
     def test_one_that_a_set_makes_is_its_own(self) -> None:
         assert self.judge(owner("ReplicaSet"))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.label_precedence import (
     PREEMPTIBLE_IGNORED,
     QUOTA_DIFFERS,
@@ -83,7 +83,7 @@ def test_what_is_not_preemptible(of: JobFacts, want: bool) -> None:
     ],
 )
 def test_what_is_adopted_is_what_runs(of: JobFacts, want: str | None) -> None:
-    body = build_unit(of, Surroundings(), name="u", runs=True)
+    body = build_unit(of, ClusterContext(), name="u", runs=True)
     assert body["metadata"]["labels"].get(PREEMPTIBLE) == want
 
 
@@ -130,7 +130,7 @@ def test_what_is_stamped(of: JobFacts, want: dict[str, str]) -> None:
     ],
 )
 def test_where_a_job_is_charged(of: JobFacts, want_unit: str, want_stamp: str | None) -> None:
-    body = build_unit(of, Surroundings(), name="u", runs=False)
+    body = build_unit(of, ClusterContext(), name="u", runs=False)
     assert body["metadata"]["labels"][QUOTA_NAME] == want_unit
     assert body["spec"]["queue"] == want_unit
     stamp = build_stamps(of, unit(), want_unit)["s0"]

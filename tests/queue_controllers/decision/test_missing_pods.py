@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_state import PodFacts
 from queue_controllers.decision.missing_pods import missing_pods, partial_since
 from queue_controllers.decision.queue_unit_builder import build_unit
@@ -139,7 +139,7 @@ def test_sets_are_judged_by_themselves_and_by_their_minimum(
     pod_sets: tuple[JobPodSet, ...], running: dict[str, int], want: int
 ) -> None:
     job = facts(suspended=False, status=RUNS, pod_sets=pod_sets)
-    of = msgspec.convert(build_unit(job, Surroundings(), name="main"), QueueUnit)
+    of = msgspec.convert(build_unit(job, ClusterContext(), name="main"), QueueUnit)
     total = sum(running.values())
     pods = PodFacts(living=total, running=total, running_of_sets=running)
     assert missing_pods(job, of, pods) == want

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings, quota_of_job
+from queue_controllers.decision.job_ownership import ClusterContext, quota_of_job
 from queue_controllers.decision.pod_admission import (
     NOTHING_READ,
     AdmissionObjects,
@@ -223,7 +223,7 @@ def test_the_answer_counts_more_than_what_is_followed() -> None:
 def test_a_job_is_charged_by_the_label_of_the_answer_and_stamped_as_it_was_asked_for() -> None:
     got = admitted(made(asked(), labels={QUOTA_NAME: "theirs"}))
     got = msgspec.structs.replace(got, stamped_quota="gold")
-    assert quota_of_job(got, Surroundings()) == "theirs"
+    assert quota_of_job(got, ClusterContext()) == "theirs"
     assert f"label {QUOTA_NAME}=theirs" in got.template_differences
     assert build_stamps(got, unit(), "theirs")["main"].labels == {QUOTA_NAME: "gold"}
 

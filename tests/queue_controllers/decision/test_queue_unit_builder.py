@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.queue_unit_builder import (
     build_growth,
     build_reclaimable,
@@ -38,7 +38,7 @@ from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 PRIORITY = "scheduling.x-k8s.io/priority"
-AROUND = Surroundings(priority_classes={"high": 1000})
+AROUND = ClusterContext(priority_classes={"high": 1000})
 
 
 def pod_set(count: int = 2, *, cpu: str = "1", name: str = "main", quota: str = "") -> JobPodSet:
@@ -239,7 +239,7 @@ def test_a_ceiling_that_is_not_known_is_told_where_somebody_can_mend_it(
 
 
 def test_without_class_and_number_the_clusters_default_counts() -> None:
-    around = Surroundings(default_priority=3)
+    around = ClusterContext(default_priority=3)
     assert priority_of_job(job(), around) == ("", 3)
     assert priority_of_job(job(priority=PrioritySource("", 0)), around) == ("", 0)
 
@@ -296,7 +296,7 @@ def test_priority_follows(
     annotation: str,
     want: dict[str, Any],
 ) -> None:
-    around = Surroundings()
+    around = ClusterContext()
     unit = msgspec.convert(
         build_unit(job(priority=PrioritySource(*before)), around, name="main"),
         QueueUnit,
@@ -309,9 +309,9 @@ def test_priority_follows(
 def test_without_its_class_what_is_booked_keeps_its_number() -> None:
     """A class's value can not be changed: whoever changes it deletes it first."""
     of = job(priority=PrioritySource("high", 5))
-    gone, again = Surroundings(), Surroundings(priority_classes={"high": 7})
+    gone, again = ClusterContext(), ClusterContext(priority_classes={"high": 7})
 
-    def priority(phase: str, around: Surroundings, now: JobFacts = of) -> Any:
+    def priority(phase: str, around: ClusterContext, now: JobFacts = of) -> Any:
         patch = build_sync(now, made(of, phase=phase), around, waiting=phase == "Enqueued")
         return patch.get("spec", {}).get("priority", "kept")
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.queue_unit_builder import build_sync, build_unit
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.queue_unit import QueueUnit
@@ -15,7 +15,7 @@ from tests.job_situations import facts
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 COPIED = "koord-queue/copied-labels"
-AROUND = Surroundings()
+AROUND = ClusterContext()
 RED = {"color": "red"}
 
 

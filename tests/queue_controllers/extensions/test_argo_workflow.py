@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings, judge_managed
+from queue_controllers.decision.job_ownership import ClusterContext, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import NO_PODS, judge_job
 from queue_controllers.decision.queue_unit_builder import demand_of
@@ -216,8 +216,8 @@ def test_where_it_stands_goes_by_its_switch_alone(
     of = job(status, suspend=suspend, templates=templates)
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
     assert judge_job(facts, NO_PODS, admitted=False, believed=False).state.value == want
-    asks = Surroundings(namespace_labels={"koord-queue/managed": "true"})
-    found = judge_managed(facts, asks, JobSettings(), has_unit=False, owners=NobodyAbove())
+    asks = ClusterContext(namespace_labels={"koord-queue/managed": "true"})
+    found = classify_ownership(facts, asks, JobSettings(), has_unit=False, owners=NobodyAbove())
     assert (found.managed, facts.why_not_hold) == (True, "")
 
 

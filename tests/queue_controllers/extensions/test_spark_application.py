@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.job_state import NO_PODS, PodFacts, judge_job
 from queue_controllers.decision.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.extensions.spark_application import (
@@ -225,7 +225,7 @@ def test_sets_and_demand(
 def test_the_value_of_its_priority_class_counts() -> None:
     """[ctl-57]."""
     of = app(batchSchedulerOptions={"priorityClassName": "high-priority"})
-    around = Surroundings(priority_classes={"high-priority": 1000})
+    around = ClusterContext(priority_classes={"high-priority": 1000})
     facts = read_facts(ADAPTER, of, held_by_annotation=False)
     assert priority_of_job(facts, around) == ("high-priority", 1000)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings, judge_managed
+from queue_controllers.decision.job_ownership import ClusterContext, classify_ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.queue_unit_builder import demand_of, priority_of_job
 from queue_controllers.extensions.training_job import TRAINING_JOBS, TrainingJob
@@ -92,10 +92,10 @@ def test_which_set_a_pod_belongs_to(labels: Json, annotations: Json, want: str) 
 
 def test_the_value_of_its_priority_class_counts() -> None:
     """[ctl-49]."""
-    around = Surroundings(priority_classes={"high": 1000})
+    around = ClusterContext(priority_classes={"high": 1000})
     of = job(Master=role(1, "1", "1Gi", priorityClassName="high", priority=7))
     assert priority_of_job(of, around) == ("high", 1000)
-    assert priority_of_job(of, Surroundings()) == ("high", 7), "there is no such class"
+    assert priority_of_job(of, ClusterContext()) == ("high", 7), "there is no such class"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_which_are_managed(
     """[ctl-50] Upstream marks what it has queued by a condition of the job; here its unit does."""
     status = {"conditions": [condition(each) for each in conditions]}
     of = job(status=status, annotations={SUSPEND: annotation})
-    found = judge_managed(
-        of, Surroundings(), JobSettings(), has_unit=has_unit, owners=NobodyAbove()
+    found = classify_ownership(
+        of, ClusterContext(), JobSettings(), has_unit=has_unit, owners=NobodyAbove()
     )
     assert found.managed is want
 

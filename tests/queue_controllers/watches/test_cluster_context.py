@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from queue_controllers.watches.cluster_context import SurroundingsReader
+from queue_controllers.watches.cluster_context import ClusterContextReader
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta
@@ -21,7 +21,7 @@ class Known:
         self.namespaces: IndexedStore[Namespace] = IndexedStore()
         self.classes: IndexedStore[PriorityClass] = IndexedStore()
         self.reported: list[str] = []
-        self.reader = SurroundingsReader(
+        self.reader = ClusterContextReader(
             quotas=self.quotas,
             namespaces=self.namespaces,
             priority_classes=self.classes,

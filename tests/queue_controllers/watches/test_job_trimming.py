@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from queue_controllers.extensions.training_job import TRAINING_JOBS
-from queue_controllers.watches.job_trimming import APPLIED, JobSlimmer
+from queue_controllers.watches.job_trimming import APPLIED, JobTrimmer
 from tests.sample_jobs import sample
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def decode(name: str, **annotations: str) -> Any:
 
 
 def test_what_is_read_stays_as_it_came() -> None:
-    slim = JobSlimmer().slim
+    slim = JobTrimmer().slim
     assert slim(decode("one", note="x")) == decode("one", note="x")
 
 
 def test_the_manifest_that_was_applied_is_left_out() -> None:
-    slim = JobSlimmer().slim
+    slim = JobTrimmer().slim
     applied = {APPLIED: "{}", "note": "x"}
     first = slim(decode("one", **applied))
     assert first == decode("one", note="x")
@@ -36,7 +36,7 @@ def test_the_manifest_that_was_applied_is_left_out() -> None:
 
 
 def test_jobs_of_one_template_share_its_parts() -> None:
-    slim = JobSlimmer().slim
+    slim = JobTrimmer().slim
     first, second = (PYTORCH.pod_sets(slim(decode(name))) for name in ("one", "two"))
     assert [each.template.spec for each in first] == [each.template.spec for each in second]
     for one, two in zip(first, second, strict=True):
@@ -45,7 +45,7 @@ def test_jobs_of_one_template_share_its_parts() -> None:
 
 def test_an_object_of_a_strange_class_is_kept_as_it_is() -> None:
     strange = object()
-    assert JobSlimmer().slim(strange) is strange
+    assert JobTrimmer().slim(strange) is strange
 
 
 def test_caches_of_jobs_and_units_are_slim(world: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from queue_controllers.decision.job_ownership import Surroundings
+from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.previewed_pod import NO_ANSWER
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts, StatusFacts
@@ -84,7 +84,7 @@ class World:
 
     def look(self, job: JobFacts, *, has_unit: bool = False) -> JobFacts:
         return self.previews(
-            BatchJobAdapter(), job, Surroundings(), has_unit=has_unit, wake=self.woken.append
+            BatchJobAdapter(), job, ClusterContext(), has_unit=has_unit, wake=self.woken.append
         )
 
     def run(self) -> float | None:
@@ -293,7 +293,7 @@ def test_what_cannot_be_asked_is_not(world: World, changes: Json) -> None:
 def test_an_answer_is_recalled_without_asking(world: World) -> None:
     def recall(job: JobFacts) -> JobFacts:
         return world.previews.recall(
-            BatchJobAdapter(), job, Surroundings(), has_unit=True, wake=world.woken.append
+            BatchJobAdapter(), job, ClusterContext(), has_unit=True, wake=world.woken.append
         )
 
     job = world.job()

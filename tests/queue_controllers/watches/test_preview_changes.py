@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from queue_controllers.watches.informers import InformerMaker
-from queue_controllers.watches.preview_changes import FOLLOWED, PreviewNews, slim_news
+from queue_controllers.watches.informers import InformerFactory
+from queue_controllers.watches.preview_changes import FOLLOWED, PreviewChanges, slim_news
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.objects.meta import ObjectMeta, Uid
 
@@ -35,10 +35,10 @@ class Maker:
         return Watch(float(len(self.on_gone)))
 
 
-def news() -> tuple[PreviewNews, Maker, list[str]]:
+def news() -> tuple[PreviewChanges, Maker, list[str]]:
     told: list[str] = []
     maker = Maker()
-    return PreviewNews(cast("InformerMaker", maker), on_news=told.append), maker, told
+    return PreviewChanges(cast("InformerFactory", maker), on_news=told.append), maker, told
 
 
 def found(**changes: Any) -> OnlyMetadata:

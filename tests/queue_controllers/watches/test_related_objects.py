@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.jobframework.generic_job import OtherObject
-from queue_controllers.watches.related_objects import BELIEVED_SECONDS, OtherReader
+from queue_controllers.watches.related_objects import BELIEVED_SECONDS, RelatedObjectReader
 from shared_api.client.errors import Forbidden, NotFound, ServerError
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid
@@ -44,7 +44,7 @@ class Server:
 
 def test_an_answer_counts_while_the_job_stays_as_it_is() -> None:
     clock, server = VirtualClock(), Server(thing("1"))
-    read = OtherReader(server, clock)
+    read = RelatedObjectReader(server, clock)
     assert read(job(), OTHER) == thing("1")
     assert server.asked == ["/apis/x.io/v1/namespaces/team/things/t"]
     server.answer = thing("2")
@@ -68,7 +68,7 @@ def test_an_answer_counts_while_the_job_stays_as_it_is() -> None:
 )
 def test_what_is_not_there_is_asked_for_again(answer: Any) -> None:
     clock, server = VirtualClock(), Server(answer)
-    read = OtherReader(server, clock)
+    read = RelatedObjectReader(server, clock)
     assert read(job(), OTHER) is None
     server.answer = thing("1")
     assert read(job(), OTHER) == thing("1")
@@ -79,14 +79,14 @@ def test_what_is_not_there_is_asked_for_again(answer: Any) -> None:
 
 
 def test_an_object_above_the_job_need_not_be_controlled_by_it() -> None:
-    read = OtherReader(Server(thing("1", owner="")), VirtualClock())
+    read = RelatedObjectReader(Server(thing("1", owner="")), VirtualClock())
     above = msgspec.structs.replace(OTHER, is_child=False)
     assert read(job(), above) == thing("1", owner="")
 
 
 def test_a_server_that_is_down_is_told_only_where_nothing_is_known() -> None:
     clock, server = VirtualClock(), Server(thing("1"))
-    read = OtherReader(server, clock)
+    read = RelatedObjectReader(server, clock)
     read(job(), OTHER)
     server.answer = ServerError(503)
     assert read(job(generation=2), OTHER) == thing("1")
@@ -96,7 +96,7 @@ def test_a_server_that_is_down_is_told_only_where_nothing_is_known() -> None:
 
 def test_what_was_read_is_recalled_without_asking() -> None:
     clock, server = VirtualClock(), Server(thing("1"))
-    read = OtherReader(server, clock)
+    read = RelatedObjectReader(server, clock)
     assert read.recall(job(), OTHER) is None
     read(job(), OTHER)
     clock.advance(10 * BELIEVED_SECONDS)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from queue_scheduler.cache.admitted_units import AdmittedUnits, in_buckets, runs_whole
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from tests.properties.engine_kit import build_unit, changed
 
 
-def record(unit: QueueUnit, queue: str = "q", quota: str = "a") -> UnitRecord:
+def record(unit: QueueUnit, queue: str = "q", quota: str = "a") -> CachedUnit:
     info = QueueUnitInfo(
         key=unit.metadata.key,
         uid=unit.metadata.uid,
@@ -23,10 +23,10 @@ def record(unit: QueueUnit, queue: str = "q", quota: str = "a") -> UnitRecord:
         order_key=(),
         class_key=(),
     )
-    return UnitRecord(unit=unit, version=1, standing=Standing.BOOKED, info=info)
+    return CachedUnit(unit=unit, version=1, state=UnitState.ADMITTED, info=info)
 
 
-def named(name: str, priority: int, phase: str = "Dequeued") -> UnitRecord:
+def named(name: str, priority: int, phase: str = "Dequeued") -> CachedUnit:
     return record(changed(build_unit(name, "a", priority=priority), 1, phase))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.expected_ends import DeclaredEnds, remaining_seconds
+from queue_scheduler.cache.expected_ends import ExpectedEnds, remaining_seconds
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
@@ -59,7 +59,7 @@ def test_what_earlier_runs_took_is_taken_off(past: int | None, want: int) -> Non
     ],
 )
 def test_the_clock_of_a_run(ready: str | None, want: int) -> None:
-    ends = DeclaredEnds()
+    ends = ExpectedEnds()
     ends.note(info(unit(100, ready=ready)))
     [(_, end)] = ends
     assert end.at(NOON + 500) == want
@@ -67,14 +67,14 @@ def test_the_clock_of_a_run(ready: str | None, want: int) -> None:
 
 def test_pods_that_were_ready_once_do_not_count() -> None:
     over = Condition(type="PodsReady", status="False", last_transition_time=AT_NOON)
-    ends = DeclaredEnds()
+    ends = ExpectedEnds()
     ends.note(info(unit(100, conditions=(over,))))
     [(_, end)] = ends
     assert end.since is None
 
 
 def test_it_says_whether_an_end_is_another() -> None:
-    ends = DeclaredEnds()
+    ends = ExpectedEnds()
     assert not ends.note(info(unit(None)))
     assert ends.note(info(unit(100)))
     assert not ends.note(info(unit(100)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.cache import unit_cache
-from queue_scheduler.cache.unit_cache import UnitRegistry
-from queue_scheduler.cache.unit_state import Standing, UnitRecord, judge
+from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -28,22 +28,22 @@ UNIT = build_unit("u", "a", cpu=2, version=1)
 
 
 @pytest.fixture
-def registry() -> UnitRegistry:
+def registry() -> UnitCache:
     plugin = NaiveQuota()
     plugin.on_quota(build_quota("a", cpu=4))
-    found = UnitRegistry(PluginRunner([plugin]))
+    found = UnitCache(PluginRunner([plugin]))
     found.queues.put(build_queue("a"), PRIORITY, (0,))
     return found
 
 
-def placed(registry: UnitRegistry, unit: QueueUnit, version: int = 1) -> UnitRecord:
+def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit:
     registry.bookings.pods.on_unit(unit, registry.unit(unit.metadata.key))
     registry.place(unit, version, judge(unit))
     refresh(registry)
     return registry.records[unit.metadata.key]
 
 
-def refresh(registry: UnitRegistry) -> None:
+def refresh(registry: UnitCache) -> None:
     """What the engine does after every fact."""
     registry.charge_changed_pods()
     for line in registry.queues:
@@ -52,20 +52,20 @@ def refresh(registry: UnitRegistry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "standing", "pending", "admitted_count"),
+    ("unit", "state", "pending", "admitted_count"),
     [
-        pytest.param(UNIT, Standing.WAITING, 1, 0, id="in line"),
-        pytest.param(admitted(UNIT, 2), Standing.BOOKED, 0, 1, id="booked"),
-        pytest.param(changed(UNIT, 2, "Succeed"), Standing.ENDED, 0, 0, id="ended"),
-        pytest.param(changed(UNIT, 2, "TimeoutBackoff"), Standing.HELD, 1, 0, id="in backoff"),
-        pytest.param(build_unit("u", "none"), Standing.HELD, 0, 0, id="without a queue"),
+        pytest.param(UNIT, UnitState.WAITING, 1, 0, id="in line"),
+        pytest.param(admitted(UNIT, 2), UnitState.ADMITTED, 0, 1, id="booked"),
+        pytest.param(changed(UNIT, 2, "Succeed"), UnitState.ENDED, 0, 0, id="ended"),
+        pytest.param(changed(UNIT, 2, "TimeoutBackoff"), UnitState.ON_HOLD, 1, 0, id="in backoff"),
+        pytest.param(build_unit("u", "none"), UnitState.ON_HOLD, 0, 0, id="without a queue"),
     ],
 )
 def test_a_unit_is_counted_where_it_stands_and_nowhere_after_it_left(
-    registry: UnitRegistry, unit: QueueUnit, standing: Standing, pending: int, admitted_count: int
+    registry: UnitCache, unit: QueueUnit, state: UnitState, pending: int, admitted_count: int
 ) -> None:
     record = placed(registry, unit)
-    assert record.standing is standing
+    assert record.state is state
     assert (registry.pending_count("a"), registry.admitted_count("a")) == (pending, admitted_count)
     assert registry.unit(record.key) is record.unit
     registry.forget(record)
@@ -89,7 +89,7 @@ def test_a_queue_that_is_missing_is_told_with_the_namespace_of_queues() -> None:
         assert refusal.detail == "queues-here"
 
 
-def test_what_is_held_is_counted_by_reason(registry: UnitRegistry) -> None:
+def test_what_is_held_is_counted_by_reason(registry: UnitCache) -> None:
     in_backoff = placed(registry, changed(UNIT, 2, "TimeoutBackoff"))
     placed(registry, build_unit("v", "none"))
     assert registry.held.by_reason("a") == {Reason.IN_BACKOFF: 1}
@@ -100,7 +100,7 @@ def test_what_is_held_is_counted_by_reason(registry: UnitRegistry) -> None:
     assert (registry.held.total("a"), twin.held.total("a")) == (0, 1)
 
 
-def test_a_unit_waits_for_what_it_lacks(registry: UnitRegistry) -> None:
+def test_a_unit_waits_for_what_it_lacks(registry: UnitCache) -> None:
     placed(registry, build_unit("u", "none", namespace="ns"))
     assert registry.held_for("quota/none") == ("ns/u",)
     placed(registry, build_unit("v"))
@@ -108,7 +108,7 @@ def test_a_unit_waits_for_what_it_lacks(registry: UnitRegistry) -> None:
     assert registry.held_for("quota/unknown") == ()
 
 
-def test_a_unit_that_can_stay_is_not_touched(registry: UnitRegistry) -> None:
+def test_a_unit_that_can_stay_is_not_touched(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     line = registry.queues.line("a")
     assert line is not None
@@ -118,7 +118,7 @@ def test_a_unit_that_can_stay_is_not_touched(registry: UnitRegistry) -> None:
     assert registry.can_stay(record, renewed, 2, judge(renewed))
     assert line.class_number(record.info) == number
     got = registry.records["ns/u"]
-    assert (got.unit, got.version, got.standing) == (renewed, 2, Standing.WAITING)
+    assert (got.unit, got.version, got.state) == (renewed, 2, UnitState.WAITING)
     assert got.info is not None
     assert got.info.unit is renewed
 
@@ -141,24 +141,24 @@ def test_a_unit_that_can_stay_is_not_touched(registry: UnitRegistry) -> None:
     ],
 )
 def test_who_can_stay(
-    registry: UnitRegistry, before: QueueUnit, after: QueueUnit, *, want: bool
+    registry: UnitCache, before: QueueUnit, after: QueueUnit, *, want: bool
 ) -> None:
     record = placed(registry, before)
     assert registry.can_stay(record, after, 2, judge(after)) is want
     assert (registry.records["ns/u"] is record) is not want
 
 
-def test_the_demand_is_read_once(registry: UnitRegistry) -> None:
+def test_the_demand_is_read_once(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     registry.leave(record)
-    registry.place(admitted(UNIT, 2), 2, Standing.BOOKED, record)
+    registry.place(admitted(UNIT, 2), 2, UnitState.ADMITTED, record)
     after = registry.records["ns/u"]
     assert record.info is not None
     assert after.info is not None
     assert after.info.demand is record.info.demand
 
 
-def test_units_of_one_shape_share_their_demand(registry: UnitRegistry) -> None:
+def test_units_of_one_shape_share_their_demand(registry: UnitCache) -> None:
     first, second = (placed(registry, build_unit(name, "a", cpu=2)) for name in "xy")
     assert first.info is not None
     assert second.info is not None
@@ -167,7 +167,7 @@ def test_units_of_one_shape_share_their_demand(registry: UnitRegistry) -> None:
 
 
 def test_the_gone_are_remembered_for_a_while(
-    registry: UnitRegistry, monkeypatch: pytest.MonkeyPatch
+    registry: UnitCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unit_cache, "GONE_REMEMBERED", 3)
     for n in range(10):
@@ -178,7 +178,7 @@ def test_the_gone_are_remembered_for_a_while(
     assert not registry.is_gone(Uid("never"))
 
 
-def test_who_is_pulled_out_is_placed_again(registry: UnitRegistry) -> None:
+def test_who_is_pulled_out_is_placed_again(registry: UnitCache) -> None:
     for n in range(3):
         placed(registry, build_unit(f"u{n}", "a", priority=n))
     line = registry.queues.line("a")
@@ -191,17 +191,17 @@ def test_who_is_pulled_out_is_placed_again(registry: UnitRegistry) -> None:
     assert line.length == 3
 
 
-def test_a_write_under_way_is_not_placed_again(registry: UnitRegistry) -> None:
+def test_a_write_under_way_is_not_placed_again(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
-    for standing in (Standing.DECIDED, Standing.STALE):
+    for state in (UnitState.ASSUMED, UnitState.CONFLICT):
         registry.leave(registry.records["ns/u"])
-        changed_record = UnitRecord(unit=UNIT, version=1, standing=standing, info=record.info)
+        changed_record = CachedUnit(unit=UNIT, version=1, state=state, info=record.info)
         registry.enter(changed_record)
         registry.place_again(["ns/u"])
         assert registry.records["ns/u"] is changed_record
 
 
-def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitRegistry) -> None:
+def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     registry.bookings.pods.on_pod(build_pod("p", unit="ns/u"))
     refresh(registry)
@@ -212,7 +212,7 @@ def test_living_pods_of_what_is_gone_stay_charged_to_its_quota(registry: UnitReg
     assert (charge.quota, charge.amounts) == ("a", {"cpu": 1000})
 
 
-def test_a_fork_is_independent(registry: UnitRegistry) -> None:
+def test_a_fork_is_independent(registry: UnitCache) -> None:
     record = placed(registry, UNIT)
     twin = registry.fork(PluginRunner([NaiveQuota()]))
     twin.forget(twin.records["ns/u"])

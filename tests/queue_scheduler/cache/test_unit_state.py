@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_state import (
-    Standing,
-    UnitRecord,
+    CachedUnit,
+    UnitState,
     is_in_flight,
     is_same_claim,
     judge,
@@ -33,21 +33,21 @@ EVICTED = condition("Evicted", "True")
 @pytest.mark.parametrize(
     ("phase", "want"),
     [
-        ("", Standing.WAITING),
-        ("Enqueued", Standing.WAITING),
-        ("Preempted", Standing.WAITING),
-        ("Reserved", Standing.BOOKED),
-        ("Dequeued", Standing.BOOKED),
-        ("Running", Standing.BOOKED),
-        ("SchedReady", Standing.BOOKED),
-        ("SchedSucceed", Standing.BOOKED),
-        ("SchedFailed", Standing.BOOKED),
-        ("Succeed", Standing.ENDED),
-        ("Failed", Standing.ENDED),
+        ("", UnitState.WAITING),
+        ("Enqueued", UnitState.WAITING),
+        ("Preempted", UnitState.WAITING),
+        ("Reserved", UnitState.ADMITTED),
+        ("Dequeued", UnitState.ADMITTED),
+        ("Running", UnitState.ADMITTED),
+        ("SchedReady", UnitState.ADMITTED),
+        ("SchedSucceed", UnitState.ADMITTED),
+        ("SchedFailed", UnitState.ADMITTED),
+        ("Succeed", UnitState.ENDED),
+        ("Failed", UnitState.ENDED),
         ("TimeoutBackoff", Refusal(reason=Reason.IN_BACKOFF)),
     ],
 )
-def test_phases(phase: str, want: Standing | Refusal) -> None:
+def test_phases(phase: str, want: UnitState | Refusal) -> None:
     unit = replace(UNIT, status=replace(UNIT.status, phase=phase))
     assert judge(unit) == want
 
@@ -113,27 +113,27 @@ def test_what_holds_a_unit(unit: QueueUnit, want: Reason) -> None:
     verdict = judge(unit)
     assert isinstance(verdict, Refusal)
     assert verdict.reason is want
-    assert judge(changed(unit, 2, "Running")) is Standing.BOOKED, "what runs is not held"
+    assert judge(changed(unit, 2, "Running")) is UnitState.ADMITTED, "what runs is not held"
 
 
 @pytest.mark.parametrize(
     ("unit", "want"),
     [
-        pytest.param(MARKED, Standing.WAITING, id="marked as adopted by hand"),
+        pytest.param(MARKED, UnitState.WAITING, id="marked as adopted by hand"),
         pytest.param(
-            changed(MARKED, 2, conditions=(EVICTED,)), Standing.WAITING, id="marked, and evicted"
+            changed(MARKED, 2, conditions=(EVICTED,)), UnitState.WAITING, id="marked, and evicted"
         ),
         pytest.param(
             changed(UNIT, 2, "Running", conditions=(condition("Adopted", "True"),)),
-            Standing.BOOKED,
+            UnitState.ADMITTED,
             id="adopted",
         ),
         pytest.param(
-            changed(UNIT, 2, "Running", conditions=(EVICTED,)), Standing.BOOKED, id="not yet freed"
+            changed(UNIT, 2, "Running", conditions=(EVICTED,)), UnitState.ADMITTED, id="not freed"
         ),
     ],
 )
-def test_adoption_and_eviction(unit: QueueUnit, want: Standing) -> None:
+def test_adoption_and_eviction(unit: QueueUnit, want: UnitState) -> None:
     assert judge(unit) is want
 
 
@@ -159,24 +159,24 @@ def test_same_claim(after: QueueUnit, *, want: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "phase", "want"),
+    ("state", "phase", "want"),
     [
-        (Standing.DECIDED, "Enqueued", True),
-        (Standing.BOOKED, "Dequeued", True),
-        (Standing.BOOKED, "Running", False),
-        (Standing.BOOKED, "Reserved", True),
-        (Standing.BOOKED, "SchedReady", True),
-        (Standing.BOOKED, "SchedSucceed", True),
-        (Standing.WAITING, "Enqueued", False),
-        (Standing.HELD, "TimeoutBackoff", False),
+        (UnitState.ASSUMED, "Enqueued", True),
+        (UnitState.ADMITTED, "Dequeued", True),
+        (UnitState.ADMITTED, "Running", False),
+        (UnitState.ADMITTED, "Reserved", True),
+        (UnitState.ADMITTED, "SchedReady", True),
+        (UnitState.ADMITTED, "SchedSucceed", True),
+        (UnitState.WAITING, "Enqueued", False),
+        (UnitState.ON_HOLD, "TimeoutBackoff", False),
     ],
 )
 def test_in_flight_is_between_the_decision_and_running(
-    standing: Standing, phase: str, *, want: bool
+    state: UnitState, phase: str, *, want: bool
 ) -> None:
-    record = UnitRecord(unit=changed(UNIT, 2, phase), version=2, standing=standing)
+    record = CachedUnit(unit=changed(UNIT, 2, phase), version=2, state=state)
     assert is_in_flight(record) is want
-    assert record.occupies is (standing in {Standing.DECIDED, Standing.BOOKED})
+    assert record.occupies is (state in {UnitState.ASSUMED, UnitState.ADMITTED})
 
 
 CHECK = AdmissionCheckReference(name="nodes")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.cache.unit_state import Standing, UnitRecord
-from queue_scheduler.cache.units_on_hold import HeldCounts
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.cache.units_on_hold import UnitsOnHold
 from queue_scheduler.decision import Reason, Refusal
 from tests.properties.engine_kit import build_unit
 
-UNMAPPED = UnitRecord(
+UNMAPPED = CachedUnit(
     unit=build_unit("u"),
     version=1,
-    standing=Standing.HELD,
+    state=UnitState.ON_HOLD,
     hold=Refusal(reason=Reason.NO_QUOTA),
 )
-STALE = UnitRecord(unit=build_unit("v"), version=1, standing=Standing.STALE)
+STALE = CachedUnit(unit=build_unit("v"), version=1, state=UnitState.CONFLICT)
 
 
 def test_they_are_counted_by_reason() -> None:
-    counts = HeldCounts()
+    counts = UnitsOnHold()
     for record in (UNMAPPED, UNMAPPED, STALE):
         counts.add(record)
     assert counts.by_reason("") == {Reason.NO_QUOTA: 2, Reason.WRITE_FAILED: 1}
@@ -29,7 +29,7 @@ def test_they_are_counted_by_reason() -> None:
 
 
 def test_nothing_is_left_of_those_that_are_gone() -> None:
-    counts = HeldCounts()
+    counts = UnitsOnHold()
     for record in (UNMAPPED, STALE):
         counts.add(record)
     counts.remove(UNMAPPED)
@@ -39,7 +39,7 @@ def test_nothing_is_left_of_those_that_are_gone() -> None:
 
 
 def test_a_copy_goes_its_own_way() -> None:
-    counts = HeldCounts()
+    counts = UnitsOnHold()
     counts.add(STALE)
     twin = counts.fork()
     twin.remove(STALE)
@@ -47,7 +47,7 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 def test_a_wrong_count_is_found() -> None:
-    counts = HeldCounts()
+    counts = UnitsOnHold()
     counts.add(STALE)
     with pytest.raises(AssertionError, match="WRITE_FAILED"):
         counts.validate([])

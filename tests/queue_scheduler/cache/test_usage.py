@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.cache.pod_accounting import group_of_strays
-from queue_scheduler.cache.usage import Bookings, Charge
+from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo, UnitDemand
 from shared_api.objects.meta import Uid
@@ -65,13 +65,13 @@ def units() -> dict[str, QueueUnit]:
 
 
 @pytest.fixture
-def bookings(books: Recorder, units: dict[str, QueueUnit]) -> Bookings:
-    found = Bookings(PluginRunner([books]), units.get)
+def bookings(books: Recorder, units: dict[str, QueueUnit]) -> Usage:
+    found = Usage(PluginRunner([books]), units.get)
     found.pods.on_unit(UNIT, None)
     return found
 
 
-def live(bookings: Bookings, *cpus: int) -> None:
+def live(bookings: Usage, *cpus: int) -> None:
     for n, cpu in enumerate(cpus):
         bookings.pods.on_pod(build_pod(f"p{n}", unit="ns/u", owner="job", cpu=cpu, quota="b"))
 
@@ -86,7 +86,7 @@ def live(bookings: Bookings, *cpus: int) -> None:
     ],
 )
 def test_a_booked_unit_occupies_the_larger(
-    bookings: Bookings, books: Recorder, pods: tuple[int, ...], admitted: int, want: int
+    bookings: Usage, books: Recorder, pods: tuple[int, ...], admitted: int, want: int
 ) -> None:
     live(bookings, *pods)
     bookings.charge_admitted(INFO, Occupancy({"cpu": admitted}, 1))
@@ -96,7 +96,7 @@ def test_a_booked_unit_occupies_the_larger(
     assert list(bookings) == [UID]
 
 
-def test_the_same_charge_is_not_told_twice(bookings: Bookings, books: Recorder) -> None:
+def test_the_same_charge_is_not_told_twice(bookings: Usage, books: Recorder) -> None:
     bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
     told = books.told
     bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
@@ -107,7 +107,7 @@ def test_the_same_charge_is_not_told_twice(bookings: Bookings, books: Recorder) 
     assert books.told == told
 
 
-def test_pods_that_change_alone_are_told(bookings: Bookings, books: Recorder) -> None:
+def test_pods_that_change_alone_are_told(bookings: Usage, books: Recorder) -> None:
     for pods in (4, 2, 2):
         bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, pods))
     assert (books.pods, bookings.changes) == ({UID: 2}, 2)
@@ -120,7 +120,7 @@ def test_pods_that_change_alone_are_told(bookings: Bookings, books: Recorder) ->
     assert books.pods == {UID: 2}
 
 
-def test_what_was_reserved_is_not_told_again(bookings: Bookings, books: Recorder) -> None:
+def test_what_was_reserved_is_not_told_again(bookings: Usage, books: Recorder) -> None:
     books.reserve(INFO)
     told = books.told
     bookings.note_reserved(INFO)
@@ -129,7 +129,7 @@ def test_what_was_reserved_is_not_told_again(bookings: Bookings, books: Recorder
 
 
 def test_pods_of_an_earlier_run_are_not_forgotten_by_the_next(
-    bookings: Bookings, books: Recorder
+    bookings: Usage, books: Recorder
 ) -> None:
     live(bookings, 6)
     bookings.charge_living(UID, "a", non_preemptible=False)
@@ -138,7 +138,7 @@ def test_pods_of_an_earlier_run_are_not_forgotten_by_the_next(
     assert books.booked() == {UID: ("a", {"cpu": 6000})}
 
 
-def test_a_free_unit_occupies_what_lives(bookings: Bookings, books: Recorder) -> None:
+def test_a_free_unit_occupies_what_lives(bookings: Usage, books: Recorder) -> None:
     bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
     live(bookings, 1)
     bookings.charge_living(UID, "a", non_preemptible=True)
@@ -150,25 +150,25 @@ def test_a_free_unit_occupies_what_lives(bookings: Bookings, books: Recorder) ->
 
 
 class TestWhoseQuota:
-    def test_that_of_the_unit_now(self, bookings: Bookings) -> None:
+    def test_that_of_the_unit_now(self, bookings: Usage) -> None:
         live(bookings, 1)
         bookings.charge_living(UID, "a", non_preemptible=False)
         bookings.charge_living(UID, "b", non_preemptible=False)
         assert bookings.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
 
-    def test_where_that_is_unknown_the_one_before(self, bookings: Bookings) -> None:
+    def test_where_that_is_unknown_the_one_before(self, bookings: Usage) -> None:
         live(bookings, 1)
         bookings.charge_living(UID, "a", non_preemptible=True)
         bookings.charge_living(UID, "", non_preemptible=False)
         assert bookings.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
 
-    def test_where_there_was_none_the_pods_label(self, bookings: Bookings) -> None:
+    def test_where_there_was_none_the_pods_label(self, bookings: Usage) -> None:
         live(bookings, 1)
         bookings.charge_living(UID, "", non_preemptible=False)
         assert bookings.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
 
     def test_of_a_unit_that_is_gone_the_one_before(
-        self, bookings: Bookings, units: dict[str, QueueUnit]
+        self, bookings: Usage, units: dict[str, QueueUnit]
     ) -> None:
         live(bookings, 1)
         bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
@@ -180,7 +180,7 @@ class TestWhoseQuota:
         bookings.charge_left_behind(UID)
         assert bookings.charge_of(UID) is None
 
-    def test_of_strays_the_pods_labels(self, bookings: Bookings) -> None:
+    def test_of_strays_the_pods_labels(self, bookings: Usage) -> None:
         stray = Uid(group_of_strays("ns/other", {QUOTA_NAME: "a"}))
         pod = build_pod("p", unit="ns/other", quota="a")
         pod.metadata.labels[PREEMPTIBLE] = "false"
@@ -194,7 +194,7 @@ class TestWhoseQuota:
         )
 
 
-def test_foreign_pods_are_passed_on(bookings: Bookings, books: Recorder) -> None:
+def test_foreign_pods_are_passed_on(bookings: Usage, books: Recorder) -> None:
     bookings.pods.on_pod(build_pod("p", quota="a"))
     bookings.tell_foreign()
     assert list(books.foreign) == ["ns/p"]
@@ -204,7 +204,7 @@ def test_foreign_pods_are_passed_on(bookings: Bookings, books: Recorder) -> None
 
 
 def test_a_fork_books_with_its_own_plugins(
-    bookings: Bookings, books: Recorder, units: dict[str, QueueUnit]
+    bookings: Usage, books: Recorder, units: dict[str, QueueUnit]
 ) -> None:
     bookings.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
     plugins = PluginRunner([books]).fork()
@@ -215,7 +215,7 @@ def test_a_fork_books_with_its_own_plugins(
     assert twin.charge_of(UID) is None
 
 
-def test_who_is_left_behind_is_charged_what_lives(bookings: Bookings) -> None:
+def test_who_is_left_behind_is_charged_what_lives(bookings: Usage) -> None:
     live(bookings, 1, 2)
     bookings.charge_living(UID, "a", non_preemptible=False)
     bookings.validate_left_behind(())

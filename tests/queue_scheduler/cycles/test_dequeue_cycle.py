@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles import dequeue_cycle
 from queue_scheduler.cycles.dequeue_cycle import (
     CONFLICT_SECONDS,
@@ -24,10 +24,10 @@ from tests.queue_scheduler.shell_kit import UNIT_STATUS, ShellKit, condition_of,
 
 def test_a_decision_is_one_patch_and_confirmed_by_the_answer(line: Line) -> None:
     line.start()
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     line.kit.clock.advance(3.0)
     line.kit.send()
-    assert line.standing("a") is Standing.BOOKED
+    assert line.state("a") is UnitState.ADMITTED
     unit = line.kit.unit("a")
     assert unit["status"]["phase"] == "Dequeued"
     assert unit["status"]["admissions"] == [
@@ -71,7 +71,7 @@ def test_a_conflict_takes_the_booking_back_until_the_fresh_object_comes(line: Li
     changed = {"metadata": {"annotations": {"somebody": "was here"}}}
     line.kit.direct.patch("queueunits", "a", changed, namespace="default")
     line.kit.send()
-    assert line.standing("a") is Standing.STALE
+    assert line.state("a") is UnitState.CONFLICT
     assert line.kit.used() == 0
     assert isinstance(line.kit.decide(), Rest)
     line.kit.learn("a")
@@ -88,7 +88,7 @@ def test_after_a_conflict_the_object_is_read_where_no_watch_brings_it(line: Line
     assert line.cycle.step() == CONFLICT_SECONDS
     line.kit.clock.advance(CONFLICT_SECONDS)
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.WAITING
+    assert line.state("a") is UnitState.WAITING
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
     assert line.kit.phase("a") == "Dequeued"
@@ -103,7 +103,7 @@ def test_nothing_is_read_once_the_watch_has_told(line: Line) -> None:
     line.kit.clock.advance(CONFLICT_SECONDS)
     exhaust(line.cycle.step)
     assert line.kit.noted == []
-    assert line.standing("a") is Standing.WAITING
+    assert line.state("a") is UnitState.WAITING
 
 
 def test_a_unit_that_is_gone_gives_its_booking_back(line: Line) -> None:
@@ -171,11 +171,11 @@ def test_a_lost_answer_stays_booked_and_is_read(line: Line) -> None:
     line.kit.server.faults.lose_answer(times=20, match=UNIT_STATUS)
     line.start()
     line.kit.send()
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     assert line.kit.used() == 1000
     line.kit.server.faults.clear()
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.BOOKED
+    assert line.state("a") is UnitState.ADMITTED
     assert line.kit.phase("a") == "Dequeued"
     assert line.kit.used() == 1000
 
@@ -184,10 +184,10 @@ def test_a_write_that_never_arrived_is_found_out_by_reading(line: Line) -> None:
     line.kit.server.faults.fail(503, times=20, match=UNIT_STATUS)
     line.start()
     line.kit.send()
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     line.kit.server.faults.clear()
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.WAITING
+    assert line.state("a") is UnitState.WAITING
     assert line.kit.used() == 0
 
 
@@ -198,12 +198,12 @@ def test_the_object_is_read_until_the_server_answers(line: Line) -> None:
     line.kit.server.go_down()
     for _ in range(3):
         exhaust(line.cycle.step)
-        assert line.standing("a") is Standing.DECIDED
+        assert line.state("a") is UnitState.ASSUMED
         assert line.cycle.step() == pytest.approx(1.0)
         line.kit.clock.advance(1.0)
     line.kit.server.come_up()
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.BOOKED
+    assert line.state("a") is UnitState.ADMITTED
     assert line.cycle.step() is None
 
 
@@ -222,9 +222,9 @@ def test_the_echo_of_an_own_success_is_not_taken_for_a_conflict(line: Line) -> N
     line.kit.server.faults.lose_answer(times=1, match=UNIT_STATUS)
     line.start()
     line.kit.send()
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.BOOKED
+    assert line.state("a") is UnitState.ADMITTED
     assert line.kit.used() == 1000
 
 
@@ -235,11 +235,11 @@ def test_a_server_that_is_slow_to_read_is_asked_again(line: Line) -> None:
     line.kit.server.faults.clear()
     line.kit.server.faults.fail(503, times=20, match=Match(verb="get", plural="queueunits"))
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     line.kit.server.faults.clear()
     line.kit.clock.advance(1.0)
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.BOOKED
+    assert line.state("a") is UnitState.ADMITTED
 
 
 def test_the_patch_is_guarded_and_grants_every_pod_set(kit: ShellKit) -> None:
@@ -311,7 +311,7 @@ def test_a_decision_that_can_not_be_handed_over_is_taken_back_and_made_again(
     raise_once(monkeypatch, dequeue_cycle, "build_dequeue_patch")
     with pytest.raises(PluginError):
         line.start()
-    assert (line.standing("a"), line.kit.used()) == (Standing.WAITING, 0)
+    assert (line.state("a"), line.kit.used()) == (UnitState.WAITING, 0)
     line.kit.clock.advance(DROPPED_PAUSE_SECONDS)
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
@@ -327,7 +327,7 @@ def test_a_decision_that_is_not_told_is_made_again_without_any_news(
     raise_once(monkeypatch, plugin, "stirred_domains")
     with pytest.raises(PluginError):
         kit.decide()
-    assert (line.standing("a"), kit.used()) == (Standing.WAITING, 0)
+    assert (line.state("a"), kit.used()) == (UnitState.WAITING, 0)
     kit.engine.validate()
     assert kit.dequeue().unit == "default/a"
 
@@ -345,13 +345,13 @@ def test_an_answer_whose_telling_raises_is_found_out(
     with pytest.raises(PluginError):
         kit.send()
     kit.server.faults.clear()
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     kit.clock.advance(1.0)
     exhaust(line.cycle.step)
     if status:
         line.cycle.carry_out(kit.dequeue())
         kit.send()
-    assert (line.standing("a"), kit.used()) == (Standing.BOOKED, 1000)
+    assert (line.state("a"), kit.used()) == (UnitState.ADMITTED, 1000)
     assert kit.phase("a") == "Dequeued"
 
 
@@ -361,10 +361,10 @@ def test_a_reading_that_raises_is_made_again(line: Line, monkeypatch: pytest.Mon
     line.start()
     line.kit.send()
     line.kit.server.faults.clear()
-    assert line.standing("a") is Standing.DECIDED
+    assert line.state("a") is UnitState.ASSUMED
     raise_once(monkeypatch, line.kit.shared, "tell")
     with pytest.raises(PluginError):
         exhaust(line.cycle.step)
     line.kit.clock.advance(1.0)
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.BOOKED
+    assert line.state("a") is UnitState.ADMITTED

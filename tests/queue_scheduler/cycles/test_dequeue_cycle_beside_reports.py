@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Lane, Outcome, Write, Written
@@ -75,4 +75,4 @@ def test_a_decision_that_a_report_ended_is_made_again(line: Line) -> None:
     assert kit.phase("first") == "Dequeued"
     record = kit.engine.record("default/first")
     assert record is not None
-    assert (record.standing, kit.used()) == (Standing.BOOKED, 4000)
+    assert (record.state, kit.used()) == (UnitState.ADMITTED, 4000)

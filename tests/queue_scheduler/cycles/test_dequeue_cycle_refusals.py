@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles import dequeue_cycle
 from queue_scheduler.cycles.dequeue_cycle import (
     ASIDE,
@@ -31,7 +31,7 @@ def test_a_conflict_with_nobody_is_a_refusal(line: Line) -> None:
     kit.send()
     kit.clock.advance(CONFLICT_SECONDS)
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.STALE
+    assert line.state("a") is UnitState.CONFLICT
     (told,) = kit.shared.ask(Engine.take_notices)
     assert (told.key, told.reason, told.note) == ("default/a", "AdmissionRefused", LOST_TO_NOBODY)
     line.start("b")
@@ -72,7 +72,7 @@ def test_what_the_server_refuses_stands_aside_and_is_tried_again(line: Line, sta
     line.kit.server.faults.fail(status, match=UNIT_STATUS)
     line.start()
     line.kit.send()
-    assert line.standing("a") is Standing.STALE
+    assert line.state("a") is UnitState.CONFLICT
     assert line.kit.used() == 0
     (told,) = line.kit.shared.ask(Engine.take_notices)
     assert (told.key, told.reason, str(status) in told.note) == (
@@ -82,7 +82,7 @@ def test_what_the_server_refuses_stands_aside_and_is_tried_again(line: Line, sta
     )
     line.kit.clock.advance(ASIDE.seconds(0))
     exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.WAITING
+    assert line.state("a") is UnitState.WAITING
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
     assert line.kit.phase("a") == "Dequeued"
@@ -139,7 +139,7 @@ def test_the_end_of_an_older_decision_does_not_end_a_refusal(
         assert rest
         kit.clock.advance(rest)
         exhaust(line.cycle.step)
-    assert line.standing("a") is Standing.WAITING
+    assert line.state("a") is UnitState.WAITING
     line.cycle.carry_out(kit.dequeue())
     kit.send()
     assert line.cycle.step() == ASIDE.seconds(2 if status == 403 else 1)

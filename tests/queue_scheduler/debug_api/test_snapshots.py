@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.cache.unit_state import UnitRecord
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
 from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
@@ -56,14 +56,14 @@ class SpiedEngine(SharedEngine):
         self.is_held = False
 
 
-class SpiedRecords(dict[str, UnitRecord]):
+class SpiedRecords(dict[str, CachedUnit]):
     """Records that tell when they are touched."""
 
-    def __init__(self, spy: SpiedEngine, records: dict[str, UnitRecord]) -> None:
+    def __init__(self, spy: SpiedEngine, records: dict[str, CachedUnit]) -> None:
         super().__init__(records)
         self._spy = spy
 
-    def __getitem__(self, key: str) -> UnitRecord:
+    def __getitem__(self, key: str) -> CachedUnit:
         self._spy.touch(key)
         return super().__getitem__(key)
 

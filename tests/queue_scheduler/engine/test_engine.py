@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import pytest
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Grant, Reason, Refusal, Refused, Rest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
@@ -81,7 +81,7 @@ def test_a_unit_that_fits_is_booked_at_once(cluster: Cluster) -> None:
     assert cluster.plugin.used("a") == {"cpu": 3000}
     record = cluster.engine.record("ns/u")
     assert record is not None
-    assert record.standing is Standing.DECIDED
+    assert record.state is UnitState.ASSUMED
     assert cluster.engine.decide_next("a", 0.0) == Rest()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
@@ -61,10 +61,10 @@ def kinds(facts: tuple[Any, ...]) -> str:
     return ", ".join(type(fact).__name__ for fact in facts)
 
 
-def standing(engine: Engine, key: str = "ns/u") -> Standing | None:
+def state(engine: Engine, key: str = "ns/u") -> UnitState | None:
     engine.validate()
     record = engine.record(key)
-    return record.standing if record is not None else None
+    return record.state if record is not None else None
 
 
 def reason(engine: Engine, key: str = "ns/u") -> Reason | None:
@@ -86,7 +86,7 @@ BY_NAMESPACE = (
 def test_the_last_fact_that_a_unit_waited_for_wakes_its_queue(facts: tuple[Any, ...]) -> None:
     engine, _ = engine_of(*facts[:-1])
     assert tell(engine, facts[-1]) == ("a",)
-    assert standing(engine) is Standing.WAITING
+    assert state(engine) is UnitState.WAITING
 
 
 @pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
@@ -150,7 +150,7 @@ def test_older_versions_are_no_news() -> None:
     engine, _ = engine_of(*LABELLED)
     assert engine.on_queue_unit(changed(UNIT, 9, "Running")) == ()
     assert engine.on_queue_unit(changed(UNIT, 10, "Running")) == ()
-    assert standing(engine) is Standing.WAITING
+    assert state(engine) is UnitState.WAITING
     older_object = build_unit("u", "a", uid="never seen", version=3)
     assert engine.on_queue_unit(older_object) == ()
     record = engine.record("ns/u")
@@ -167,7 +167,7 @@ def test_of_a_replaced_history_the_older_version_is_the_truth() -> None:
     assert plugin.used("a") == {}
     record = engine.record("ns/u")
     assert record is not None
-    assert (record.standing, record.version) == (Standing.WAITING, 10)
+    assert (record.state, record.version) == (UnitState.WAITING, 10)
     engine.validate()
 
 
@@ -186,21 +186,21 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
     engine, _ = engine_of(*LABELLED)
     odd = replace(UNIT.metadata, resource_version="x1")
     engine.on_queue_unit(replace(changed(UNIT, 0, "Running"), metadata=odd))
-    assert standing(engine) is Standing.BOOKED
+    assert state(engine) is UnitState.ADMITTED
     engine.on_queue_unit(replace(changed(UNIT, 0, "Succeed"), metadata=odd))
-    assert standing(engine) is Standing.ENDED
+    assert state(engine) is UnitState.ENDED
 
 
 def test_a_unit_made_again_is_another() -> None:
     engine, plugin = engine_of(*LABELLED[:2], admitted(UNIT, 11, "Running"))
     again = build_unit("u", "a", uid="other", version=12)
     assert engine.on_queue_unit(again) == ("a",)
-    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {})
+    assert (state(engine), plugin.used("a")) == (UnitState.WAITING, {})
     assert engine.on_queue_unit_gone(UNIT) == ()
     assert engine.on_queue_unit(changed(UNIT, 99, "Running")) == ()
-    assert standing(engine) is Standing.WAITING
+    assert state(engine) is UnitState.WAITING
     engine.on_queue_unit_gone(again)
-    assert standing(engine) is None
+    assert state(engine) is None
     assert engine.on_queue_unit_gone(again) == ()
 
 
@@ -218,9 +218,9 @@ def test_what_is_unknown_can_be_gone() -> None:
 def test_a_queue_goes_and_comes_back() -> None:
     engine, _ = engine_of(*LABELLED)
     assert engine.on_queue_gone("a") == ()
-    assert (standing(engine), reason(engine)) == (Standing.HELD, Reason.NO_QUEUE)
+    assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, Reason.NO_QUEUE)
     assert engine.on_queue(build_queue("a", "FIFO")) == ("a",)
-    assert standing(engine) is Standing.WAITING
+    assert state(engine) is UnitState.WAITING
 
 
 def test_a_check_that_is_not_active_holds_as_a_missing_quota_does() -> None:
@@ -228,14 +228,14 @@ def test_a_check_that_is_not_active_holds_as_a_missing_quota_does() -> None:
     engine, _ = engine_of(*LABELLED)
     engine.on_admission_check(build_check("c", "False"))
     engine.on_queue(build_queue("a", admission_checks=(AdmissionCheckReference(name="c"),)))
-    assert (standing(engine), reason(engine)) == (Standing.HELD, want)
+    assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, want)
     assert engine.units.pending_count("a") == 1
     engine.on_quota_gone(LABELLED[0])
     assert reason(engine) is Reason.NO_QUOTA
     engine.on_quota(LABELLED[0])
     assert reason(engine) is want
     assert engine.on_queue(LABELLED[1]) == ("a",)
-    assert standing(engine) is Standing.WAITING
+    assert state(engine) is UnitState.WAITING
 
 
 def test_a_policy_may_change_while_units_wait_and_sleep() -> None:
@@ -328,7 +328,7 @@ def test_a_quota_goes_and_comes_back() -> None:
     running = admitted(build_unit("r", "a"), 2, "Running")
     engine, plugin = engine_of(*LABELLED, running)
     engine.on_quota_gone(LABELLED[0])
-    assert (standing(engine), reason(engine)) == (Standing.HELD, Reason.NO_QUOTA)
+    assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, Reason.NO_QUOTA)
     assert plugin.used("a") == {"cpu": 1000}, "what runs stays charged under its name"
     assert engine.on_quota(LABELLED[0]) == ("a",)
     assert engine.units.admitted_count("a") == 1
@@ -372,13 +372,13 @@ def test_pods_of_its_job_move_with_a_relabelled_unit() -> None:
 def test_an_adopted_unit_is_booked_at_once_even_above_the_quota() -> None:
     unit = admitted(build_unit("u", "a", cpu=9), 2, "Running")
     engine, plugin = engine_of(*LABELLED[:2], unit)
-    assert (standing(engine), plugin.used("a")) == (Standing.BOOKED, {"cpu": 9000})
+    assert (state(engine), plugin.used("a")) == (UnitState.ADMITTED, {"cpu": 9000})
 
 
 def test_a_unit_that_says_it_was_adopted_waits_in_line() -> None:
     unit = build_unit("u", "a", cpu=9, annotations={"koord-queue/adopted": "true"})
     engine, plugin = engine_of(*LABELLED[:2], unit)
-    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {})
+    assert (state(engine), plugin.used("a")) == (UnitState.WAITING, {})
 
 
 def test_until_an_adoption_is_proved_its_pods_are_charged_and_nothing_starts_on_top() -> None:
@@ -386,7 +386,7 @@ def test_until_an_adoption_is_proved_its_pods_are_charged_and_nothing_starts_on_
     pod = build_pod("p", cpu=2, owner="job-1", created=1)
     rival = build_unit("rival", "a", cpu=3, created=6)
     engine, plugin = engine_of(build_quota("a", cpu=4), build_queue("a"), pod, unit, rival)
-    assert (standing(engine), plugin.used("a")) == (Standing.WAITING, {"cpu": 2000})
+    assert (state(engine), plugin.used("a")) == (UnitState.WAITING, {"cpu": 2000})
     engine.on_queue_unit(admitted(unit, 12, "Running"))
     workers = Workers(engine)
     workers.wake(["a"])
@@ -418,7 +418,7 @@ def test_a_booking_stays_where_it_was_admitted_whatever_the_labels_say_later() -
     back = changed(replace(protected, status=QueueUnitStatus()), 14)
     for each in (engine, restarted):
         each.on_queue_unit(replace(back, metadata=replace(back.metadata, labels=OF_B)))
-        assert standing(each) is Standing.WAITING
+        assert state(each) is UnitState.WAITING
     assert plugin.used("a") == books.used("a") == {}
 
 
@@ -434,7 +434,7 @@ def test_an_invalid_unit_stands_in_nobodys_way(cpu: str | None) -> None:
     workers.wake(["a"])
     assert started(workers.run()) == ["u"]
     engine.on_queue_unit(build_unit("bad", "a", version=4))
-    assert standing(engine, "ns/bad") is Standing.WAITING
+    assert state(engine, "ns/bad") is UnitState.WAITING
 
 
 def test_a_broken_unit_that_runs_is_counted_by_its_pods() -> None:

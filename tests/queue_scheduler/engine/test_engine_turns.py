@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Refused, WriteFailure
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -59,7 +59,7 @@ class Contest:
         decision = self.running.pop(f"ns/{unit}")
         record = self.engine.record(decision.unit)
         assert record is not None
-        if record.standing is Standing.DECIDED:
+        if record.state is UnitState.ASSUMED:
             written = admitted(record.unit, record.version + 1)
             self.workers.wake(self.engine.on_written(decision, written))
             record = self.engine.record(decision.unit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest, WriteFailure
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.meta import Uid
@@ -37,10 +37,10 @@ class Story:
         self.decision = decision
         self.engine.decide_next("a", 0.0)  # NEXT is refused
 
-    def standing(self, key: str = "ns/u") -> Standing | None:
+    def state(self, key: str = "ns/u") -> UnitState | None:
         self.engine.validate()
         record = self.engine.record(key)
-        return record.standing if record is not None else None
+        return record.state if record is not None else None
 
     def decide(self) -> str:
         """The unit that starts next, or ""."""
@@ -72,7 +72,7 @@ def story() -> Story:
 def test_the_answer_confirms(story: Story) -> None:
     written = admitted(UNIT, 12)
     assert story.engine.on_written(story.decision, written) == ()
-    assert (story.standing(), story.used) == (Standing.BOOKED, 3000)
+    assert (story.state(), story.used) == (UnitState.ADMITTED, 3000)
     assert story.engine.on_queue_unit(written) == (), "the watch tells the same later"
     assert story.engine.on_written(story.decision, written) == ()
 
@@ -102,7 +102,7 @@ def test_less_was_granted_than_was_booked(story: Story) -> None:
 def test_after_a_conflict_the_unit_waits_for_its_fresh_object(story: Story) -> None:
     woken = story.engine.on_write_failed(story.decision, WriteFailure.CONFLICT)
     assert woken == ("a",), "the room is free for the next"
-    assert (story.standing(), story.used) == (Standing.STALE, 0)
+    assert (story.state(), story.used) == (UnitState.CONFLICT, 0)
     refusal = story.engine.refusal_of("ns/u")
     assert refusal is not None
     assert refusal.reason is Reason.WRITE_FAILED
@@ -113,22 +113,22 @@ def test_after_a_conflict_the_unit_waits_for_its_fresh_object(story: Story) -> N
 
 def test_the_fresh_object_may_have_come_before_the_conflict(story: Story) -> None:
     assert story.engine.on_queue_unit(changed(UNIT, 12, message="x")) == ("a",)
-    assert story.standing() is Standing.WAITING
+    assert story.state() is UnitState.WAITING
     assert story.engine.on_write_failed(story.decision, WriteFailure.CONFLICT) == ()
-    assert story.standing() is Standing.WAITING
+    assert story.state() is UnitState.WAITING
 
 
 def test_an_old_failure_does_not_end_a_new_decision(story: Story) -> None:
     story.engine.on_queue_unit(changed(UNIT, 12, message="x"))
     assert story.decide() == "ns/u"
     assert story.engine.on_write_failed(story.decision, WriteFailure.CONFLICT) == ()
-    assert (story.standing(), story.used) == (Standing.DECIDED, 3000)
+    assert (story.state(), story.used) == (UnitState.ASSUMED, 3000)
 
 
 def test_a_unit_that_is_gone_gives_its_room_back(story: Story) -> None:
     assert story.engine.on_write_failed(story.decision, WriteFailure.GONE) == ("a",)
     assert story.engine.on_queue_unit_gone(UNIT) == ()
-    assert (story.standing(), story.used) == (None, 0)
+    assert (story.state(), story.used) == (None, 0)
     assert story.decide() == "ns/v"
 
 
@@ -136,7 +136,7 @@ def test_the_queue_rests_after_the_server_refused(story: Story) -> None:
     woken = story.engine.on_write_failed(story.decision, WriteFailure.REJECTED, retry_at=5.0)
     assert woken == ("a",), "its worker has to hear of the pause"
     assert story.engine.decide_next("a", 4.9) == Rest(until=5.0)
-    assert (story.standing(), story.used) == (Standing.WAITING, 0)
+    assert (story.state(), story.used) == (UnitState.WAITING, 0)
     decision = story.engine.decide_next("a", 5.0)
     assert isinstance(decision, Dequeue)
     assert decision.unit == "ns/u"
@@ -171,12 +171,12 @@ def test_a_queue_that_rests_lets_its_neighbours_go(story: Story) -> None:
 
 def test_a_lost_write_that_was_applied(story: Story) -> None:
     story.engine.on_written(story.decision, admitted(UNIT, 12))
-    assert story.standing() is Standing.BOOKED
+    assert story.state() is UnitState.ADMITTED
 
 
 def test_a_lost_write_that_was_not(story: Story) -> None:
     assert story.engine.on_written(story.decision, UNIT) == ("a",)
-    assert (story.standing(), story.used) == (Standing.WAITING, 0)
+    assert (story.state(), story.used) == (UnitState.WAITING, 0)
     assert story.decide() == "ns/u"
 
 
@@ -185,7 +185,7 @@ def test_a_lost_write_to_a_unit_made_again_meanwhile(story: Story) -> None:
     story.engine.on_written(story.decision, again)
     record = story.engine.record("ns/u")
     assert record is not None
-    assert (record.uid, record.standing, story.used) == ("other", Standing.WAITING, 0)
+    assert (record.uid, record.state, story.used) == ("other", UnitState.WAITING, 0)
     assert story.engine.on_queue_unit_gone(UNIT) == ()
 
 
@@ -194,11 +194,11 @@ def test_a_lost_write_to_a_unit_made_again_meanwhile(story: Story) -> None:
 
 def test_deleted_in_mid_write(story: Story) -> None:
     assert story.engine.on_queue_unit_gone(UNIT) == ("a",)
-    assert (story.standing(), story.used) == (None, 0)
+    assert (story.state(), story.used) == (None, 0)
     assert story.engine.on_written(story.decision, admitted(UNIT, 12)) == ()
-    assert story.standing() is None, "the answer to the write does not bring it back"
+    assert story.state() is None, "the answer to the write does not bring it back"
     assert story.engine.on_queue_unit(admitted(UNIT, 12)) == (), "nor does a late event"
-    assert story.standing() is None
+    assert story.state() is None
 
 
 def test_made_again_in_mid_write(story: Story) -> None:
@@ -209,15 +209,15 @@ def test_made_again_in_mid_write(story: Story) -> None:
     assert record is not None
     assert record.uid == "other"
     story.engine.on_queue_unit_gone(UNIT)
-    assert story.standing() is not None
+    assert story.state() is not None
 
 
 def test_its_queue_goes_in_mid_write(story: Story) -> None:
     story.engine.on_queue_gone("a")
-    assert (story.standing(), story.used) == (Standing.DECIDED, 3000)
+    assert (story.state(), story.used) == (UnitState.ASSUMED, 3000)
     assert story.engine.units.admitted_count("a") == 1
     story.engine.on_written(story.decision, admitted(UNIT, 12))
-    assert (story.standing(), story.used) == (Standing.BOOKED, 3000)
+    assert (story.state(), story.used) == (UnitState.ADMITTED, 3000)
     assert story.engine.units.admitted_count("a") == 1
     story.engine.on_queue(build_queue("a"))
     assert story.engine.units.admitted_count("a") == 1
@@ -226,9 +226,9 @@ def test_its_queue_goes_in_mid_write(story: Story) -> None:
 def test_its_queue_goes_and_the_write_fails(story: Story) -> None:
     story.engine.on_queue_gone("a")
     story.engine.on_write_failed(story.decision, WriteFailure.REJECTED, retry_at=5.0)
-    assert (story.standing(), story.used) == (Standing.HELD, 0)
+    assert (story.state(), story.used) == (UnitState.ON_HOLD, 0)
     assert story.engine.on_queue(build_queue("a")) == ("a",)
-    assert story.standing() is Standing.WAITING
+    assert story.state() is UnitState.WAITING
 
 
 def test_its_namespace_changes_hands_in_mid_write() -> None:
@@ -252,7 +252,7 @@ def test_relabelled_in_mid_write(story: Story) -> None:
     story.engine.on_queue(build_queue("b"))
     other = replace(UNIT.metadata, labels={QUOTA_NAME: "b"}, resource_version="12")
     assert story.engine.on_queue_unit(replace(UNIT, metadata=other)) == ("b",)
-    assert (story.standing(), story.used) == (Standing.WAITING, 0)
+    assert (story.state(), story.used) == (UnitState.WAITING, 0)
     story.engine.on_write_failed(story.decision, WriteFailure.CONFLICT)
     decision = story.engine.decide_next("b", 0.0)
     assert isinstance(decision, Dequeue)
@@ -284,7 +284,7 @@ def test_whatever_else_became_of_it_frees_the_room(story: Story, news: QueueUnit
     assert story.engine.on_queue_unit(news) == ("a",)
     assert story.used == 0
     assert story.engine.on_written(story.decision, UNIT) == ()
-    assert story.standing() in {Standing.ENDED, Standing.HELD}
+    assert story.state() in {UnitState.ENDED, UnitState.ON_HOLD}
     assert story.engine.charge_of(Uid("uid-u")) is None
 
 

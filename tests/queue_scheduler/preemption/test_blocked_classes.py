@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.framework.extension_points import Waiter
-from queue_scheduler.preemption.blocked_classes import SEARCH_AGAIN_SECONDS, Releases, RoundWaiters
+from queue_scheduler.preemption.blocked_classes import (
+    SEARCH_AGAIN_SECONDS,
+    BlockedClasses,
+    Releases,
+)
 from shared_api.objects.meta import Uid
 
 A: Waiter = ("q", 1)
@@ -15,7 +19,7 @@ NOTHING: Releases = (0, 0, 0)
 
 
 def test_who_is_kept_out_is_asked_at_any_release() -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.keep_out(A, (4, 2, 7))
     waiters.wake_after((4, 2, 7))
     assert waiters.take_woken() == []
@@ -26,7 +30,7 @@ def test_who_is_kept_out_is_asked_at_any_release() -> None:
 
 @pytest.mark.parametrize("over", [(5, 2, 7), (4, 3, 7)], ids=["departure", "end"])
 def test_who_waits_behind_a_round_is_asked_when_one_is_over(over: tuple[int, int, int]) -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.hold_behind_rounds(A, (4, 2, 7))
     waiters.wake_after((4, 2, 9))
     assert waiters.take_woken() == []
@@ -35,7 +39,7 @@ def test_who_waits_behind_a_round_is_asked_when_one_is_over(over: tuple[int, int
 
 
 def test_what_was_released_before_somebody_waited_wakes_nobody() -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.keep_out(A, (1, 0, 0))
     waiters.wake_after((2, 0, 0))
     waiters.keep_out(B, (9, 0, 0))
@@ -44,7 +48,7 @@ def test_what_was_released_before_somebody_waited_wakes_nobody() -> None:
 
 
 def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.keep_out(A, (1, 0, 0))
     waiters.hold_behind_rounds(B, (2, 0, 0))
     waiters.wake_after((2, 0, 0))
@@ -57,7 +61,7 @@ def test_who_comes_later_hides_no_release_from_who_waited_before() -> None:
 def test_who_stands_back_is_asked_when_others_of_his_queue_are_under_way(
     left: frozenset[Uid],
 ) -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     under_way = frozenset({Uid("a"), Uid("b")})
     waiters.stand_back(A, under_way)
     waiters.stand_back(OTHER, under_way)
@@ -68,14 +72,14 @@ def test_who_stands_back_is_asked_when_others_of_his_queue_are_under_way(
 
 @pytest.mark.parametrize("times", [(5.0, 9.0), (9.0, 5.0)])
 def test_of_two_times_the_first_counts(times: tuple[float, float]) -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     for at in times:
         waiters.ask_at(A, at)
     assert waiters.times_of("q") == [5.0]
 
 
 def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.ask_at(A, 5.0)
     waiters.ask_at(OTHER, 1.0)
     assert waiters.times_of("q") == [5.0]
@@ -88,7 +92,7 @@ def test_who_has_a_time_is_asked_then_and_in_his_queue() -> None:
 
 
 def test_who_searched_in_vain_is_asked_again_once_something_is_released() -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.search_again(A, 5.0, (3, 1, 7), "who")
     at = 5.0 + SEARCH_AGAIN_SECONDS
     waiters.wake_due("q", at - 0.1, (3, 1, 8))
@@ -112,7 +116,7 @@ def test_who_searched_in_vain_is_asked_again_once_something_is_released() -> Non
 def test_who_has_searched_in_vain_searches_no_more_for_a_while(
     who: str, after: float, released: int, *, want: bool
 ) -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.search_again(A, 5.0, (3, 1, 7), "who")
     for each in (waiters, waiters.copy()):
         assert each.has_searched(A, who, 5.0 + after, (3, 1, released)) is want
@@ -120,7 +124,7 @@ def test_who_has_searched_in_vain_searches_no_more_for_a_while(
 
 
 def test_a_copy_goes_its_own_way() -> None:
-    waiters = RoundWaiters()
+    waiters = BlockedClasses()
     waiters.keep_out(A, (0, 0, 0))
     waiters.ask_at(B, 5.0)
     twin = waiters.copy()

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queue_objects.queue_drain import LOOK_SECONDS, RETRIES, QueueDrains
+from queue_scheduler.queue_objects.queue_drain import LOOK_SECONDS, RETRIES, QueueDrain
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_UNDER_WAY
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
@@ -41,8 +41,8 @@ ASKED = {
 """Condition of a unit that somebody else has asked back."""
 
 
-def drains_of(kit: ShellKit, writes: Any = None) -> QueueDrains:
-    return QueueDrains(
+def drains_of(kit: ShellKit, writes: Any = None) -> QueueDrain:
+    return QueueDrain(
         kit.shared, writes or kit.dispatcher, kit.note_written, kit.may_write, kit.clock
     )
 
@@ -71,14 +71,14 @@ def drain_one(kit: ShellKit) -> None:
     annotate(kit, "HoldAndDrain")
 
 
-def hold_writes_of_a_drain(kit: ShellKit) -> tuple[HeldWrites, QueueDrains]:
+def hold_writes_of_a_drain(kit: ShellKit) -> tuple[HeldWrites, QueueDrain]:
     """Do the same; return what is written by whom, which the test settles."""
     drain_one(kit)
     writes = HeldWrites()
     return writes, drains_of(kit, writes)
 
 
-def look(kit: ShellKit, drains: QueueDrains) -> float:
+def look(kit: ShellKit, drains: QueueDrain) -> float:
     rest = drains.step()
     kit.send()
     return rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.tree_node_lookup import MAX_LABELS, Found, NamedNodes
+from queue_scheduler.quota.tree_node_lookup import MAX_LABELS, Found, TreeNodeLookup
 
 NODES: dict[str, tuple[str, ...]] = {
     "root": (),
@@ -16,8 +16,8 @@ NODES: dict[str, tuple[str, ...]] = {
 }
 
 
-def nodes(*, checks_available: bool = False) -> NamedNodes:
-    built = NamedNodes(checks_available=checks_available)
+def nodes(*, checks_available: bool = False) -> TreeNodeLookup:
+    built = TreeNodeLookup(checks_available=checks_available)
     built.put(NODES)
     return built
 

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from queue_scheduler.quota.tree_queue_names import MAX_NAME, NodeQueues, said_node
+from queue_scheduler.quota.tree_queue_names import MAX_NAME, TreeQueueNames, said_node
 from shared_api.testing.object_builders import queue
 
 SLASH, DASH = "root/a/b", "root/a-b"
@@ -17,7 +17,7 @@ LONG = "root/" + "very-long-name/" * 6 + "end"
 
 
 def name_queues(paths: Iterable[str], said: Mapping[str, str] | None = None) -> dict[str, str]:
-    return NodeQueues(paths).name_all((said or {}).get)
+    return TreeQueueNames(paths).name_all((said or {}).get)
 
 
 SLASH_HASHED = name_queues([DASH, SLASH])[SLASH]
@@ -86,7 +86,7 @@ def test_two_paths_never_have_one_name() -> None:
     ],
 )
 def test_a_queue_keeps_its_node(said: dict[str, str], want: tuple[str, str]) -> None:
-    nodes = NodeQueues([SLASH, DASH, "root/a"])
+    nodes = TreeQueueNames([SLASH, DASH, "root/a"])
     names = nodes.name_all(said.get)
     assert (names[DASH], names[SLASH]) == want
     assert names["root/a"] == "root-a"
@@ -124,7 +124,7 @@ def test_a_queue_says_whose_it_is_under_both_names_of_the_annotation() -> None:
 
 
 def test_the_plain_name_beside_a_hashed_one() -> None:
-    nodes = NodeQueues([SLASH, DASH, LONG])
+    nodes = TreeQueueNames([SLASH, DASH, LONG])
     assert nodes.plain_beside(SLASH_HASHED) == "root-a-b"
     assert nodes.plain_beside("root-a-b") == ""
     assert nodes.plain_beside(name_queues([LONG])[LONG]) == "", "it has none"

@@ -6,12 +6,12 @@ import pytest
 
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.runtime_division import divide
-from queue_scheduler.quota.water_filling import Pool, PooledClaim
+from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
 from tests.queue_scheduler.quota.test_runtime_division import MOST_LOST
 
 
-def pool_of(claims: list[PooledClaim]) -> Pool:
-    pool = Pool()
+def pool_of(claims: list[PooledClaim]) -> ShareGroup:
+    pool = ShareGroup()
     for number, claim in enumerate(claims):
         pool.put(str(number), claim)
     return pool

@@ -6,15 +6,15 @@ import pytest
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
 from tests.properties.quota_cases import build_quota
 
 
-def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaBooks:
+def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaCache:
     """Return a parent of max 10 with two children of min 3 and max 8; y only at the parent."""
     settings = QuotaSettings(mode=mode, oversell_numerator=rate[0], oversell_denominator=rate[1])
-    books = QuotaBooks(settings)
+    books = QuotaCache(settings)
     books.on_quota(build_quota("p", minimum={"x": 6}, maximum={"x": 10, "y": 5}, is_parent=True))
     for name in ("a", "b"):
         books.on_quota(build_quota(name, minimum={"x": 3}, maximum={"x": 8}, parent="p"))
@@ -23,7 +23,7 @@ def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaBooks:
     return books
 
 
-def refusal(books: QuotaBooks, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
+def refusal(books: QuotaCache, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
     got = books.check(quota, Demand(amounts))
     return None if got is None else (got.reason, got.quota)
 

@@ -4,16 +4,16 @@ import pytest
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import ROOT_QUOTA
 from tests.properties.quota_cases import build_quota, take_woken
 
 GUARANTEE = RefusalReason.GUARANTEE_OF_OTHERS
 
 
-def cluster(mode: QuotaMode = QuotaMode.RUNTIME) -> QuotaBooks:
+def cluster(mode: QuotaMode = QuotaMode.RUNTIME) -> QuotaCache:
     """Return owner and two borrowers below one parent of max 10, all of min 3."""
-    books = QuotaBooks(QuotaSettings(mode=mode, rounding_override=Rounding.LARGEST_REMAINDER))
+    books = QuotaCache(QuotaSettings(mode=mode, rounding_override=Rounding.LARGEST_REMAINDER))
     books.on_quota(build_quota("p", minimum={"x": 9}, maximum={"x": 10}, is_parent=True))
     for name in ("owner", "b1", "b2"):
         books.on_quota(build_quota(name, minimum={"x": 3}, maximum={"x": 9}, parent="p"))
@@ -22,7 +22,7 @@ def cluster(mode: QuotaMode = QuotaMode.RUNTIME) -> QuotaBooks:
     return books
 
 
-def reason(books: QuotaBooks, quota: str, amount: int) -> RefusalReason | None:
+def reason(books: QuotaCache, quota: str, amount: int) -> RefusalReason | None:
     got = books.check(quota, Demand({"x": amount}))
     return None if got is None else got.reason
 
@@ -113,7 +113,7 @@ def test_mins_are_scaled_to_what_there_is() -> None:
 
 
 def test_a_parent_without_min_claims_what_its_children_do() -> None:
-    books = QuotaBooks(QuotaSettings())
+    books = QuotaCache(QuotaSettings())
     books.on_quota(build_quota("p", maximum={"x": 8}, is_parent=True))
     books.on_quota(build_quota("a", minimum={"x": 9}, maximum={"x": 9}, parent="p"))
     books.on_capacity({"x": 100})
@@ -144,7 +144,7 @@ def test_who_waits_for_the_guarantee_is_woken(change: str, *, is_woken: bool) ->
 
 
 def test_default_quota_use_changes_what_owners_are_entitled_to() -> None:
-    books = QuotaBooks(QuotaSettings(default_quota_max={"x": 99}))
+    books = QuotaCache(QuotaSettings(default_quota_max={"x": 99}))
     books.on_quota(build_quota("owner", minimum={"x": 6}, maximum={"x": 9}))
     books.on_quota(build_quota("b", minimum={"x": 4}, maximum={"x": 10}))
     books.on_capacity({"x": 10})

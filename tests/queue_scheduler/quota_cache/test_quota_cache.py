@@ -6,7 +6,7 @@ import pytest
 
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import (
     DEFAULT_QUOTA,
@@ -19,9 +19,9 @@ from shared_api.well_known_labels import (
 from tests.properties.quota_cases import build_quota, take_woken
 
 
-def new_books(mode: QuotaMode = QuotaMode.MAX) -> QuotaBooks:
+def new_books(mode: QuotaMode = QuotaMode.MAX) -> QuotaCache:
     """Return two parents of max 10 and a child of max 8 below the first."""
-    books = QuotaBooks(QuotaSettings(mode=mode))
+    books = QuotaCache(QuotaSettings(mode=mode))
     for name in ("p", "r"):
         books.on_quota(build_quota(name, maximum={"x": 10}, is_parent=True))
     books.on_quota(build_quota("a", minimum={"x": 4}, maximum={"x": 8}, parent="p"))
@@ -29,7 +29,7 @@ def new_books(mode: QuotaMode = QuotaMode.MAX) -> QuotaBooks:
     return books
 
 
-def used(books: QuotaBooks, name: str) -> int:
+def used(books: QuotaCache, name: str) -> int:
     view = books.view(name)
     assert view is not None
     return view.used.get("x", 0)
@@ -122,7 +122,7 @@ def test_bookings_on_a_broken_quota_still_take_nodes() -> None:
 
 
 def test_a_pod_of_an_unknown_quota_is_the_default_quotas() -> None:
-    books = QuotaBooks(QuotaSettings())
+    books = QuotaCache(QuotaSettings())
     books.on_quota(build_quota("c", maximum={"cpu": 9}))
     books.on_capacity({"cpu": 5000})
     books.on_foreign("pod", "new", {"cpu": 2000}, bound=True)
@@ -162,7 +162,7 @@ def test_pods_and_namespaces_find_their_quota() -> None:
 
 
 def test_special_objects_give_their_max_and_get_no_name() -> None:
-    books = QuotaBooks(QuotaSettings(mode=QuotaMode.MAX))
+    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     books.on_quota(build_quota(DEFAULT_QUOTA, maximum={"x": 5}))
     assert books.names() == ()
     assert books.check(DEFAULT_QUOTA, Demand({"x": 5})) is None
@@ -170,7 +170,7 @@ def test_special_objects_give_their_max_and_get_no_name() -> None:
 
 
 def test_trees_have_totals_of_their_own() -> None:
-    books = QuotaBooks(QuotaSettings(multi_quota_tree=True))
+    books = QuotaCache(QuotaSettings(multi_quota_tree=True))
     labels = {QUOTA_TREE_ID: "t", QUOTA_IS_ROOT: "true"}
     total = {QUOTA_TOTAL_RESOURCE: '{"x":30}'}
     books.on_quota(
@@ -209,7 +209,7 @@ def test_trees_have_totals_of_their_own() -> None:
         pytest.param(lambda books: books.stop_waiting("w"), False, id="he left"),
     ],
 )
-def test_waking(change: Callable[[QuotaBooks], None], *, is_woken: bool) -> None:
+def test_waking(change: Callable[[QuotaCache], None], *, is_woken: bool) -> None:
     books = new_books()
     books.book("u", "a", Demand({"x": 7}))
     books.book("far", "r", Demand({"x": 7}))
@@ -262,7 +262,7 @@ def test_validate_tells_the_story() -> None:
 
 
 def test_waiting_with_the_gate_for_used_amounts() -> None:
-    books = QuotaBooks(QuotaSettings(guarantee_usage=True, cap_by_total=False))
+    books = QuotaCache(QuotaSettings(guarantee_usage=True, cap_by_total=False))
     for name in "ab":
         books.on_quota(build_quota(name, minimum={"x": 4}, maximum={"x": 10}))
     books.on_capacity({"x": 10})

@@ -6,16 +6,16 @@ import pytest
 
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.reclaim import Lent
 from shared_api.testing.object_builders import elastic_quota
 
 OWNED = Demand({"cpu": 2000})
 
 
-def new_books() -> QuotaBooks:
+def new_books() -> QuotaCache:
     """Return books of an owner, a parent that borrows with two children, and what they use."""
-    books = QuotaBooks(QuotaSettings(mode=QuotaMode.MAX))
+    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     most = {"cpu": 20, "memory": 20}
     books.on_quota(elastic_quota("top", max=most, is_parent=True))
     books.on_quota(elastic_quota("owner", max=most, min={"cpu": 9}, parent="top"))
@@ -29,7 +29,7 @@ def new_books() -> QuotaBooks:
     return books
 
 
-def books_with_memory() -> QuotaBooks:
+def books_with_memory() -> QuotaCache:
     """Return the same; of `two` a memory of 1 is its own, and two units have one each."""
     books = new_books()
     books.on_quota(elastic_quota("two", max={"cpu": 20, "memory": 20}, parent="both",
@@ -39,7 +39,7 @@ def books_with_memory() -> QuotaBooks:
     return books
 
 
-def lent_of(books: QuotaBooks, *leaving: str) -> Lent:
+def lent_of(books: QuotaCache, *leaving: str) -> Lent:
     return Lent(books.trees, books.ledger, "owner", OWNED, leaving)
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
 from tests.properties.quota_cases import build_quota, take_woken
 
 
-def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) -> QuotaBooks:
-    return QuotaBooks(
+def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) -> QuotaCache:
+    return QuotaCache(
         QuotaSettings(
             rounding_override=rounding,
             check_parent=flags.get("check_parent", False),
@@ -22,7 +22,7 @@ def new_books(rounding: Rounding = Rounding.LARGEST_REMAINDER, **flags: bool) ->
     )
 
 
-def why(books: QuotaBooks, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
+def why(books: QuotaCache, quota: str, **amounts: int) -> tuple[RefusalReason, str] | None:
     got = books.check(quota, Demand(amounts))
     return None if got is None else (got.reason, got.other or got.quota)
 
@@ -84,7 +84,7 @@ def test_a_loan_is_not_called_back() -> None:
     assert why(books, "a", x=2) == (RefusalReason.HURTS_OTHERS, "b")
 
 
-def nearly_empty_cluster() -> QuotaBooks:
+def nearly_empty_cluster() -> QuotaCache:
     """Return 100 cores under a parent of min 40, of which 1.5 run; rc asks for 0.75 more.
 
     Below p 2250m are divided. The mins are scaled to 818m, 409m and 340m; of the 683m that are
@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_lost_unit_below_the_first_level(rounding: Rounding) 
 
 def test_demand_of_the_default_quota_counts_twice() -> None:
     # Observed (os-004): total 1000, 100 used outside, a and b hungry: 400 each.
-    books = QuotaBooks(QuotaSettings(default_quota_max={"x": 10**6}))
+    books = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
     for name in "ab":
         books.on_quota(build_quota(name, maximum={"x": 1000}, weight={"x": 1}))
         books.on_foreign(f"pod-{name}", name, {"x": 900})
@@ -151,7 +151,7 @@ def test_demand_of_the_default_quota_counts_twice() -> None:
 
 
 def test_the_default_quota_may_take_what_nobody_needs() -> None:
-    books = QuotaBooks(QuotaSettings(default_quota_max={"x": 10**6}))
+    books = QuotaCache(QuotaSettings(default_quota_max={"x": 10**6}))
     books.on_quota(build_quota("a", maximum={"x": 1000}))
     books.on_capacity({"x": 100})
     books.book("one", "a", Demand({"x": 40}))

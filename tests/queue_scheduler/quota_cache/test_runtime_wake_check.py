@@ -6,16 +6,16 @@ from msgspec.structs import replace
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from tests.properties.quota_cases import build_quota, take_woken
 
 
-def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900) -> QuotaBooks:
+def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900) -> QuotaCache:
     """Return books with parents p and r, where pc loses a unit if pa asks for one.
 
     p has 603 for the 301 of pb and the pending pod of pc; an ancestor's max does not count that.
     """
-    books = QuotaBooks(QuotaSettings(rounding_override=Rounding.HALF_UP))
+    books = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
     if above:
         books.on_quota(build_quota(above, maximum={"x": above_max}, is_parent=True))
     for parent in "pr":
@@ -29,7 +29,7 @@ def half_up_books(*, above: str = "", above_max: int = 900, capacity: int = 900)
     return books
 
 
-def let_wait(books: QuotaBooks, quota: str, amount: int) -> QuotaRefusal:
+def let_wait(books: QuotaCache, quota: str, amount: int) -> QuotaRefusal:
     demand = Demand({"x": amount})
     refusal = books.check(quota, demand)
     assert refusal is not None
@@ -38,7 +38,7 @@ def let_wait(books: QuotaBooks, quota: str, amount: int) -> QuotaRefusal:
     return refusal
 
 
-def doubtful(books: QuotaBooks) -> list[object]:
+def doubtful(books: QuotaCache) -> list[object]:
     """Return who would be asked again for what happened, without settling it."""
     tree = books.trees.trees[""]
     scopes = books._waiting.refused_by_contract("", "x")  # noqa: SLF001 - who is asked is not told
@@ -106,7 +106,7 @@ def test_who_waits_takes_his_grounds_from_the_question() -> None:
 def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
     # checkParent: o is over, for r below it asks for more than its max. Only the division of u is
     # not plain (z has no weight), but not only what happens below u can help.
-    books = QuotaBooks(QuotaSettings(koordinator_version="HEAD", check_parent=True))
+    books = QuotaCache(QuotaSettings(koordinator_version="HEAD", check_parent=True))
     books.on_quota(build_quota("o", maximum={"x": 100}, is_parent=True))
     books.on_quota(build_quota("u", maximum={"x": 50}, parent="o", is_parent=True))
     books.on_quota(build_quota("r", maximum={"x": 5}, parent="o"))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from queue_scheduler.quota.quota_decision import Grounds, QuotaRefusal, RefusalReason
-from queue_scheduler.quota_cache.runtime_wake_index import ContractWaiters
+from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex
 
 
 def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> QuotaRefusal:
@@ -20,7 +20,7 @@ def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> QuotaRefusal:
 
 
 def test_who_shares_his_grounds_is_found_together() -> None:
-    waiters = ContractWaiters()
+    waiters = RuntimeWakeIndex()
     first, second = refused(), refused(more=3)
     waiters.add("a", "", first, 4)
     waiters.add("b", "", second, 5)
@@ -36,7 +36,7 @@ def test_who_shares_his_grounds_is_found_together() -> None:
 
 
 def test_nothing_is_left_of_who_goes() -> None:
-    waiters = ContractWaiters()
+    waiters = RuntimeWakeIndex()
     for name, refusal in (("a", refused()), ("b", refused(has=6)), ("c", refused(scope="s"))):
         waiters.add(name, "", refusal, 0)
     copy = waiters.fork()

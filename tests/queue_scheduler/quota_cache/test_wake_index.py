@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
 from queue_scheduler.quota_cache.runtime_wake_index import NO_FAMILY
-from queue_scheduler.quota_cache.wake_index import SLACK, Waiting, WaitingRoom, Whole
+from queue_scheduler.quota_cache.wake_index import SLACK, Waiting, WakeIndex, Whole
 
 
 def waiting(waiter: str, need: int, *rank: int, reason: RefusalReason | None = None) -> Waiting:
@@ -15,13 +15,13 @@ def waiting(waiter: str, need: int, *rank: int, reason: RefusalReason | None = N
     return Waiting(0, waiter, rank, "q", "", Demand({"x": need}), refusal)
 
 
-def take(room: WaitingRoom, left: int | None, most: int | None = None) -> list[object]:
+def take(room: WakeIndex, left: int | None, most: int | None = None) -> list[object]:
     """Take those who are enabled while so much is left at the node "q" of the one domain."""
     room.mark_due("", "q")
     return take_due(room, left, most)
 
 
-def take_due(room: WaitingRoom, left: int | None, most: int | None = None) -> list[object]:
+def take_due(room: WakeIndex, left: int | None, most: int | None = None) -> list[object]:
     taken: list[object] = []
     for domain in room.stirred():
         while most is None or len(taken) < most:
@@ -33,8 +33,8 @@ def take_due(room: WaitingRoom, left: int | None, most: int | None = None) -> li
     return taken
 
 
-def room_of(*all_waiting: Waiting) -> WaitingRoom:
-    room = WaitingRoom()
+def room_of(*all_waiting: Waiting) -> WakeIndex:
+    room = WakeIndex()
     for one in all_waiting:
         room.add(one)
     return room

@@ -6,7 +6,7 @@ import pytest
 
 from queue_scheduler.quota.quota_decision import Demand, RefusalReason
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota_cache.quota_cache import QuotaBooks
+from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
 from queue_scheduler.quota_cache.what_if import net_changes
 from tests.properties.quota_cases import build_quota, take_woken
@@ -15,9 +15,9 @@ EVERY_MODE = pytest.mark.parametrize("mode", list(QuotaMode))
 FOUR, SIX = Demand({"x": 4}), Demand({"x": 6})
 
 
-def books_of_ten(mode: QuotaMode) -> QuotaBooks:
+def books_of_ten(mode: QuotaMode) -> QuotaCache:
     """Return books of a quota of 10, with two units of 4 booked."""
-    books = QuotaBooks(QuotaSettings(mode=mode))
+    books = QuotaCache(QuotaSettings(mode=mode))
     books.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 10}))
     books.on_capacity({"x": 100})
     books.book("one", "a", FOUR)
@@ -66,7 +66,7 @@ def test_nobody_who_waits_is_woken_by_a_question(mode: QuotaMode) -> None:
 
 
 def test_who_would_be_within_his_min_would_be_protected() -> None:
-    books = QuotaBooks(QuotaSettings(mode=QuotaMode.MAX))
+    books = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     books.on_quota(build_quota("p", minimum={"x": 10}, maximum={"x": 10}, is_parent=True))
     for name in ("owner", "other"):
         books.on_quota(build_quota(name, minimum={"x": 5}, maximum={"x": 10}, parent="p"))
@@ -105,7 +105,7 @@ def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
 
 
 def test_what_is_not_preemptible_is_released_within_min() -> None:
-    books = QuotaBooks(QuotaSettings(mode=QuotaMode.RUNTIME))
+    books = QuotaCache(QuotaSettings(mode=QuotaMode.RUNTIME))
     books.on_quota(build_quota("a", minimum={"x": 10}, maximum={"x": 50}))
     books.on_capacity({"x": 100})
     firm = Demand({"x": 8}, non_preemptible=True)

@@ -13,7 +13,7 @@ from queue_scheduler.reporting.events import (
     FOLD_SECONDS,
     LOOK_SECONDS,
     MAX_LINES,
-    NoticeEvents,
+    EventReporter,
     ObjectEvents,
 )
 from shared_api.client.event_recorder import EventRecorder
@@ -69,7 +69,7 @@ def test_a_follower_records_nothing(kit: ShellKit) -> None:
 
 def test_notices_are_passed_on_once(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     kit.add_queue("odd", policy="Lottery")
     assert notices.step() == LOOK_SECONDS
     notices.step()
@@ -80,7 +80,7 @@ def test_notices_are_passed_on_once(kit: ShellKit) -> None:
 
 def test_a_follower_keeps_its_notices_for_the_day_it_leads(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     kit.leads = False
     kit.add_queue("odd", policy="Lottery")
     notices.step()
@@ -97,7 +97,7 @@ def notice_of(name: str, reason: str = "NoQueue", **more: Any) -> Notice:
 
 def test_what_is_told_becomes_an_event_and_a_line_of_the_log(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     with capture_logs() as logs:
         notices.tell(notice_of("a"))
         notices.tell(notice_of("b", warning=False))
@@ -120,7 +120,7 @@ def test_what_is_told_becomes_an_event_and_a_line_of_the_log(kit: ShellKit) -> N
 
 def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     notices.step()
     with capture_logs() as logs:
         for second in range(30):
@@ -144,7 +144,7 @@ def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
 
 def test_what_is_wrong_with_a_quota_is_told_on_that_quota(kit: ShellKit) -> None:
     sent = SentEvents()
-    notices = NoticeEvents(kit.shared, sent, kit.may_write, kit.clock)
+    notices = EventReporter(kit.shared, sent, kit.may_write, kit.clock)
     for namespace in ("default", "other"):
         if namespace != "default":
             body: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

@@ -20,7 +20,7 @@ from queue_scheduler.reporting.pending_reason import (
     LATER_PER_SECOND,
     LEAST_REST_SECONDS,
     SWEEP_SECONDS,
-    WaitingReporter,
+    PendingReasonWriter,
     build_waiting_patch,
 )
 from shared_api.client.errors import Conflict, NotFound
@@ -43,7 +43,7 @@ class Desk:
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
         self.told: list[Notice] = []
-        self.reporter = WaitingReporter(
+        self.reporter = PendingReasonWriter(
             kit.shared,
             kit.dispatcher,
             kit,
@@ -71,8 +71,8 @@ class Desk:
 
 def reporter_of(
     kit: ShellKit, writes: HeldWrites, told: list[Notice], due: WorkQueue[str] | None = None
-) -> WaitingReporter:
-    return WaitingReporter(
+) -> PendingReasonWriter:
+    return PendingReasonWriter(
         kit.shared,
         writes,
         kit,

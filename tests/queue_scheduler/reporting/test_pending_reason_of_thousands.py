@@ -13,7 +13,7 @@ from queue_scheduler.reporting.pending_reason import (
     FIRST_UNITS,
     LATER_AT_ONCE,
     LATER_PER_SECOND,
-    WaitingReporter,
+    PendingReasonWriter,
 )
 from queue_scheduler.setup.quota_sources import QUOTA_READERS
 from shared_api.client.flow_control import DEFAULT_BURST, DEFAULT_QPS, FlowControl
@@ -45,7 +45,7 @@ class Crowd:
         )
         self.send: Step = dispatcher.new_worker().step
         told: list[Notice] = []
-        self.reporter = WaitingReporter(
+        self.reporter = PendingReasonWriter(
             kit.shared, dispatcher, kit, told.append, kit.may_write, kit.clock, kit.work_queue()
         )
         self.cycle = Line(kit, dispatcher).cycle

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queue_scheduler.reporting import undecodable_objects
-from queue_scheduler.reporting.undecodable_objects import UnreadableObjects, build_unreadable_patch
+from queue_scheduler.reporting.undecodable_objects import UndecodableObjects, build_unreadable_patch
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES
@@ -46,10 +46,10 @@ class Office:
         self.unreadable: dict[str, dict[str, DecodeFailure]] = {kind: {} for kind in KINDS}
         self.step = self.restarted()
 
-    def restarted(self) -> UnreadableObjects:
+    def restarted(self) -> UndecodableObjects:
         """Return one that has told nothing yet."""
         kit = self.kit
-        self.reporter = UnreadableObjects(
+        self.reporter = UndecodableObjects(
             {kind: partial(self.unreadable.__getitem__, kind) for kind in KINDS},
             self.events,
             kit.dispatcher,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.cache.admission_check_rules import Shortfall
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.decision import Notice, Preempt, Reason, Refusal, Victim
-from queue_scheduler.queue_objects.queue_drain import QueueDrains
+from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import STOP_POLICY
 from tests.queue_scheduler.check_kit import TIMEOUT, Checked
@@ -153,7 +153,7 @@ def test_what_checks_said_of_an_earlier_try_goes_with_them(checked: Checked) -> 
     assert (checked.kit.phase("u"), checked.entries()) == ("Dequeued", [])
     record = checked.kit.engine.record("default/u")
     assert record is not None
-    assert record.standing is Standing.BOOKED
+    assert record.state is UnitState.ADMITTED
 
 
 # --- others who write into the same unit -------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_drain_and_a_withdrawal_on_one_version_leave_a_unit_that_can_start(
     checked.reserve()
     checked.pass_time(1.0)
     checked.ask("a", "b", annotations={STOP_POLICY: "HoldAndDrain"})
-    drains = QueueDrains(kit.shared, kit.dispatcher, kit.note_written, kit.may_write, kit.clock)
+    drains = QueueDrain(kit.shared, kit.dispatcher, kit.note_written, kit.may_write, kit.clock)
     if first == "the drain":
         drains.step()
     exhaust(checked.cycle.step)

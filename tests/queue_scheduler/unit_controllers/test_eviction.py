@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.cache.unit_state import Standing
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.eviction import UnitEvictions, is_running
 from shared_api.objects.pod import Pod
@@ -88,10 +88,10 @@ class Ward:
         self.due.validate()
         self.kit.engine.validate()
 
-    def standing(self, name: str = "u") -> Standing:
+    def state(self, name: str = "u") -> UnitState:
         record = self.kit.engine.record(f"default/{name}")
         assert record is not None
-        return record.standing
+        return record.state
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_an_eviction_is_carried_out(ward: Ward, reason: str, phase: str, before:
     if phase == "Enqueued":
         assert (found["status"], found["reason"]) == ("False", "Requeued")
         assert unit["status"]["message"] == f"Enqueued after eviction: {reason}"
-        assert ward.standing() is Standing.WAITING
+        assert ward.state() is UnitState.WAITING
     else:
         assert (found["status"], found["reason"]) == ("True", reason)
         assert unit["status"]["message"] == "because"
@@ -161,7 +161,7 @@ def test_an_adopted_unit_leaves_as_well(ward: Ward) -> None:
     ward.patch("u", evicted("Preempted"))
     ward.pass_time()
     assert condition_of(ward.kit.unit("u"), "Evicted")["status"] == "False"
-    assert ward.standing() is Standing.WAITING
+    assert ward.state() is UnitState.WAITING
     assert ward.kit.used() == 0
 
 
@@ -216,7 +216,7 @@ def test_a_unit_whose_admissions_were_lowered_to_nothing_competes_again(ward: Wa
     ward.admit()
     ward.count(replicas=0)
     ward.pass_time()
-    assert (ward.kit.phase("u"), ward.standing()) == ("Enqueued", Standing.WAITING)
+    assert (ward.kit.phase("u"), ward.state()) == ("Enqueued", UnitState.WAITING)
     assert ward.kit.unit("u")["status"]["admissions"] == []
     assert ward.kit.used() == 0
     assert ward.kit.dequeue().unit == "default/u"
@@ -341,7 +341,7 @@ def test_a_wiped_status_is_taken_at_its_word_and_pods_stay_charged(ward: Ward) -
     none = {field: None for field in ward.kit.unit("u")["status"] if field != "phase"}
     ward.patch("u", {**none, "phase": None})
     ward.pass_time()
-    assert ward.standing() is Standing.WAITING
+    assert ward.state() is UnitState.WAITING
     assert ward.kit.used() == 1000
     ward.end_pod(pod)
     assert ward.kit.used() == 0

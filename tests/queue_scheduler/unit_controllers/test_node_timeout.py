@@ -10,7 +10,7 @@ import pytest
 
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.unit_controllers.node_timeout import NodeVerdicts
+from queue_scheduler.unit_controllers.node_timeout import NodeTimeouts
 from shared_api.client.errors import Conflict
 from shared_api.client.resource_types import QUEUES
 from shared_api.timestamps import parse_time, rfc3339
@@ -48,8 +48,8 @@ class Agency:
         kit.add_unit("a", "strict", metadata=managed)
         self.ask()
 
-    def restarted(self, writes: HeldWrites | None = None) -> NodeVerdicts:
-        self.verdicts = NodeVerdicts(
+    def restarted(self, writes: HeldWrites | None = None) -> NodeTimeouts:
+        self.verdicts = NodeTimeouts(
             access_of(self.kit, writes=writes, tell=self.told.append),
             self.counted.append,
             self.kit.clock,

@@ -10,7 +10,7 @@ import pytest
 
 from queue_scheduler.unit_controllers.requeue import (
     LONGEST_REST_SECONDS,
-    BackoffReturns,
+    BackoffRequeue,
     build_return_status,
 )
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_UNDER_WAY
@@ -46,10 +46,10 @@ class Clinic:
         self.news = UnitNews(kit)
         self.returns = self.restarted()
 
-    def restarted(self) -> BackoffReturns:
+    def restarted(self) -> BackoffRequeue:
         """Return one that knows nothing, and let it have the first list of its informer."""
         self.due = self.kit.work_queue()
-        self.returns = BackoffReturns(access_of(self.kit, self.due), self.kit.clock)
+        self.returns = BackoffRequeue(access_of(self.kit, self.due), self.kit.clock)
         self.news.forget()
         self.hear()
         return self.returns
@@ -320,7 +320,7 @@ def test_a_follower_writes_nothing_and_a_leader_makes_up_for_it(clinic: Clinic) 
 
 def test_news_of_a_unit_whose_write_is_under_way_makes_no_second_one(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
-    returns = BackoffReturns(access_of(kit, writes=held), kit.clock)
+    returns = BackoffRequeue(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
     clinic.back_off(until=None)
     clinic.hear()
@@ -361,7 +361,7 @@ def test_a_clock_set_forward_is_noticed(clinic: Clinic) -> None:
 
 def test_when_all_return_at_once_there_is_room_for_decisions(kit: ShellKit) -> None:
     clinic, held = Clinic(kit), HeldWrites()
-    returns = BackoffReturns(access_of(kit, writes=held), kit.clock)
+    returns = BackoffRequeue(access_of(kit, writes=held), kit.clock)
     clinic.returns = returns
     for number in range(MAX_UNDER_WAY + 1):
         clinic.back_off(f"unit-{number}", until=None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.unit_controllers.scale_up import AGAIN_SECONDS, GrowthCycle
+from queue_scheduler.unit_controllers.scale_up import AGAIN_SECONDS, ScaleUp
 from shared_api.client.errors import Conflict, ConnectionLost, Forbidden
 from shared_api.client.write_dispatcher import Outcome, Unknown
 from shared_api.objects.queue_unit import QueueUnit
@@ -34,7 +34,7 @@ class Nursery:
         kit = self.kit
         self.due = kit.work_queue()
         sink = kit.dispatcher if writes is None else writes
-        self.cycle = GrowthCycle(access_of(kit, writes=sink), kit.clock)
+        self.cycle = ScaleUp(access_of(kit, writes=sink), kit.clock)
 
     def _run(self, name: str) -> None:
         """Have the unit admitted and running, as both programs write it."""

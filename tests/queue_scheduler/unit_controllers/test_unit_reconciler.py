@@ -10,7 +10,12 @@ from queue_scheduler.cycles.dequeue_cycle import LOST_TO_NOBODY
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.unit_controllers.unit_reconciler import Look, LookAgain, SendStatus, UnitLooks
+from queue_scheduler.unit_controllers.unit_reconciler import (
+    Look,
+    RequeueAfter,
+    SendStatus,
+    UnitReconciler,
+)
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.objects.queue_unit import QueueUnit
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
@@ -33,7 +38,7 @@ class Looker:
         )
         self.told: list[Notice] = []
         access = access_of(kit, self.due, tell=self.told.append)
-        self.looks = UnitLooks(access, self.look_at, self.find)
+        self.looks = UnitReconciler(access, self.look_at, self.find)
         kit.add_unit("u")
 
     def look_at(self, key: str) -> Look:
@@ -128,7 +133,7 @@ def test_an_answer_whose_telling_raises_does_not_keep_the_unit_for_ever(
 
 
 def test_one_that_is_to_wait_is_looked_at_again_in_time(looker: Looker) -> None:
-    looker.answer = lambda _: LookAgain(5.0)
+    looker.answer = lambda _: RequeueAfter(5.0)
     exhaust(looker.looks.step)
     assert looker.looked == 1
     looker.kit.clock.advance(4.0)

@@ -15,8 +15,8 @@ from shared_api.client.credential_refresh import (
     CHECK_SECONDS,
     EXPIRY_LEEWAY,
     MIN_RENEWAL_SECONDS,
-    FreshLogin,
-    RenewedLogin,
+    CredentialRefresher,
+    Credentials,
 )
 from shared_api.testing.virtual_clock import VirtualClock
 
@@ -39,15 +39,15 @@ class Setup:
         self.begun: list[Callable[[], None]] = []
         """Renewals that take their time: the test ends them."""
         run = (lambda work: work()) if runs_at_once else self.begun.append
-        self.login = RenewedLogin(self.read(), self.read, self.clock, run=run)
+        self.login = CredentialRefresher(self.read(), self.read, self.clock, run=run)
 
-    def read(self) -> FreshLogin:
+    def read(self) -> Credentials:
         self.readings += 1
         if self.failing:
             raise SettingsError("no token today")
         expires_at = None if self.life is None else self.clock.now() + self.life
         login = Login(authorization=f"Bearer {self.file.read_text()}")
-        return FreshLogin(login, (str(self.file),), expires_at)
+        return Credentials(login, (str(self.file),), expires_at)
 
     def token(self) -> str:
         return self.login.current().authorization.removeprefix("Bearer ")
@@ -223,7 +223,7 @@ def test_a_renewal_that_can_not_be_started_does_not_keep_the_next_from_it(tmp_pa
             raise RuntimeError("can't start new thread")
         work()
 
-    login = RenewedLogin(setup.read(), setup.read, setup.clock, run=run)
+    login = CredentialRefresher(setup.read(), setup.read, setup.clock, run=run)
     setup.clock.advance(LONG.total_seconds() - MIN_RENEWAL_SECONDS)
     assert login.current().authorization == "Bearer 1", "the old one is valid still"
     setup.clock.advance(2 * MIN_RENEWAL_SECONDS)
@@ -239,11 +239,11 @@ def test_a_renewal_has_a_thread_of_its_own() -> None:
     clock = VirtualClock(blocking=True)
     readers = []
 
-    def read() -> FreshLogin:
+    def read() -> Credentials:
         readers.append(threading.current_thread().name)
-        return FreshLogin(Login(authorization="Bearer new"))
+        return Credentials(Login(authorization="Bearer new"))
 
     old = Login(authorization="Bearer old")
-    login = RenewedLogin(FreshLogin(old), read, clock)
+    login = CredentialRefresher(Credentials(old), read, clock)
     assert login.renew(old, PATIENCE_SECONDS).authorization == "Bearer new"
     assert readers == ["login-renewal"]
