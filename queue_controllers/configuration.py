@@ -305,7 +305,7 @@ def load_configuration(path: str | None, known: Collection[str]) -> Configuratio
         known: keys of the extensions that there are.
 
     Raises:
-        ConfigurationError: It can not be read, is no YAML, or holds something unknown.
+        ConfigurationError: It cannot be read, is no YAML, or holds something unknown.
     """
     if not path:
         return Configuration()

@@ -52,7 +52,7 @@ def find_extensions() -> dict[str, GenericJob[Any]]:
     """Return all adapters by key: those that come along, and those that are installed beside.
 
     Raises:
-        FlagError: One that is installed can not be loaded, or takes a key that is taken.
+        FlagError: One that is installed cannot be loaded, or takes a key that is taken.
     """
     found: dict[str, GenericJob[Any]] = {each.kind.key: each for each in EXTENSIONS}
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):

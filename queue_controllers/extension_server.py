@@ -116,7 +116,7 @@ class ExtensionServer(Generic[JobT]):
         return rest if self._open or informer is None else min(rest, OPENING_SECONDS)
 
     def is_open(self) -> bool:
-        """Say whether jobs of this kind are acted on."""
+        """Return whether jobs of this kind are acted on."""
         return self._open
 
     @property
@@ -125,7 +125,7 @@ class ExtensionServer(Generic[JobT]):
         return self.adapter.kind.key
 
     def is_kind_of(self, unit: QueueUnit) -> bool:
-        """Say whether the unit names a job of this kind."""
+        """Return whether the unit names a job of this kind."""
         return self._key_of_unit(unit) != ""
 
     def job_of(self, unit: QueueUnit) -> JobT | None:

@@ -525,7 +525,7 @@ class Controllers:
         return [*self._shared_informers(), *(each for each in served if each is not None)]
 
     def _are_caches_ready(self) -> bool:
-        """Say whether what all kinds rest on is complete; a kind of job waits for itself."""
+        """Return whether what all kinds rest on is complete; a kind of job waits for itself."""
         needed = all(informer.has_synced() for informer in self._needed_informers())
         admission = self._admission.are_ready()
         return needed and admission and self._quotas.is_ready() and self._kueue.is_known()

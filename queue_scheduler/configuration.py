@@ -175,7 +175,7 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
     """Read the file; without one, the defaults.
 
     Raises:
-        ConfigurationError: It can not be read, is no YAML, or holds something unknown.
+        ConfigurationError: It cannot be read, is no YAML, or holds something unknown.
     """
     if not path:
         return KoordQueueConfiguration()

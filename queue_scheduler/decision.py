@@ -214,7 +214,7 @@ class Preempt(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         priority: Its priority.
         reason: Why the victims are evicted: `PREEMPTED` or `RECLAIMED` of `queue_unit_phases`.
         victims: Whom to evict, the cheapest first.
-        refusal: Why it can not start without that.
+        refusal: Why it cannot start without that.
     """
 
     unit: str

@@ -91,7 +91,7 @@ class QuotaPlugin(ABC):
     # --- deciding -----------------------------------------------------------------------------
 
     def knows_quota(self, quota: str) -> bool:
-        """Say whether there is a quota of that name."""
+        """Return whether there is a quota of that name."""
         return quota in self._known
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
@@ -226,7 +226,7 @@ class QuotaPlugin(ABC):
         return [problem for problem in problems if problem not in known]
 
     def _why_broken(self, quota: str) -> Refusal:
-        """Return why a quota that exists can not be used."""
+        """Return why a quota that exists cannot be used."""
         culprit = self.books.trees.why_unusable(quota).other
         view = self.books.view(culprit)
         assert view is not None, f"quota {culprit} is at fault and unknown"

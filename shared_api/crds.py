@@ -3,7 +3,7 @@
     python -m shared_api.crds --write crds     writes crds/queues.yaml and crds/queueunits.yaml
     python -m shared_api.crds --check crds     fails when one of them is stale
 
-What is here is what a type can not say: names, columns, selectable fields. The schemas come from
+What is here is what a type cannot say: names, columns, selectable fields. The schemas come from
 the types (`shared_api.crd_schema`).
 """
 

@@ -54,12 +54,12 @@ def eviction_reason(unit: QueueUnit) -> str:
 
 
 def ends_in_backoff(unit: QueueUnit) -> bool:
-    """Say whether the eviction that is asked for puts the unit back, and not at once in line."""
+    """Return whether the eviction that is asked for puts the unit back, and not at once in line."""
     return eviction_reason(unit) in _PUT_BACK
 
 
 def is_given_back(unit: QueueUnit) -> bool:
-    """Say whether the job side of a unit that nobody manages has given its whole place back.
+    """Return whether the job side of a unit that nobody manages has given its whole place back.
 
     It lowers every admission to nothing though the unit still asks for pods. One that is asked to
     give replicas back has not done so yet.
@@ -73,7 +73,7 @@ def is_given_back(unit: QueueUnit) -> bool:
 
 
 def asks_for_pods(unit: QueueUnit) -> bool:
-    """Say whether a unit asks for anything; one without pod sets asks by its request."""
+    """Return whether a unit asks for anything; one without pod sets asks by its request."""
     return not unit.spec.pod_set or any(each.count > 0 for each in unit.spec.pod_set)
 
 
@@ -94,7 +94,7 @@ def least_wait_seconds(unit: QueueUnit) -> int:
 
 
 def is_refused_by_checks(unit: QueueUnit) -> bool:
-    """Say whether a unit that waits was put back since a check refused it, or did not answer.
+    """Return whether a unit that waits was put back since a check refused it, or did not answer.
 
     A unit goes on only when all its checks are Ready, so one that was put back later shows no other
     state. What they said stays to be read until the unit is admitted again.

@@ -76,7 +76,7 @@ class FieldPath(msgspec.Struct, frozen=True):
         """
         names = self.names
         if names is None:
-            raise FieldPathError(f"{self.text}: a field in a list can not be set")
+            raise FieldPathError(f"{self.text}: a field in a list cannot be set")
         patch: Any = value
         for name in reversed(names):
             patch = {name: patch}
@@ -99,7 +99,7 @@ def parse_path(text: str) -> FieldPath:
     while rest:
         found = _STEP.match(rest)
         if found is None:
-            raise FieldPathError(f"{text!r} is no path to a field: {rest!r} can not be read")
+            raise FieldPathError(f"{text!r} is no path to a field: {rest!r} cannot be read")
         steps.append(_step_of(found))
         rest = rest[found.end() :]
     if not steps:

@@ -185,7 +185,7 @@ class Leadership(Protocol):
     """What the rest of the program asks; from any thread."""
 
     def is_leader(self) -> bool:
-        """Say whether this process surely leads now."""
+        """Return whether this process surely leads now."""
         ...
 
     def time_left(self) -> float:
@@ -273,7 +273,7 @@ class LeaderElector:
         self._last_trouble = ""
 
     def is_leader(self) -> bool:
-        """Say whether this process surely leads now."""
+        """Return whether this process surely leads now."""
         return self.time_left() > 0
 
     def time_left(self) -> float:
@@ -410,7 +410,7 @@ class LeaderElector:
         )
 
     def _is_too_late(self, now: float) -> bool:
-        """Say whether this leader has used up its renew deadline, or whether it is all over."""
+        """Return whether this leader has used up its renew deadline, or whether it is all over."""
         return self._over or (self._lead is not None and now >= self._lead.renew_by)
 
     def _lose(self, reason: str) -> None:

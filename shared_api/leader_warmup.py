@@ -57,11 +57,11 @@ class LeaderWarmup:
         self._open = False
 
     def is_open(self) -> bool:
-        """Say whether this process decides. Once it does, it does to its end."""
+        """Return whether this process decides. Once it does, it does to its end."""
         return self._open
 
     def may_write(self) -> bool:
-        """Say whether this process decides, and a write that begins now ends within its lead.
+        """Return whether this process decides, and a write that begins now ends within its lead.
 
         Who sends writes past the dispatcher asks before each of them.
         """

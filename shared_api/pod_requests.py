@@ -45,7 +45,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
 
 
 def ask_alike(one: PodSpec, other: PodSpec) -> bool:
-    """Say whether two specs ask for the same in the same words; cheaper than to add them up."""
+    """Return whether two specs ask for the same in the same words; cheaper than to add them up."""
     return _words_of(one) == _words_of(other)
 
 

@@ -207,7 +207,7 @@ class Program:
         """Start everything, wait for the end, stop everything; return the exit code.
 
         Raises:
-            AddressError: An address can not be listened on.
+            AddressError: An address cannot be listened on.
         """
         self._work = work
         self._open_servers(work)

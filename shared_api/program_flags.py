@@ -232,7 +232,7 @@ def read_config_file(path: str) -> object:
     """Return what the YAML file of `--config` holds, decoded; an empty map where it is empty.
 
     Raises:
-        ConfigurationError: It can not be read, is no YAML, or gives a key twice.
+        ConfigurationError: It cannot be read, is no YAML, or gives a key twice.
     """
     try:
         document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader

@@ -14,7 +14,7 @@ same story. A unit reads Enqueued from its birth (the CRD's default, no write)::
 A job that ran before the queue knew of it is *adopted*: the controllers create its unit, which
 reads Enqueued like any other, and then move it straight to Running, from whatever has not started
 yet. The same write grants what the job asks for and sets the condition `Adopted=True`. The proof
-is the status: a create and an ordinary patch can not write it, nor can whoever may only edit
+is the status: a create and an ordinary patch cannot write it, nor can whoever may only edit
 objects. An annotation proves nothing. Between the two writes the living pods are charged.
 
 Two programs write the one `status`, so each move has its writers, and each write carries the
@@ -193,7 +193,7 @@ def phase_of(unit: QueueUnit) -> Phase:
 
 
 def is_final(unit: QueueUnit) -> bool:
-    """Say whether the job of the unit has ended."""
+    """Return whether the job of the unit has ended."""
     return phase_of(unit) in FINAL_PHASES
 
 
@@ -206,28 +206,28 @@ def is_adopted(unit: QueueUnit) -> bool:
 
 
 def was_evicted(unit: QueueUnit) -> bool:
-    """Say whether an eviction was asked for, be it carried out or not."""
+    """Return whether an eviction was asked for, be it carried out or not."""
     return find_condition(unit.status.conditions, EVICTED) is not None
 
 
 def is_booked(unit: QueueUnit) -> bool:
-    """Say whether the unit occupies quota by itself, living pods aside."""
+    """Return whether the unit occupies quota by itself, living pods aside."""
     return phase_of(unit) in BOOKED_PHASES
 
 
 def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
     """Return a unit without its demand, so that all else about it counts.
 
-    The schema leaves pod templates open, so that is what can not be read. What a started unit
+    The schema leaves pod templates open, so that is what cannot be read. What a started unit
     occupies is written in its admissions; that it has ended, or was freed by an eviction, must be
     seen all the same. One that waits is held: without a demand it stands in nobody's way.
 
     Args:
         body: Its decoded JSON.
-        error: Why it can not be read as it is.
+        error: Why it cannot be read as it is.
 
     Raises:
-        msgspec.ValidationError: Something else can not be read.
+        msgspec.ValidationError: Something else cannot be read.
     """
     spec = body.get("spec")
     if isinstance(spec, dict):  # it may be missing: the schema does not require it
@@ -237,13 +237,13 @@ def salvage_unit(body: dict[str, Any], error: str) -> SalvagedUnit:
 
 
 def is_being_evicted(unit: QueueUnit) -> bool:
-    """Say whether an eviction was asked for that nobody has carried out to its end."""
+    """Return whether an eviction was asked for that nobody has carried out to its end."""
     conditions = unit.status.conditions
     return bool(conditions) and is_condition_true(conditions, EVICTED) and is_booked(unit)
 
 
 def is_waited_for(unit: QueueUnit) -> bool:
-    """Say whether the queue of an admitted unit rests until the unit's pods run."""
+    """Return whether the queue of an admitted unit rests until the unit's pods run."""
     condition = find_condition(unit.status.conditions, PODS_READY)
     return condition is not None and condition.reason == WAITED_FOR
 
@@ -260,7 +260,7 @@ def contested_since(unit: QueueUnit) -> str:
 
 
 def is_managed_by_controllers(unit: QueueUnit) -> bool:
-    """Say whether the controllers own the job's side; of all others the scheduler does both."""
+    """Return whether the controllers own the job's side; of all others the scheduler does both."""
     return bool(read_annotation(unit.metadata.annotations, MANAGED_BY))
 
 

@@ -77,7 +77,7 @@ def maximum(first: Mapping[str, int], second: Mapping[str, int]) -> Amounts:
 
 
 def fits(demand: Mapping[str, int], room: Mapping[str, int]) -> bool:
-    """Say whether every amount of `demand` is within that of `room`."""
+    """Return whether every amount of `demand` is within that of `room`."""
     return all(amount <= room.get(resource, 0) for resource, amount in demand.items())
 
 

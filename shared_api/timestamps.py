@@ -53,7 +53,7 @@ def read_time(text: str | None) -> datetime | None:
 
 
 def read_past(text: str | None, now: datetime) -> datetime | None:
-    """Return the moment that a text names; None for what `read_time` can not read, and the future.
+    """Return the moment that a text names; None for what `read_time` cannot read, and the future.
 
     A time to come is somebody's edit: counted from it, nothing would be late until then.
     """

@@ -71,7 +71,7 @@ class Cluster(Protocol):
 
     @abstractmethod
     def has_queue(self, name: str) -> bool:
-        """Say whether a Queue of that name is there."""
+        """Return whether a Queue of that name is there."""
 
     @abstractmethod
     def wait(self, what: Callable[[], bool], seconds: float) -> bool:

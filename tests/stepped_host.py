@@ -39,7 +39,7 @@ class SteppedHost:
 
     Attributes:
         threads: Those that can be stepped.
-        unblock: Ends what a thread that can not be stepped, since it listens on a socket, does.
+        unblock: Ends what a thread that cannot be stepped, since it listens on a socket, does.
     """
 
     def __init__(

@@ -127,12 +127,12 @@ MARK_REFUSED: Final = "MarkRefused"
 """Reason of the event that pods do not take the marks of their unit; they go on without."""
 
 REFUSALS: Final[Mapping[type[Action], tuple[str, str]]] = {
-    SuspendJob: ("SuspendRefused", "It can not be suspended"),
-    ReleaseJob: (RELEASE_REFUSED, "It is admitted, and can not be resumed"),
-    MarkPods: (MARK_REFUSED, "Its pods, let go by somebody else, can not be marked as its own"),
-    ResizeJob: ("ResizeRefused", "How many of its pods may run can not be changed"),
+    SuspendJob: ("SuspendRefused", "It cannot be suspended"),
+    ReleaseJob: (RELEASE_REFUSED, "It is admitted, and cannot be resumed"),
+    MarkPods: (MARK_REFUSED, "Its pods, let go by somebody else, cannot be marked as its own"),
+    ResizeJob: ("ResizeRefused", "How many of its pods may run cannot be changed"),
     CreateUnit: ("UnitRefused", "Its queue unit is refused"),
-    PatchUnit: ("UnitRefused", "Its queue unit can not be changed"),
-    PatchUnitStatus: ("UnitRefused", "The status of its queue unit can not be changed"),
+    PatchUnit: ("UnitRefused", "Its queue unit cannot be changed"),
+    PatchUnitStatus: ("UnitRefused", "The status of its queue unit cannot be changed"),
 }
 """Reason and words of the events about writes that the server refuses."""

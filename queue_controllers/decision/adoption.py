@@ -1,6 +1,6 @@
 """Jobs that ran before the queue knew of them: they go on, and are booked as they are. Pure.
 
-Adoption is proved by the unit's status, which whoever may only edit units can not write. It takes
+Adoption is proved by the unit's status, which whoever may only edit units cannot write. It takes
 two writes: the unit is created, and reads Enqueued like any other; then its status is moved to
 Running, with all that the job asks for as its admissions and the condition `Adopted=True`. In
 between the scheduler charges the living pods, so nothing is admitted on top. Where the second write

@@ -32,7 +32,7 @@ def reach_limit_when_freed(view: JobView, job: JobFacts, unit: QueueUnit) -> Dec
 
 
 def reaches_limit(view: JobView, unit: QueueUnit) -> bool:
-    """Say whether the eviction that is under way puts the unit back as often as it may be."""
+    """Return whether the eviction that is under way puts the unit back as often as it may be."""
     return is_put_back_when_freed(unit) and _is_limit(view, backoffs_of(unit) + 1)
 
 

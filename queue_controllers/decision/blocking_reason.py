@@ -53,5 +53,5 @@ def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
     if waits is None or waits.status != "False" or waits.reason not in WAYS_OUT:
         return None
-    message = f"It can not start: {waits.message}. {WAYS_OUT[waits.reason]}"
+    message = f"It cannot start: {waits.message}. {WAYS_OUT[waits.reason]}"
     return BlockingReason(waits.reason, message)

@@ -251,7 +251,7 @@ def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
 
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:
-    message = f"It can not be queued and is left alone: {job.why_not_hold}"
+    message = f"It cannot be queued and is left alone: {job.why_not_hold}"
     return with_event_once(view, "CanNotBeHeld", message)
 
 

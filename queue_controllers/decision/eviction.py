@@ -84,7 +84,7 @@ def why_evict(
 
 
 def _where_else(job: JobFacts, unit: QueueUnit, around: ClusterContext) -> str:
-    """Say whether the job names another quota or queue by now than its unit, or none any more.
+    """Return whether the job names another quota or queue by now than its unit, or none any more.
 
     The quota of a namespace is nobody's name: both programs ask for it wherever it counts.
     """

@@ -1,6 +1,6 @@
 """What people say in annotations on a job about how the queue shall treat it. Pure.
 
-An annotation that is empty says nothing, like one that is not there. One that can not be read
+An annotation that is empty says nothing, like one that is not there. One that cannot be read
 counts for nothing as well, and `unreadable_annotations` says so in words for the job's owner.
 """
 
@@ -34,7 +34,7 @@ IGNORED_ANNOTATION: Final = "Annotation "
 """How what is told of an annotation begins."""
 
 MAX_SHOWN_CHARS: Final = 40
-"""Of a value that can not be read: what is meant has fewer."""
+"""Of a value that cannot be read: what is meant has fewer."""
 
 ValueT = TypeVar("ValueT")
 DefaultT = TypeVar("DefaultT")
@@ -54,7 +54,7 @@ def read_active(job: JobFacts) -> bool | None:
 
 
 def says_true(text: str) -> bool:
-    """Say whether the active annotation, with this value, asks for the job to be active."""
+    """Return whether the active annotation, with this value, asks for the job to be active."""
     return text in _TRUE
 
 
@@ -84,7 +84,7 @@ def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
 
 
 def has_own_backoff(job: JobFacts) -> bool:
-    """Say whether an annotation says how long this job waits when it is put back."""
+    """Return whether an annotation says how long this job waits when it is put back."""
     return _read(job, BACKOFF_TIMEOUT, _seconds, None) is not None
 
 
@@ -176,7 +176,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
 }
-"""Key -> how it is read, and what holds where it can not be."""
+"""Key -> how it is read, and what holds where it cannot be."""
 
 _KEYS: Final = frozenset(
     (*(spelling for key in _ANNOTATIONS for spelling in spellings(key)), *MIN_KEYS)

@@ -125,7 +125,7 @@ def classify_ownership(
     has_unit: bool,
     owners: Owners,
 ) -> Ownership:
-    """Say whether a job is the queue's, and why or why not.
+    """Return whether a job is the queue's, and why or why not.
 
     `owners` is asked last, and only about a job that would be the queue's and has not ended; what
     it raises passes.

@@ -48,12 +48,12 @@ def _was_let_go(memory: JobMemory, job: JobFacts) -> bool:
 
 
 def _says_that_it_holds(job: JobFacts) -> bool:
-    """Say whether the status says that the job is held back, whatever it says of the time."""
+    """Return whether the status says that the job is held back, whatever it says of the time."""
     return job.status.suspended and not job.status.pods
 
 
 def is_admitted(unit: QueueUnit) -> bool:
-    """Say whether the job may be unsuspended: admitted or adopted, and not asked back."""
+    """Return whether the job may be unsuspended: admitted or adopted, and not asked back."""
     if is_being_evicted(unit) or unit.spec.active is False:
         return False
     return phase_of(unit) in RELEASED_PHASES

@@ -197,7 +197,7 @@ def judge_job(job: JobFacts | None, pods: PodFacts, *, admitted: bool, believed:
 
 
 def _operator_confirms(job: JobFacts, pods: PodFacts) -> bool:
-    """Say whether the operator has said, since the last release, that it holds the job back."""
+    """Return whether the operator has said, since the last release, that it holds the job back."""
     status, released_at = job.status, job.released_at
     if job.kind.held_by_gates:
         return True  # no operator stands between the queue and the pods

@@ -87,7 +87,7 @@ def wait_until_stopped(view: JobView, state: JobState) -> Decision:
 
 
 def is_silent(view: JobView, state: JobState) -> bool:
-    """Say whether the job counts as stopped although its operator has not said so."""
+    """Return whether the job counts as stopped although its operator has not said so."""
     return state.stopped and view.memory.quiet_since is not None
 
 

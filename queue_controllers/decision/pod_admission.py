@@ -6,7 +6,7 @@ where it is (RuntimeClass), and they refuse what the namespace does not allow. `
 the same to a template from the objects that those plugins look at, so that a unit asks for what its
 pods will have. What comes out goes in again unchanged: pods that exist have been through it.
 
-Nobody here asks for what can not be read: a kind that may not be listed is unknown (None), and what
+Nobody here asks for what cannot be read: a kind that may not be listed is unknown (None), and what
 is unknown neither changes a template nor holds a job.
 
 Source: kubernetes v1.36.3, plugin/pkg/admission: limitranger/admission.go (`MutateLimit`,
@@ -61,7 +61,7 @@ MAX_DIFFERENCES_CHARS: Final = 1024
 
 
 class AdmissionObjects(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server goes by in one namespace; None: it can not be read."""
+    """What the API server goes by in one namespace; None: it cannot be read."""
 
     limit_ranges: tuple[LimitRange, ...] = ()
     """Of the namespace."""

@@ -39,11 +39,11 @@ class UpdatePlan(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
     """"" removes it, None leaves it alone."""
     left_out: str = ""
-    """What can not be changed although a check wants it, in words."""
+    """What cannot be changed although a check wants it, in words."""
 
 
 class UpdateConflict(msgspec.Struct, frozen=True):
-    """Why a job can not be released as its admission checks want it, in words."""
+    """Why a job cannot be released as its admission checks want it, in words."""
 
     message: str
 

@@ -125,7 +125,7 @@ def given_back_counts(unit: QueueUnit) -> dict[str, int]:
 
 
 def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> bool:
-    """Say whether the job now asks for more than its unit was admitted with.
+    """Return whether the job now asks for more than its unit was admitted with.
 
     More pods of a set, larger pods, or a set that the unit does not know. `was_released`: it has
     run with this admission, so that it may have grown, and given some of it back for good.
@@ -162,7 +162,7 @@ def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or pla
 
 
 def is_our_make(unit: QueueUnit) -> bool:
-    """Say whether this program created the unit; one that it only took over it never deletes."""
+    """Return whether this program created the unit; one that it only took over it never deletes."""
     annotations = unit.metadata.annotations
     return annotations.get(MANAGED_BY) == CONTROLLERS and JOB_CREATED_AT in annotations
 

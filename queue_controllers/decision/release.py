@@ -44,7 +44,7 @@ SUSPENSIONS_SECONDS: Final = 3600.0
 few minutes is found, who stops his job now and then is not."""
 
 REST_SECONDS: Final = 60.0
-"""How long a job may wait for the pods that it was not admitted with, and can not do without: a
+"""How long a job may wait for the pods that it was not admitted with, and cannot do without: a
 grant comes within seconds where there is room. A shorter time to run in is enough."""
 
 REFUSED_SECONDS: Final = 5.0
@@ -85,7 +85,7 @@ def _wait_while_refused(view: JobView, job: JobFacts, unit: QueueUnit) -> Decisi
 
 
 def _wait_for_the_rest(view: JobView, unit: QueueUnit) -> Decision:
-    """Wait until a job is granted what it can not do without; when that takes long, ask anew.
+    """Wait until a job is granted what it cannot do without; when that takes long, ask anew.
 
     Growth is granted when nobody in line could take it, and who waits for this unit's pods may be
     the very one who could.
@@ -188,7 +188,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 
 
 def _may_run_with_what_it_got(job: JobFacts, unit: QueueUnit) -> bool:
-    """Say whether nothing of what it needs is missing, or what is left is what it can do with.
+    """Return whether nothing of what it needs is missing, or what is left is what it can do with.
 
     Units that list nothing were not split. What a job can do with is what its unit was admitted by.
     """

@@ -218,7 +218,7 @@ def _is_over(
 
 
 def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
-    """Say whether the job may yet be evicted because only some of its pods run.
+    """Return whether the job may yet be evicted because only some of its pods run.
 
     Until all do, its backoffs go on being counted: else every one would be the first.
     """

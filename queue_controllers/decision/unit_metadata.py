@@ -124,7 +124,7 @@ def _quota_labels_of_templates(job: JobFacts) -> dict[str, str]:
 
 
 def _is_ours(key: str) -> bool:
-    """Say whether a key is one of ours that follows the job."""
+    """Return whether a key is one of ours that follows the job."""
     if key == SUSPEND or key.rpartition("/")[2] in _NEVER_COPIED_MARKS:
         return False
     return key.startswith(_OUR_PREFIXES) or key in QUOTA_NAME_LEGACY

@@ -206,7 +206,7 @@ def _eviction_of(unit: QueueUnit) -> Condition:
 
 
 def is_put_back_when_freed(unit: QueueUnit) -> bool:
-    """Say whether the eviction that is under way ends in a backoff."""
+    """Return whether the eviction that is under way ends in a backoff."""
     return ends_in_backoff(unit) and phase_of(unit) is not Phase.RESERVED
 
 
@@ -276,7 +276,7 @@ def _backs_off_since(unit: QueueUnit, moment: Moment) -> datetime | None:
 
 
 def was_released_already(job: JobFacts, unit: QueueUnit) -> bool:
-    """Say whether the job has been released since this admission: then others suspended it."""
+    """Return whether the job has been released since this admission: then others suspended it."""
     if phase_of(unit) is Phase.RUNNING:
         return True
     admitted_at = read_time(unit.status.last_allocate_time)

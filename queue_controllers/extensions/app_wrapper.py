@@ -9,7 +9,7 @@ For kinds that the controller knows they may be left out, and stand in `status.c
 after its first look, also of one that is suspended; until then the job is held without a unit.
 Nothing says which of the pods are done.
 
-The wrapped objects can not be changed. What the queue adds to their templates goes through
+The wrapped objects cannot be changed. What the queue adds to their templates goes through
 `podSetInfos`, one for each pod set; it is made for that, and the controller takes it when it makes
 the objects. Their pods have a label that names the wrapper; to which pod set they belong they say
 only by the annotation that a release adds.
@@ -126,7 +126,7 @@ class AppWrapper(WireStruct, frozen=True):
 
 
 class UnknownPodsError(ValueError):
-    """It can not be said which pods a component makes; the text says why."""
+    """It cannot be said which pods a component makes; the text says why."""
 
 
 class AppWrapperAdapter(ManagedByField[AppWrapper]):
@@ -252,7 +252,7 @@ def _sets_of(job: AppWrapper) -> Iterator[_NamedSet]:
     """Yield all pod sets in their order.
 
     Raises:
-        UnknownPodsError: Nobody has said yet which sets a component has, or it can not be read.
+        UnknownPodsError: Nobody has said yet which sets a component has, or it cannot be read.
     """
     components, said = job.spec.components, job.status.component_status or ()
     number = 0
@@ -300,7 +300,7 @@ def _template_at(wrapped: bytes, path: str) -> ScheduledPodTemplate:
         UnknownPodsError: There is none.
     """
     if not path.startswith(_ROOT):
-        raise UnknownPodsError(f"path {path!r} can not be read: it begins with no {_ROOT}")
+        raise UnknownPodsError(f"path {path!r} cannot be read: it begins with no {_ROOT}")
     try:
         found = parse_path(path).read({_ROOT: _json_object(wrapped)})
     except FieldPathError as error:

@@ -229,5 +229,5 @@ def read_resources(text: str) -> tuple[ResourceQuantities | None, str]:
         resources = msgspec.convert(loaded, dict[str, QuantityText])
         parse_demand(resources)
     except (msgspec.MsgspecError, yaml.YAMLError, QuantityError, RecursionError) as error:
-        return None, f"it can not be read: {error}".partition("\n")[0]
+        return None, f"it cannot be read: {error}".partition("\n")[0]
     return resources, ""

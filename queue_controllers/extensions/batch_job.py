@@ -152,7 +152,7 @@ def count_needed(job: BatchJob) -> int:
 
 
 def is_done(job: BatchJob) -> bool:
-    """Say whether no work is left; without completions, work is what the first success ends."""
+    """Return whether no work is left; without completions, work is what the first success ends."""
     if job.spec.completions is None and not job.status.succeeded:
         return False
     return _work_left(job) <= 0

@@ -113,7 +113,7 @@ class _Test(msgspec.Struct, frozen=True):
     values: frozenset[str]
 
     def holds(self, body: Mapping[str, Any]) -> bool:
-        """Say whether it is so in an object; values are compared as texts."""
+        """Return whether it is so in an object; values are compared as texts."""
         value = self.path.read(body)
         return value is not None and _text_of(value) in self.values
 
@@ -125,7 +125,7 @@ class _PodSet(msgspec.Struct, frozen=True):
 
 
 class _UnreadableError(Exception):
-    """What an object says can not be read; the message names the field."""
+    """What an object says cannot be read; the message names the field."""
 
 
 _TOP_FIELDS: Final = ("spec", "status")
@@ -146,7 +146,7 @@ class DeclaredAdapter:
         key = declared.key or declared.kind.lower()
         self._suspend = _path("suspend", declared.suspend) if declared.suspend else None
         if self._suspend is not None and self._suspend.names is None:
-            raise DeclarationError(f"suspend: {declared.suspend}: a field in a list can not be set")
+            raise DeclarationError(f"suspend: {declared.suspend}: a field in a list cannot be set")
         self.kind = JobKind(
             key=key,
             group=group,
@@ -170,11 +170,11 @@ class DeclaredAdapter:
         self.pod_labels = tuple(each for each in (self._pod_label, self._pod_set_label) if each)
 
     def is_suspended(self, job: DeclaredJob) -> bool:
-        """Say whether the declared field is on."""
+        """Return whether the declared field is on."""
         return self._suspend is not None and self._suspend.read(_body(job)) is True
 
     def why_not_hold(self, job: DeclaredJob) -> str:
-        """Name the field that can not be read: what it asks for is not known then."""
+        """Name the field that cannot be read: what it asks for is not known then."""
         try:
             self._read_pod_sets(job)
         except _UnreadableError as error:
@@ -198,7 +198,7 @@ class DeclaredAdapter:
         )
 
     def pod_sets(self, job: DeclaredJob) -> tuple[JobPodSet, ...]:
-        """Return the declared sets, in their order; none where one can not be read."""
+        """Return the declared sets, in their order; none where one cannot be read."""
         try:
             return self._read_pod_sets(job)
         except _UnreadableError:

@@ -75,12 +75,12 @@ class LeaderWorkerSetAdapter(CountedPods):
         """Say that nobody has said what the group's pods will be."""
         size = _size_of(job)
         if size is None:
-            return f"LeaderWorkerSet {_set_of(job)} can not be read"
+            return f"LeaderWorkerSet {_set_of(job)} cannot be read"
         sets = {self.pod_set_of(pod) for pod in job.pods}
         if LEADER not in sets and all(is_held(pod) for pod in job.pods):
             return "its leader is not there"
         if size > 1 and WORKERS not in sets and job.other is None:
-            return f"it has no worker yet, and LeaderWorkerSet {_set_of(job)} can not be read"
+            return f"it has no worker yet, and LeaderWorkerSet {_set_of(job)} cannot be read"
         return ""
 
     def other_of(self, job: PodGroup) -> OtherObject | None:

@@ -89,7 +89,7 @@ class PodAdapter(GatedPods):
 
 
 def _is_step(pod: Pod) -> bool:
-    """Say whether a Workflow's pod is queued by itself; its release marks it like a whole one's."""
+    """Return whether a Workflow's pod is queued by itself, with the marks of a whole one."""
     annotations = pod.metadata.annotations
     if RELEASED_AT in annotations:
         return True

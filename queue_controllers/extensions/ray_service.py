@@ -2,7 +2,7 @@
 
 Held by `spec.suspend` (KubeRay 1.7): the operator deletes the RayClusters and says `Suspended` when
 they are gone; a resume makes one anew from the spec. An older operator has no such field, and the
-API server drops it: there a RayService can not be held, and its pods run.
+API server drops it: there a RayService cannot be held, and its pods run.
 
 While it changes over to a new RayCluster it has two. Only one is demanded; the other's pods count
 as they live. It never ends.

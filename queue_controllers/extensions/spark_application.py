@@ -128,7 +128,7 @@ class SparkApplicationAdapter(HeldBySuspend[SparkApplication]):
         )
 
     def pod_sets(self, job: SparkApplication) -> tuple[JobPodSet, ...]:
-        """The driver and the executors that it begins with; none where that can not be read."""
+        """The driver and the executors that it begins with; none where that cannot be read."""
         try:
             return spark_pod_sets(job.spec)
         except SparkValueError:
@@ -168,7 +168,7 @@ class SparkApplicationAdapter(HeldBySuspend[SparkApplication]):
 
 
 def _least(spec: SparkSpec) -> int:
-    """Return with how many executors it runs; what can not be read is never submitted."""
+    """Return with how many executors it runs; what cannot be read is never submitted."""
     try:
         return least_executors(spec)
     except SparkValueError:

@@ -77,7 +77,7 @@ class StatefulSetAdapter(CountedPods):
 
     def why_unknown(self, job: PodGroup) -> str:
         """Say that the set could not be read."""
-        return "" if job.other is not None else f"StatefulSet {job.metadata.name} can not be read"
+        return "" if job.other is not None else f"StatefulSet {job.metadata.name} cannot be read"
 
     def other_of(self, job: PodGroup) -> OtherObject | None:
         """Return the set."""

@@ -145,7 +145,7 @@ class TrainJobAdapter(PodsByRole, ManagedByField[TrainJob]):
             return ""
         runtime = job.spec.runtime_ref
         return (
-            f"JobSet {job.metadata.name} can not be read, which Trainer makes of it"
+            f"JobSet {job.metadata.name} cannot be read, which Trainer makes of it"
             f" from {runtime.kind} {runtime.name}"
         )
 

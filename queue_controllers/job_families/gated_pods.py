@@ -84,18 +84,18 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_held(pod: Pod) -> bool:
-    """Say whether the queue holds a pod back."""
+    """Return whether the queue holds a pod back."""
     return pod.has_gate(ADMISSION_GATE)
 
 
 def is_opened(pod: Pod) -> bool:
-    """Say whether a pod is on its way that the queue has not let go."""
+    """Return whether a pod is on its way that the queue has not let go."""
     is_on_its_way = pod.is_living and not pod.is_terminating and not is_held(pod)
     return is_on_its_way and RELEASED_AT not in pod.metadata.annotations
 
 
 def is_candidate(pod: Pod) -> bool:
-    """Say whether a pod takes part in the queue at all: held, released, or by its queue's name.
+    """Return whether a pod takes part in the queue at all: held, released, or by its queue's name.
 
     The quota's label alone says nothing: it is koord-scheduler's, and on any pod.
     """

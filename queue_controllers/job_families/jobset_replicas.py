@@ -134,7 +134,7 @@ def read_status(
 
 
 def are_held(replicated_jobs: Iterable[ReplicatedJob], counts: Iterable[JobCounts]) -> bool:
-    """Say whether every Job is suspended or has succeeded, or waits to be made after another."""
+    """Return whether every Job is suspended or has succeeded, or waits to be made after another."""
     known = {each.name: each for each in counts}
     return all(_is_held(each, known.get(each.name, JobCounts())) for each in replicated_jobs)
 

@@ -69,7 +69,7 @@ _MIB: Final = 2**20
 
 
 class SparkValueError(ValueError):
-    """A value can not be read; the message starts with the field or setting."""
+    """A value cannot be read; the message starts with the field or setting."""
 
 
 class Gpu(WireStruct, frozen=True):
@@ -197,7 +197,7 @@ def least_executors(spec: SparkSpec) -> int:
 
 
 def is_dynamic(spec: SparkSpec) -> bool:
-    """Say whether Spark changes the number of executors as it runs."""
+    """Return whether Spark changes the number of executors as it runs."""
     setting = spec.spark_conf.get("spark.dynamicAllocation.enabled", "")
     return spec.dynamic_allocation.enabled or _is_true(setting)
 
@@ -209,7 +209,7 @@ def memory_mib(spec: SparkSpec, role: str) -> int:
     """Return what a driver or executor requests, in MiB.
 
     Raises:
-        SparkValueError: A field or setting can not be read.
+        SparkValueError: A field or setting cannot be read.
     """
     of, conf = _role(spec, role), spec.spark_conf
     memory = _read_mib(
@@ -307,7 +307,7 @@ def _role(spec: SparkSpec, role: str) -> SparkRole:
 
 
 def has_template(spec: SparkSpec, role: str) -> bool:
-    """Say whether Spark makes the pod from a template; then the webhook leaves it alone."""
+    """Return whether Spark makes the pod from a template; then the webhook leaves it alone."""
     major = spec.spark_version.partition(".")[0]
     takes_one = not major.isdecimal() or int(major) >= _TEMPLATES_SINCE
     return takes_one and _role(spec, role).template is not None

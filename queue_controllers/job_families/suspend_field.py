@@ -48,7 +48,7 @@ class HeldBySuspend(ABC, Generic[JobWithSpecT]):
         return job.spec
 
     def is_suspended(self, job: JobWithSpecT) -> bool:
-        """Say whether the switch is on."""
+        """Return whether the switch is on."""
         return self.switch_of(job).suspend is True
 
     def why_not_hold(self, job: JobWithSpecT) -> str:

@@ -109,7 +109,7 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     """What that is, as far as it is there; `read_facts` takes it off."""
     min_count: int | None = None
     most: int | None = None
-    """So many the job wants to run at a time, of a kind that can run with fewer; None: it can not.
+    """So many the job wants to run at a time, of a kind that can run with fewer; None: it cannot.
     """
     lowered_to: int | None = None
     """So many run at a time now, since a release has let no more."""
@@ -203,7 +203,7 @@ class GenericJob(Protocol[JobT]):
         ...
 
     def is_suspended(self, job: JobT) -> bool:
-        """Say whether the suspend field is on. Kinds without one say no."""
+        """Return whether the suspend field is on. Kinds without one say no."""
         ...
 
     def why_not_hold(self, job: JobT) -> str:
@@ -236,7 +236,7 @@ class GenericJob(Protocol[JobT]):
     def release_patch(self, job: JobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return the merge patch that turns the switch off and stamps the templates.
 
-        `stamps` is by pod set, empty when nothing may be stamped; kinds whose template can not
+        `stamps` is by pod set, empty when nothing may be stamped; kinds whose template cannot
         change at that moment leave them out.
         """
         ...

@@ -70,7 +70,7 @@ def read_min_parallelism(annotations: Mapping[str, str], wanted: int) -> int | N
 
 
 def why_no_minimum(annotations: Mapping[str, str], wanted: int) -> tuple[str, str, str] | None:
-    """Return key, value and what it is not, of a least parallelism that can not be; None: it can.
+    """Return key, value and what it is not, of a least parallelism that cannot be; None: it can.
 
     An annotation that is empty says nothing.
     """

@@ -1,6 +1,6 @@
 """Why a pod has no node, as its scheduler says it, and the little of it that is kept. Pure.
 
-A scheduler that can not place a pod says so in the pod's condition `PodScheduled=False`. Two of its
+A scheduler that cannot place a pod says so in the pod's condition `PodScheduled=False`. Two of its
 reasons lead to different people: koord-scheduler refuses a pod whose quota has no room, which
 whoever shares the quota can change, and every scheduler refuses a pod that fits no node. Both come
 in one sentence for people, so they are told apart by words of it. Fifty thousand pods are cached,

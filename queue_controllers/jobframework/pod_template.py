@@ -49,7 +49,7 @@ class TemplateVolume(WireStruct, frozen=True):
 
     @property
     def is_claim(self) -> bool:
-        """Say whether it asks for storage, which may be in one place only."""
+        """Return whether it asks for storage, which may be in one place only."""
         return bool(self.persistent_volume_claim or self.ephemeral)
 
 

@@ -58,7 +58,7 @@ def digest_of(value: str) -> str:
 
 
 def read_added(annotations: Mapping[str, str]) -> dict[str, AddedParts]:
-    """Return by pod set what a job notes as added; nothing where that can not be read."""
+    """Return by pod set what a job notes as added; nothing where that cannot be read."""
     note = annotations.get(POD_SET_UPDATES)
     if not note:
         return {}

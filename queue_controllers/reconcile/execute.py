@@ -120,7 +120,7 @@ class Executor(Generic[JobT]):
         )
 
     def may_write(self) -> bool:
-        """Say whether a write that begins now ends within this process's lead."""
+        """Return whether a write that begins now ends within this process's lead."""
         return self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def execute(self, action: Action, job: JobT) -> ObjectMeta | None:
@@ -361,7 +361,7 @@ class Executor(Generic[JobT]):
         return found
 
     def awaits_pods(self, unit: QueueUnit) -> bool:
-        """Say whether a unit without a job waits for pods that will be made: only of jobs of pods.
+        """Return whether a unit without a job waits for pods to be made: only of jobs of pods.
 
         Raises:
             ApiFailure: the server refused, or did not answer.

@@ -188,14 +188,14 @@ class GatedPodExecutor(Executor[PodGroup]):
         return self._groups.get(f"{namespace}/{name}")
 
     def _has_maker(self, job: PodGroup) -> bool:
-        """Say whether the object stays that makes the pods, where that is the job's own."""
+        """Return whether the object stays that makes the pods, where that is the job's own."""
         meta = job.metadata
         if not self._adapter.kind.has_object or meta.uid == job.first.metadata.uid:
             return True
         return self._read_object(meta.namespace, meta.name, meta.uid) is not None
 
     def awaits_pods(self, unit: QueueUnit) -> bool:
-        """Say whether a unit that occupies nothing is of an object that makes pods anew.
+        """Return whether a unit that occupies nothing is of an object that makes pods anew.
 
         Between the last pod and the next there is nothing to put the job together from. What has
         been decided about it (deactivated, backing off, its priority) stands on the unit.

@@ -139,7 +139,7 @@ def find_units(
 
 
 def is_name_taken(units: IndexedStore[QueueUnit], namespace: str, name: str) -> bool:
-    """Say whether a job for which no unit was found must give its unit another name."""
+    """Return whether a job for which no unit was found must give its unit another name."""
     return units.get(f"{namespace}/{name}") is not None
 
 
@@ -160,7 +160,7 @@ def _rank(unit: QueueUnit) -> tuple[bool, str, str]:
 
 
 def _is_nameless(unit: QueueUnit, consumer: ConsumerReference, uid: Uid) -> bool:
-    """Say whether a unit without a consumer uid is this job's: its owner, or nobody's."""
+    """Return whether a unit without a consumer uid is this job's: its owner, or nobody's."""
     if consumer.uid:
         return False
     owners = [owner.uid for owner in unit.metadata.owner_references]

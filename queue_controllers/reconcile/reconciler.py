@@ -282,11 +282,11 @@ class JobReconciler(Generic[JobT]):
             self._lost[job] = lost
 
     def has_looked_at_job(self, job: ObjectMeta) -> bool:
-        """Say whether this very version was looked at, and nothing was to do."""
+        """Return whether this very version was looked at, and nothing was to do."""
         return self._looked_at.get(job.key, _NO_LOOK).job == job.resource_version
 
     def has_looked_at_unit(self, key: str, unit: ObjectMeta) -> bool:
-        """Say whether this version of the unit was, in a look at the job with this key."""
+        """Return whether this version of the unit was, in a look at the job with this key."""
         return self._looked_at.get(key, _NO_LOOK).unit == unit.resource_version
 
     def wanted_pods(self, key: str) -> int:

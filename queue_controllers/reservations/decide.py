@@ -125,7 +125,7 @@ def decide(view: ReservationView) -> ReservationDecision:
 
 
 def has_part(unit: QueueUnit | None) -> bool:
-    """Say whether a unit must be looked at: for its phase, or for what was said in another one."""
+    """Return whether a unit must be looked at: for its phase, or for what another one said."""
     if unit is None:
         return False
     return phase_of(unit) in _PHASES_WITH_PART or _is_told_not_served(unit)

@@ -108,7 +108,7 @@ class ReservationExecutor:
 
         Raises:
             NotLeadingError: it was not sent.
-            NotOursError: what bears the name of a reservation can not be used, now or later.
+            NotOursError: what bears the name of a reservation cannot be used, now or later.
             ApiFailure: the server refused, or did not answer.
         """
         match action:
@@ -202,7 +202,7 @@ class ReservationExecutor:
     def _find_blacklist(self) -> Blacklist:
         """Return the nodes to keep off; none where nobody names any, or none can be read.
 
-        A blacklist helps; that it can not be read is no reason to start nothing.
+        A blacklist helps; that it cannot be read is no reason to start nothing.
         """
         settings = self._settings
         believed_until, found = self._blacklist
@@ -211,7 +211,7 @@ class ReservationExecutor:
             return found
         found = self._read_blacklist()
         if found.unread:
-            log.warning("the blacklist of nodes can not all be read", why=found.unread)
+            log.warning("the blacklist of nodes cannot all be read", why=found.unread)
         self._blacklist = (now + BLACKLIST_BELIEVED_SECONDS, found)
         return found
 
@@ -230,5 +230,5 @@ class ReservationExecutor:
         if not read.unread:
             return read
         where = f"{settings.blacklist_namespace}/{settings.blacklist_name}"
-        told = f"ConfigMap {where} names nodes to keep off, and can not all be read: {read.unread}"
+        told = f"ConfigMap {where} names nodes to keep off, and cannot all be read: {read.unread}"
         return Blacklist(nodes=read.nodes, unread=told[:MAX_TOLD_CHARS])

@@ -3,7 +3,7 @@
 The text is JSON, node -> reports: `{"node-1": [{"lastUpdateTimestamp": "2026-11-01T10:00:00Z"}]}`.
 A node counts as bad until its newest report is too old; one that is named without a time, until it
 is taken out. A clock may be ahead, by as long as a report counts: one of a later time would keep
-its node off for years. What can not be read does not count, and is told; all else does.
+its node off for years. What cannot be read does not count, and is told; all else does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class BlacklistError(ValueError):
-    """A blacklist that can not be read, in one line."""
+    """A blacklist that cannot be read, in one line."""
 
 
 class Blacklist(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Blacklist(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     """The bad ones, sorted."""
     unread: str = ""
-    """Which entries can not be read, and why, in one line; "" where all can."""
+    """Which entries cannot be read, and why, in one line; "" where all can."""
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Report(msgspec.Struct, frozen=True):
 
 
 MAX_TOLD: Final = 3
-"""Of the entries that can not be read: the first ones show what is wrong."""
+"""Of the entries that cannot be read: the first ones show what is wrong."""
 
 _decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _reports_decoder: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])

@@ -154,7 +154,7 @@ def build_reservation(
 
 
 def is_of_attempt(reservation: Reservation, unit: QueueUnit) -> bool:
-    """Say whether the labels of a reservation name the unit's present attempt."""
+    """Return whether the labels of a reservation name the unit's present attempt."""
     labels = reservation.metadata.labels
     wanted = (unit.metadata.uid, str(unit.status.attempts))
     return (labels.get(UNIT_UID), labels.get(ATTEMPT)) == wanted

@@ -90,7 +90,7 @@ class JobsOfAKind(Protocol):
         ...
 
     def is_kind_of(self, unit: QueueUnit) -> bool:
-        """Say whether the unit names a job of this kind."""
+        """Return whether the unit names a job of this kind."""
         ...
 
     def job_of(self, unit: QueueUnit) -> Any:  # noqa: ANN401 - a job of any kind, or None
@@ -284,7 +284,7 @@ class ReservationController:
                 return None
             facts = read_facts(adapter, job, held_by_annotation=False)
             if not isinstance(adapter, NamesPods):
-                return _Job(facts, why_none=f"those of a {adapter.kind.kind} can not be told")
+                return _Job(facts, why_none=f"those of a {adapter.kind.kind} cannot be told")
             plan = plan_updates(facts, unit, {})
             if isinstance(plan, UpdateConflict):
                 # It is not released like this: whoever would release it says so, and stops it.

@@ -50,14 +50,14 @@ def pause_of_unit(old: QueueUnit | None, new: QueueUnit | None) -> float | None:
 
 
 def _is_decided_by_others(old: ObjectMeta, new: ObjectMeta) -> bool:
-    """Say whether somebody changed what an object shall be, not only what it says of itself."""
+    """Return whether somebody changed what an object shall be, not only what it says of itself."""
     if old.uid != new.uid or old.generation != new.generation:
         return True
     return old.deletion_timestamp != new.deletion_timestamp or old.annotations != new.annotations
 
 
 def _differ(old: object, new: object) -> bool:
-    """Say whether two versions of an object differ in anything that is read."""
+    """Return whether two versions of an object differ in anything that is read."""
     if not (isinstance(old, msgspec.Struct) and isinstance(new, msgspec.Struct)):
         return True  # an extension's own class: nothing is known of it
     for field in old.__struct_fields__:

@@ -49,7 +49,7 @@ class PodGroupCache:
         return self._adapter.gather(name, [self._as_deleted(pod) for pod in pods])
 
     def has(self, key: str) -> bool:
-        """Say whether any pod of the job with this key is there."""
+        """Return whether any pod of the job with this key is there."""
         return self._pods.has_index_value(self._index, key)
 
     def list(self) -> Groups:
@@ -105,7 +105,7 @@ class FollowedKind(Protocol):
         ...
 
     def is_served(self) -> bool:
-        """Say whether the kind was there at the last look."""
+        """Return whether the kind was there at the last look."""
         ...
 
     def check(self) -> tuple[bool, str]:

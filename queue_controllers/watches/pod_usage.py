@@ -188,7 +188,7 @@ def _job_entry(extension: str, namespace: str, name: str) -> str:
 
 
 def is_news(old: Pod | None, new: Pod | None) -> bool:
-    """Say whether a change of a pod may change what is counted, or what it asks for."""
+    """Return whether a change of a pod may change what is counted, or what it asks for."""
     if old is None or new is None:
         return True
     return (

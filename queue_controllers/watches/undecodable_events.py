@@ -1,4 +1,4 @@
-"""Events on objects that can not be read. What reconcilers say: `jobframework.execute`."""
+"""Events on objects that cannot be read. What reconcilers say: `jobframework.execute`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ UNREADABLE: Final = "Unreadable"
 def tell_of_unreadable(
     recorder: EventRecorder, api_version: str, kind: str
 ) -> Callable[[DecodeFailure], None]:
-    """Return the handler that tells of objects of a kind that can not be read."""
+    """Return the handler that tells of objects of a kind that cannot be read."""
 
     def tell(failure: DecodeFailure) -> None:
         regarding = ObjectReference(api_version, kind, failure.name, failure.namespace, failure.uid)
-        note = f"It can not be read: {failure.error}"
+        note = f"It cannot be read: {failure.error}"
         recorder.record(
             Happening(
                 regarding=regarding,

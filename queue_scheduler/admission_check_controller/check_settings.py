@@ -65,7 +65,7 @@ class CheckSettings(msgspec.Struct, frozen=True):
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """Why a check can not be carried out."""
+    """Why a check cannot be carried out."""
 
     reason: str
     message: str
@@ -85,7 +85,7 @@ def config_name(check: AdmissionCheck) -> str | Obstacle:
 
 
 def read_settings(config: ProvisioningRequestConfig) -> CheckSettings | Obstacle:
-    """Return what a config asks for, or why that can not be done."""
+    """Return what a config asks for, or why that cannot be done."""
     name, spec = config.metadata.name, config.spec
     if not 0 < len(spec.provisioning_class_name) <= SUBDOMAIN_LENGTH:
         return _invalid(name, "provisioningClassName is missing or too long")
@@ -105,7 +105,7 @@ def read_settings(config: ProvisioningRequestConfig) -> CheckSettings | Obstacle
 
 
 def is_known_class(settings: CheckSettings) -> bool:
-    """Say whether the class is one that is known here to be served by some autoscaler."""
+    """Return whether the class is one that is known here to be served by some autoscaler."""
     return settings.class_name in KNOWN_CLASSES
 
 

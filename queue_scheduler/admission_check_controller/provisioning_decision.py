@@ -184,7 +184,7 @@ def unchanged(state: AdmissionCheckState, look_again_seconds: float | None = Non
 
 
 def hold(state: AdmissionCheckState, message: str) -> Verdict:
-    """Return the verdict of a check that can not be carried out: who waits for it waits."""
+    """Return the verdict of a check that cannot be carried out: who waits for it waits."""
     if state.state == CheckState.READY:
         return unchanged(state)
     return Verdict(CheckState.PENDING, message)

@@ -122,7 +122,7 @@ class ProvisioningJudge:
     # --- the judge ------------------------------------------------------------------------------
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Say whether the check has a config that makes sense, and requests are served."""
+        """Return whether the check has a config that makes sense, and requests are served."""
         settings = self._settings_of(check)
         if isinstance(settings, Obstacle):
             return Activity(is_active=False, reason=settings.reason, message=settings.message)
@@ -132,7 +132,7 @@ class ProvisioningJudge:
         return ACTIVE
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
-        """Say whether the unit has its nodes; ask for them where it has not."""
+        """Return whether the unit has its nodes; ask for them where it has not."""
         state = find_state(unit, check.metadata.name)
         assert state is not None, "the unit has the check"
         if not self._are_caches_filled():
@@ -143,7 +143,7 @@ class ProvisioningJudge:
         try:
             pods = plan_pods(unit, settings.managed_resources)
         except QuantityError as error:
-            return Verdict(CheckState.REJECTED, f"The demand can not be read: {error}")
+            return Verdict(CheckState.REJECTED, f"The demand cannot be read: {error}")
         if not pods:
             made = [(check.metadata.name, self._granted(unit, check))]
             refusal = self._writes.carry_out(clear_unneeded(unit, frozenset(), made), unit)
@@ -151,7 +151,7 @@ class ProvisioningJudge:
         return self._provision(unit, check, state, settings, pods)
 
     def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
-        """Say whether the nodes of a unit that was let start are taken away."""
+        """Return whether the nodes of a unit that was let start are taken away."""
         state = find_state(unit, check.metadata.name)
         if state is None or not self._are_caches_filled():
             return None
@@ -234,7 +234,7 @@ class ProvisioningJudge:
         return read_settings(config)
 
     def _are_caches_filled(self) -> bool:
-        """Say whether what is not in a cache is not there; a kind that is not served has none."""
+        """Return whether what is not in a cache is not there; an unserved kind has none."""
         kinds = (self._config_kind, self._request_kind, self._template_kind)
         return all(kind.is_ready() for kind in kinds)
 
@@ -296,7 +296,7 @@ def _owner_uid(meta: ObjectMeta) -> Uid | None:
 
 
 def _is_for(meta: ObjectMeta, uid: Uid | None) -> bool:
-    """Say whether an object belongs to a unit by its uid; None: whether to any, or to nobody."""
+    """Return whether an object belongs to a unit by its uid; None: whether to any, or to nobody."""
     return uid is None or _owner_uid(meta) == uid
 
 

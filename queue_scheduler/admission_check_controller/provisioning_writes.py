@@ -46,7 +46,7 @@ class WriteGate(Protocol):
     """Whether this process may write."""
 
     def may_write(self) -> bool:
-        """Say whether a write that begins now ends while this process leads."""
+        """Return whether a write that begins now ends while this process leads."""
         ...
 
 

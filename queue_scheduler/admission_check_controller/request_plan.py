@@ -78,14 +78,14 @@ class RequestPlan(msgspec.Struct, frozen=True, kw_only=True):
         return f"{stem}-{digest}"
 
     def fits(self, request: ProvisioningRequest) -> bool:
-        """Say whether a request was made for this attempt and demand, whatever the settings."""
+        """Return whether a request was made for this attempt and demand, whatever the settings."""
         marks = request.metadata.annotations
         return (
             marks.get(CHECK_ATTEMPT) == self.attempt and marks.get(REQUESTED_DEMAND) == self.demand
         )
 
     def asks_the_same(self, request: ProvisioningRequest) -> bool:
-        """Say whether a request asks for just these pods, of this class, with these parameters."""
+        """Return whether a request asks for these pods, of this class, with these parameters."""
         spec, name = request.spec, request.metadata.name
         asked = [(each.pod_template_ref.name, each.count) for each in spec.pod_sets]
         wanted = [(template_name(name, each.pod_set), each.count) for each in self.pods]
@@ -112,7 +112,7 @@ def plan_pods(unit: QueueUnit, managed_resources: frozenset[str]) -> tuple[Plann
     As many as were admitted, where that is written already.
 
     Raises:
-        QuantityError: An amount in a pod template can not be read; the text has its path.
+        QuantityError: An amount in a pod template cannot be read; the text has its path.
     """
     admitted = {each.name: each.replicas for each in unit.status.admissions}
     pods = (

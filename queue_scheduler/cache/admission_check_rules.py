@@ -9,7 +9,7 @@ its controller answers in::
              \-> not all Ready in time -------> put back, and the silent ones are named
               \> its queue is stopped --------> in line again
 
-One that waits names, in its condition Admitted, the checks that can not be carried out now.
+One that waits names, in its condition Admitted, the checks that cannot be carried out now.
 
 What is needed is judged by the queue and the unit as they are now: a check that was taken off the
 queue counts no more, one that was put on gets its entry. After the admission a check may still
@@ -64,12 +64,12 @@ def needed_checks(queue: Queue, unit: QueueUnit) -> tuple[str, ...]:
 
 
 def lists_check(queue: Queue, name: str) -> bool:
-    """Say whether some unit of the queue may need the check."""
+    """Return whether some unit of the queue may need the check."""
     return any(check.name == name for check in queue.spec.admission_checks)
 
 
 def selects(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
-    """Say whether a selector matches labels; no selector matches all.
+    """Return whether a selector matches labels; no selector matches all.
 
     An operator that is unknown matches: what might hold a unit holds it.
     """
@@ -183,7 +183,7 @@ class WaitForChecks(msgspec.Struct, frozen=True):
     """Nothing to do until a check answers, or `seconds` have passed; None: no time is set.
 
     Attributes:
-        inactive: Checks that can not be carried out now, of those that are waited for.
+        inactive: Checks that cannot be carried out now, of those that are waited for.
     """
 
     seconds: float | None
@@ -209,7 +209,7 @@ def judge_checks(
         unit: Its object.
         queue: Its queue; None where that is missing: nobody knows what it asks for, so the unit
             does not go on.
-        inactive: Checks that can not be carried out now, each with the reason.
+        inactive: Checks that cannot be carried out now, each with the reason.
         waited_seconds: How long ago its quota was reserved.
         timeout_seconds: How long the checks may take; 0: for ever.
         when_admitted: What its queue does when all are content; None: it is stopped, so that no
@@ -246,7 +246,7 @@ def _refuses(state: AdmissionCheckState) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Say whether its place is being taken or given back: it must not be released any more."""
+    """Return whether its place is being taken or given back: it must not be released any more."""
     return (
         is_being_evicted(unit)
         or is_given_back(unit)
@@ -296,7 +296,7 @@ class KnownChecks:
 
     Attributes:
         are_served: Whether the cluster has the kind; None: nobody has looked yet.
-        inactive: Why each check that says so can not be carried out.
+        inactive: Why each check that says so cannot be carried out.
     """
 
     def __init__(self) -> None:

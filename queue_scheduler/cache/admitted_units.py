@@ -190,7 +190,7 @@ def bucket_of(record: CachedUnit) -> Bucket:
 
 
 def runs_whole(unit: QueueUnit) -> bool:
-    """Say whether the unit runs: its phase says so, or all pods that it was granted do."""
+    """Return whether the unit runs: its phase says so, or all pods that it was granted do."""
     if unit.status.phase == Phase.RUNNING:
         return True
     admissions = unit.status.admissions

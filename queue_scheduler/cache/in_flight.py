@@ -22,14 +22,14 @@ from shared_api.queue_unit_phases import Phase
 
 
 def asks_for_nodes(record: CachedUnit) -> bool:
-    """Say whether nodes are being looked for, or will be once the decision is written."""
+    """Return whether nodes are being looked for, or will be once the decision is written."""
     if record.state is UnitState.ASSUMED:
         return record.to is Phase.SCHED_READY
     return record.state is UnitState.ADMITTED and record.unit.status.phase == Phase.SCHED_READY
 
 
 def are_alike(before: CachedUnit, after: CachedUnit) -> bool:
-    """Say whether a unit counts for its queue as it did before."""
+    """Return whether a unit counts for its queue as it did before."""
     is_same = is_in_flight(before) == is_in_flight(after)
     return is_same and asks_for_nodes(before) == asks_for_nodes(after)
 

@@ -168,7 +168,7 @@ class PodAccounting:
         return self._living.get(group, _NOTHING)
 
     def has_living(self, group: Group) -> bool:
-        """Say whether a pod of the group lives."""
+        """Return whether a pod of the group lives."""
         return group in self._members
 
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
@@ -178,7 +178,7 @@ class PodAccounting:
 
     @property
     def has_changed(self) -> bool:
-        """Say whether there is something to take."""
+        """Return whether there is something to take."""
         return bool(self._changed_groups or self._changed_foreign)
 
     def groups(self) -> list[tuple[Group, str]]:
@@ -415,7 +415,7 @@ def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
 
 
 def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
-    """Say whether two versions of a unit have the same pods, whatever pods there are."""
+    """Return whether two versions of a unit have the same pods, whatever pods there are."""
     return (
         before.spec.consumer_ref == after.spec.consumer_ref
         and before.status.pod_owners == after.status.pod_owners
@@ -429,7 +429,7 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
 
 
 def is_stray(group: Group) -> bool:
-    """Say whether a group is of pods that name a unit which is not theirs."""
+    """Return whether a group is of pods that name a unit which is not theirs."""
     return group.startswith(STRAY)
 
 

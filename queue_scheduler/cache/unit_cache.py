@@ -110,7 +110,7 @@ class UnitCache:
         return record.unit if record is not None else None
 
     def is_gone(self, uid: Uid) -> bool:
-        """Say whether a unit of that uid was deleted not long ago."""
+        """Return whether a unit of that uid was deleted not long ago."""
         return uid in self._gone or uid in self._gone_before
 
     def revive(self, uid: Uid) -> None:

@@ -1,7 +1,7 @@
 """From a QueueUnit to amounts: what it asks for, and what it was granted.
 
 Demand is `podSet`; where there is none `request`; where that is empty too `resource`, the
-deprecated total. A unit with none of them, or with something that can not be read or an
+deprecated total. A unit with none of them, or with something that cannot be read or an
 amount that is negative, is invalid: it is told so and stands in nobody's way.
 
 Amounts have the names that koord-scheduler reads (`shared_api.resource_names`), however the unit
@@ -30,14 +30,14 @@ from shared_api.resource_names import rename_deprecated
 
 
 class InvalidDemandError(ValueError):
-    """The unit's demand can not be read; the text says which field and why."""
+    """The unit's demand cannot be read; the text says which field and why."""
 
 
 def build_demand(unit: QueueUnit) -> UnitDemand:
     """Return what the unit asks for, in base units.
 
     Raises:
-        InvalidDemandError: No demand at all, too many pod sets, or what can not be read.
+        InvalidDemandError: No demand at all, too many pod sets, or what cannot be read.
     """
     if isinstance(unit, SalvagedUnit):
         raise InvalidDemandError(unit.unreadable)
@@ -143,7 +143,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
 
 
 def _recorded(resources: ResourceQuantities) -> Amounts:
-    """Return the amounts that an admission records; what can not be read counts nothing."""
+    """Return the amounts that an admission records; what cannot be read counts nothing."""
     try:
         amounts = rename_deprecated(parse_amounts(resources))
     except QuantityError:

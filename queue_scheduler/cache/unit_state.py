@@ -169,7 +169,7 @@ def _return_time(unit: QueueUnit) -> str:
 
 
 def is_in_flight(record: CachedUnit) -> bool:
-    """Say whether a unit is admitted, and its pods do not run yet.
+    """Return whether a unit is admitted, and its pods do not run yet.
 
     One that has to make room for others is under way no more, though it stays booked until it is
     stopped: whoever displaced it starts at once.
@@ -181,13 +181,13 @@ def is_in_flight(record: CachedUnit) -> bool:
 
 
 def makes_room(unit: QueueUnit) -> bool:
-    """Say whether the scheduler has asked for the unit's eviction, so that another can start."""
+    """Return whether the scheduler has asked for the unit's eviction, so that another can start."""
     evicted = find_condition(unit.status.conditions, EVICTED)
     return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
 
 
 def is_preemptible(record: CachedUnit) -> bool:
-    """Say whether the unit may be evicted so that another can start: no label forbids it."""
+    """Return whether the unit may be evicted so that another can start: no label forbids it."""
     return record.info is not None and not record.info.non_preemptible
 
 
@@ -208,7 +208,7 @@ def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
 
 
 def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
-    """Say whether two versions of a waiting unit ask for the same, in the same place."""
+    """Return whether two versions of a waiting unit ask for the same, in the same place."""
     old, new = before.metadata, after.metadata
     return (
         before.spec == after.spec
@@ -221,7 +221,7 @@ def is_same_claim(before: QueueUnit, after: QueueUnit) -> bool:
 
 
 def is_disowned(unit: QueueUnit) -> bool:
-    """Say whether an adopted unit says that its namespace may not name its quota."""
+    """Return whether an adopted unit says that its namespace may not name its quota."""
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
     if reserved is None:
         return False
@@ -239,9 +239,9 @@ def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand 
 def judge_place(
     unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
 ) -> Refusal | None:
-    """Say whether the queue of that name is missing or asks for something that holds the unit.
+    """Return whether the queue of that name is missing or asks for something that holds the unit.
 
-    `inactive`: admission checks that can not be carried out now, each with the reason.
+    `inactive`: admission checks that cannot be carried out now, each with the reason.
     """
     if queue is None:
         return Refusal(reason=Reason.NO_QUEUE, other=name)

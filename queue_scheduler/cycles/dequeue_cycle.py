@@ -116,7 +116,7 @@ class WritersCache(Protocol[ObjectT_contra]):
         ...
 
     def is_readable(self, key: str) -> bool:
-        """Say whether the newest version of an object can be read."""
+        """Return whether the newest version of an object can be read."""
         ...
 
 
@@ -247,7 +247,7 @@ class DequeueCycle:
             self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
             return None
         except ApiFailure as failure:
-            log.warning("unit can not be read yet", unit=decision.unit, error=str(failure))
+            log.warning("unit cannot be read yet", unit=decision.unit, error=str(failure))
             return failure.retry_after_seconds
         record = self._shared.ask(Engine.record, decision.unit)
         if unit.metadata.resource_version != decision.resource_version:

@@ -111,7 +111,7 @@ class PodSetView(View):
 class UnitView(View):
     """One unit. `position` counts from 1 and is 0 for units that are not in line.
 
-    `demand` is what it asks for, also where no quota takes it; empty where that can not be read.
+    `demand` is what it asks for, also where no quota takes it; empty where that cannot be read.
 
     `refusal` says why it waits; of one that runs, why it is not granted what it has grown by.
     `pods_not_ready` is why pods of one that may run do not run: its condition PodsReady.
@@ -157,7 +157,7 @@ class QueueView(View):
     pass and that ask for more than their quota may ever have. `last_refusal` is that of the
     refused unit nearest to the front; where none in line is refused, that of a pending unit that is
     held; of a stopped queue, that it is. `stop_policy` is the one in force, `backfill` whether it
-    is asked for, `max_priority` the ceiling for its units, `problems` what can not be read of the
+    is asked for, `max_priority` the ceiling for its units, `problems` what cannot be read of the
     queue's annotations.
     """
 

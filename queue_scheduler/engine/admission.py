@@ -138,7 +138,7 @@ class UnitAdmission:
         return self._say_no(line, info, refusal, preempt)
 
     def _may_evict_behind(self, line: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
-        """Say whether a unit that was refused where others pass may have somebody evicted.
+        """Return whether a unit that was refused where others pass may have somebody evicted.
 
         One for which others leave already goes on with its round.
         """

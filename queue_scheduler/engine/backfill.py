@@ -130,21 +130,21 @@ class Backfill:
 
     @staticmethod
     def is_its_own(refusal: Refusal) -> bool:
-        """Say whether a refusal is one of `check`; whoever has it, is woken from here."""
+        """Return whether a refusal is one of `check`; whoever has it, is woken from here."""
         return refusal.reason in _NOT_PASSED
 
     def delays(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
-        """Say whether `check` would refuse; nobody waits for having been asked about."""
+        """Return whether `check` would refuse; nobody waits for having been asked about."""
         return self._find_delayed(line, info, wall) is not None
 
     def is_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
-        """Say whether a unit stands behind a head that it competes with."""
+        """Return whether a unit stands behind a head that it competes with."""
         return self._find_behind(line, info, wall) is not None
 
     def stays_behind(self, line: SchedulingQueue, info: QueueUnitInfo, wall: int | None) -> bool:
-        """Say whether a unit has nobody evicted for itself, for it stands behind a head.
+        """Return whether a unit has nobody evicted for itself, for it stands behind a head.
 
-        Whether it may pass once its victims are gone can not be told: without them the head may be
+        Whether it may pass once its victims are gone cannot be told: without them the head may be
         promised an earlier start. It is asked again as if `check` had refused it.
         """
         behind = self._find_behind(line, info, wall)
@@ -328,14 +328,14 @@ class Backfill:
         return self._units.bookings.changes + self.facts
 
     def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
-        """Say whether the heads stand where they stood; one that is woken is asked before them."""
+        """Return whether the heads stand where they stood; a woken one is asked before them."""
         line = self._units.queues.line(name)
         return line is not None and all(line.head_of(number) == place for number, place in heads)
 
     # --- questions ----------------------------------------------------------------------------
 
     def holds_up(self, key: str) -> bool:
-        """Say whether somebody waits behind a unit."""
+        """Return whether somebody waits behind a unit."""
         record = self._units.records.get(key)
         if record is None or record.info is None:
             return False
@@ -366,18 +366,18 @@ class Backfill:
 
 
 def runs_at_once(line: SchedulingQueue, unit: QueueUnit) -> bool:
-    """Say whether a unit may run as soon as it has quota; else nobody knows when it will end."""
+    """Return whether a unit may run as soon as it has quota; else nobody knows when it will end."""
     return not (line.options.is_strict or needed_checks(line.queue, unit))
 
 
 def may_fit_one_day(refusal: Refusal) -> bool:
-    """Say whether a refused unit may have what it asks for when others have ended."""
+    """Return whether a refused unit may have what it asks for when others have ended."""
     more_than_nodes = refusal.reason is Reason.NO_CAPACITY and refusal.requested > refusal.limit
     return not more_than_nodes and refusal.reason not in PASSED
 
 
 def _is_kept_for(info: QueueUnitInfo, refusal: Refusal) -> bool:
-    """Say whether a head is refused because of what this unit, or its quota, is guaranteed."""
+    """Return whether a head is refused because of what this unit, or its quota, is guaranteed."""
     if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
         return refusal.other == info.key
     return refusal.reason is Reason.GUARANTEE_OF_OTHERS and refusal.other == info.quota

@@ -454,7 +454,7 @@ class Engine:
         return self._growths
 
     def holds_up(self, key: str) -> bool:
-        """Say whether others wait behind a unit so as not to delay it."""
+        """Return whether others wait behind a unit so as not to delay it."""
         return self._backfill.holds_up(key)
 
     def promise_of(self, key: str, wall: int) -> Promise | None:

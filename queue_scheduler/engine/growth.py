@@ -140,7 +140,7 @@ class Growths:
 
 
 def has_grown(unit: QueueUnit) -> bool:
-    """Say whether a released unit asks for more pods of a set than it was admitted with.
+    """Return whether a released unit asks for more pods of a set than it was admitted with.
 
     One without admissions was adopted: it is charged whatever it asks for.
     """
@@ -158,7 +158,7 @@ def has_grown(unit: QueueUnit) -> bool:
 
 
 def _leaves(unit: QueueUnit) -> bool:
-    """Say whether its place is given back, or asked back: it must not be granted more of it."""
+    """Return whether its place is given back, or asked back: it must not be granted more of it."""
     return (
         is_being_evicted(unit)
         or is_given_back(unit)

@@ -1,6 +1,6 @@
 """Takes what is told of queues: which policy and options are in force, whose units move. Pure.
 
-A queue names a policy, options and admission checks. What can not be read leaves the last good word
+A queue names a policy, options and admission checks. What cannot be read leaves the last good word
 in force, and a notice says so. Whatever places units differently places them again.
 """
 
@@ -141,7 +141,7 @@ class QueueFacts:
         return last_good
 
     def _read_options(self, queue: Queue, line: SchedulingQueue | None) -> QueueOptions:
-        """Return what the queue asks for; what can not be read leaves the last good word."""
+        """Return what the queue asks for; what cannot be read leaves the last good word."""
         before = line.options if line is not None else recorded_options(queue)
         options = read_options(queue, before)
         for problem in options.problems:

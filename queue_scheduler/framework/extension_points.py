@@ -75,7 +75,7 @@ class Mapped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unmapped(msgspec.Struct, frozen=True, gc=False):
-    """The unit can not be placed now.
+    """The unit cannot be placed now.
 
     Attributes:
         refusal: Why, for the user.
@@ -170,7 +170,7 @@ class Supposed(msgspec.Struct, frozen=True, gc=False):
 class WhatIf(Protocol):
     """Lets a Filter be asked about bookings that are not so: who has to go, who may go first.
 
-    Of a Filter without `WhatIf` the answer of today stands: it can not say what would change it.
+    Of a Filter without `WhatIf` the answer of today stands: it cannot say what would change it.
     """
 
     def check_without(
@@ -308,7 +308,7 @@ class Guarantees(Protocol):
         ...
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Say whether anybody may be refused for what a quota is guaranteed; False: not told of it.
+        """Return whether a unit may be refused for a quota's guarantee; False: not told of it.
 
         The answer may change with quotas, and with nothing else.
         """
@@ -462,7 +462,7 @@ class KnownQuotas(Protocol):
     """Says which quotas are its own, where several plugins keep quotas."""
 
     def knows_quota(self, quota: str) -> bool:
-        """Say whether the plugin keeps books of a quota of that name."""
+        """Return whether the plugin keeps books of a quota of that name."""
         ...
 
 
@@ -487,11 +487,11 @@ class OwnPreemptibleLabel(Protocol):
     """Reads a label of its own that says whether pods may be preempted, in its own quotas."""
 
     def knows_quota(self, quota: str) -> bool:
-        """Say whether the plugin keeps books of a quota of that name."""
+        """Return whether the plugin keeps books of a quota of that name."""
         ...
 
     def is_non_preemptible(self, labels: dict[str, str]) -> bool:
-        """Say whether a label of the unit, or of a pod without one, forbids it."""
+        """Return whether a label of the unit, or of a pod without one, forbids it."""
         ...
 
 

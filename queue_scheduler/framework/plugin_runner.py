@@ -27,7 +27,7 @@ class PluginRunner:
         waking_in_turn: Those whose waiters are offered room in turn.
         guarantees: Those that want to know first waiting units, and keep room for them.
         has_guarantees: Whether there are any.
-        waits_for_anything: The classes that a plugin refused which can not say what would help
+        waits_for_anything: The classes that a plugin refused which cannot say what would help
             them: any fact may.
         wakes_at_once: Whether any plugin says itself whom a fact lets in.
         reclaiming: Those that let owners take back what others borrow.
@@ -233,7 +233,7 @@ class PluginRunner:
             plugin.protect(quota, info)
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Say whether somebody keeps room for the first waiting unit of a quota."""
+        """Return whether somebody keeps room for the first waiting unit of a quota."""
         for plugin in self.guarantees:  # noqa: SIM110 - no generator: asked for every unit
             if plugin.keeps_room_for(quota):
                 return True
@@ -301,7 +301,7 @@ class PluginRunner:
         return ""
 
     def is_non_preemptible(self, quota: str, labels: dict[str, str]) -> bool:
-        """Say whether pods charged to a quota may not be preempted, by such labels.
+        """Return whether pods charged to a quota may not be preempted, by such labels.
 
         The common label counts in every quota, a plugin's own in the quotas of that plugin.
         """
@@ -321,7 +321,7 @@ class PluginRunner:
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> PluginRunner:
-        """Return a runner over forks; plugins that can not fork are left out, and named."""
+        """Return a runner over forks; plugins that cannot fork are left out, and named."""
         twin = PluginRunner([p.fork() for p in self.plugins if isinstance(p, points.Forkable)])
         twin.without_fork = tuple(_names(self.plugins, twin.plugins))
         twin.waits_for_anything = dict(self.waits_for_anything)
@@ -335,7 +335,7 @@ def _wait_for_both(first: points.Unmapped, second: points.Unmapped) -> points.Un
 
 
 def _is_about_its_queue(refusal: Refusal) -> bool:
-    """Say whether nothing is wrong but the queue that a plugin would have chosen itself."""
+    """Return whether nothing is wrong but the queue that a plugin would have chosen itself."""
     return refusal.reason in {Reason.NO_QUEUE, Reason.QUOTA_NOT_IN_QUEUE} and bool(refusal.quota)
 
 

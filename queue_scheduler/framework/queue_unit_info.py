@@ -67,7 +67,7 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
-"""Of a unit whose demand can not be read."""
+"""Of a unit whose demand cannot be read."""
 
 
 class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):

@@ -28,7 +28,7 @@ MOST_NAMED: Final = 5
 
 _STABLE: Final[dict[Reason, str]] = {
     Reason.WAITING: "waits for its turn in the queue",
-    Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that can not start yet",
+    Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that cannot start yet",
     Reason.BEHIND_HIGHER_BAND: "waits while units of a higher band of its queue do",
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
     Reason.WOULD_DELAY_HEAD: "would delay a unit before it that does not fit yet",
@@ -61,7 +61,7 @@ _STABLE: Final[dict[Reason, str]] = {
     ),
     Reason.ROOM_FOR_PREEMPTOR: "would take {resource} that units were evicted for: {detail}",
     Reason.NO_CAPACITY: "needs more {resource} than the nodes have",
-    Reason.BROKEN_CHAIN: "quota {quota} can not be used: its parents, min or max are not valid",
+    Reason.BROKEN_CHAIN: "quota {quota} cannot be used: its parents, min or max are not valid",
     Reason.UNKNOWN_QUOTA: "quota {quota} does not exist",
     Reason.REFUSED_BY_PLUGIN: "is refused by plugin {other}: {detail}",
     Reason.NO_QUOTA: "no quota: {quota_or_namespace}",
@@ -74,7 +74,7 @@ _STABLE: Final[dict[Reason, str]] = {
         "queue {other} does not take quota {quota}; list it in the queue's annotation "
         "koord-queue/available-quota-in-queue"
     ),
-    Reason.NO_QUEUE: "queue {other} does not exist in namespace {detail}, or can not be read",
+    Reason.NO_QUEUE: "queue {other} does not exist in namespace {detail}, or cannot be read",
     Reason.INVALID_DEMAND: "{detail}",
     Reason.PODS_REFUSED: "its pods would be refused: {detail}",
     Reason.REQUESTS_MISSING: "{detail}, which quota {quota} asks of every pod",
@@ -140,7 +140,7 @@ _EVEN_LEAST: Final = ", even with its fewest pods (minCount)"
 
 _OF_QUEUES: Final[dict[Reason, str]] = {
     Reason.NO_CAPACITY: "the cluster has no node; units wait until there is one",
-    Reason.BROKEN_CHAIN: "quota {quota} can not be used ({other}: {detail}); units wait",
+    Reason.BROKEN_CHAIN: "quota {quota} cannot be used ({other}: {detail}); units wait",
     Reason.NO_QUOTA: (
         "quota {quota} does not exist, nor does one that the queue's annotation "
         "koord-queue/available-quota-in-queue lists; units wait"

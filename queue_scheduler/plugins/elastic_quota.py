@@ -104,7 +104,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         by_namespace = () if quota else (f"namespace/{meta.namespace}",)
         quota = quota or self.books.quota_of_namespace(meta.namespace)
         name = read_queue_name(meta.labels, meta.annotations) or unit.spec.queue or quota
-        # A quota that exists and can not be used places its units all the same: the books refuse
+        # A quota that exists and cannot be used places its units all the same: the books refuse
         # them, and wake them when it is repaired.
         if quota not in self._known:
             refusal = Refusal(reason=Reason.NO_QUOTA, quota=quota, other=meta.namespace)

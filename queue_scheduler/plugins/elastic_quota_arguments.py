@@ -5,7 +5,7 @@
         mode: runtime
         koordinatorVersion: "1.8"
 
-They say which koord-scheduler will judge the pods, because that can not be read from the
+They say which koord-scheduler will judge the pods, because that cannot be read from the
 cluster, and how strict the queue is. Each maps to a field of `QuotaSettings`, where the effect
 is told.
 """

@@ -137,7 +137,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         return next(iter(self._chain(read_tree_quota_name(labels), namespace)), "")
 
     def is_non_preemptible(self, labels: dict[str, str]) -> bool:
-        """Say whether the label that counts in trees alone forbids preemption."""
+        """Return whether the label that counts in trees alone forbids preemption."""
         return labels.get(TREE_PREEMPTIBLE) == "false"
 
     def _chain(self, label: str, namespace: str) -> tuple[str, ...]:

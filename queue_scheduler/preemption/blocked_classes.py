@@ -40,7 +40,7 @@ class BlockedClasses:
         self._seen: Releases = (0, 0, 0)
 
     def is_empty(self) -> bool:
-        """Say whether nobody waits."""
+        """Return whether nobody waits."""
         return not (
             self._kept_out
             or self._behind_rounds
@@ -80,7 +80,7 @@ class BlockedClasses:
         self._in_vain.setdefault(waiter[0], {})[waiter[1]] = (at, releases[2], who)
 
     def has_searched(self, waiter: Waiter, who: Hashable, now: float, releases: Releases) -> bool:
-        """Say whether it is too early for somebody to search again, or to no end."""
+        """Return whether it is too early for somebody to search again, or to no end."""
         at, seen, searched = self._in_vain.get(waiter[0], {}).get(waiter[1], (now, -1, None))
         return who == searched and (now < at or seen == releases[2])
 

@@ -95,7 +95,7 @@ class VictimCandidates:
         ]
 
     def may_evict(self, line: SchedulingQueue, info: QueueUnitInfo) -> bool:
-        """Say whether its queue or its quota lets a unit evict others at all."""
+        """Return whether its queue or its quota lets a unit evict others at all."""
         if line.lets_evict:
             return True
         for plugin in self._plugins.reclaiming:  # noqa: SIM110 - no generator: all refused are asked
@@ -106,7 +106,7 @@ class VictimCandidates:
     def may_take_from(
         self, line: SchedulingQueue, info: QueueUnitInfo, other: QueueUnitInfo
     ) -> bool:
-        """Say whether a unit could have another of its queue evicted that started before it.
+        """Return whether a unit could have another of its queue evicted that started before it.
 
         Both wait. If the other took the room that was made for this one, it would be evicted for it
         again, come before it again, and so on without end.
@@ -197,7 +197,7 @@ class VictimCandidates:
         return (each for each in terms if each is not None)
 
     def _borrows(self, info: QueueUnitInfo) -> bool:
-        """Say whether a waiting unit is not owed the room that it asks for."""
+        """Return whether a waiting unit is not owed the room that it asks for."""
         return self._lent_to(info, (), PREEMPTED) is not None
 
     def _whose_room_is_free(
@@ -222,7 +222,7 @@ class VictimCandidates:
         return self._plugins.check_without(info, uids) is None
 
     def _would_all_do(self, info: QueueUnitInfo, leaving: Sequence[Uid], batches: Batches) -> bool:
-        """Say whether the unit would start without anybody, be he a candidate or not."""
+        """Return whether the unit would start without anybody, be he a candidate or not."""
         records = self._units.records
         uids = [records[key].uid for _, keys in batches for key in keys]
         return self._plugins.check_without(info, [*leaving, *uids]) is None
@@ -318,7 +318,7 @@ class _Look:
         return False
 
     def _returns_in_front(self, record: CachedUnit) -> bool:
-        """Say whether one that is evicted would keep the unit from being asked.
+        """Return whether one that is evicted would keep the unit from being asked.
 
         It would start again in the room that it made, and be evicted for that again.
         """
@@ -380,5 +380,5 @@ def _seconds_since(text: str, wall: datetime) -> int:
 
 
 def is_worth_a_search(refusal: Refusal) -> bool:
-    """Say whether evictions could end a refusal."""
+    """Return whether evictions could end a refusal."""
     return refusal.reason not in HOPELESS

@@ -125,6 +125,6 @@ def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
 
 
 def comes_before(info: QueueUnitInfo, record: CachedUnit | None) -> bool:
-    """Say whether both are of one queue, and this one stands before the other."""
+    """Return whether both are of one queue, and this one stands before the other."""
     other = None if record is None else record.info
     return other is not None and info.queue == other.queue and info.order_key < other.order_key

@@ -216,7 +216,7 @@ class PreemptionRounds:
         domains: frozenset[str],
         moment: Moment,
     ) -> bool:
-        """Say whether another round, or a rest, keeps this unit from evicting anybody."""
+        """Return whether another round, or a rest, keeps this unit from evicting anybody."""
         rests_until = self._rests.get(info.uid, 0.0)
         if rests_until > moment.now:
             self._ask_again(line, info, rests_until)
@@ -463,7 +463,7 @@ class PreemptionRounds:
     # --- inside -------------------------------------------------------------------------------
 
     def _comes_before(self, info: QueueUnitInfo, record: CachedUnit | None) -> bool:
-        """Say whether a unit may take room that is kept for another: it stands before it in line.
+        """Return whether a unit may take room kept for another: it stands before it in line.
 
         But not if the other may have it evicted for that: it would go on without end.
         """

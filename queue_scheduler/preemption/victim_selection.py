@@ -116,7 +116,7 @@ class _Ways:
         self.questions_left = MOST_QUESTIONS
 
     def is_enough(self, kept: Sequence[Candidate], rest: Sequence[Candidate]) -> bool:
-        """Say whether all that are kept may go and are enough, with some of the rest."""
+        """Return whether all that are kept may go and are enough, with some of the rest."""
         lent = self._lent.copy()
         if not all(_take_all(lent, members) for members in _by_kind(kept)):
             return False

@@ -7,7 +7,7 @@ it then waits in line, where the stop holds it. A unit whose job has ended is no
 that is being evicted already, whoever asked.
 
 Who is to be asked is read off the units, every second while some queue is drained. Remembered is
-only whom the server refused, and until when: a unit that can not be asked is tried ever more
+only whom the server refused, and until when: a unit that cannot be asked is tried ever more
 seldom, after those that were never tried, and so keeps nobody from being asked. What was asked is
 not taken back when the queue goes on.
 """
@@ -148,7 +148,7 @@ class QueueDrain:
                 # A conflict may be news that the watch brings; a second in a row is none.
                 if not isinstance(error, Conflict) or record.uid in self._failed:
                     why = str(error)
-                    log.error("a unit of a drained queue can not be asked", unit=key, error=why)
+                    log.error("a unit of a drained queue cannot be asked", unit=key, error=why)
                 self._pause(record.uid)
             case Dropped(retry_after_seconds=seconds):
                 self._pause(record.uid, seconds)

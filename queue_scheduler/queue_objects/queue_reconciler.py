@@ -54,7 +54,7 @@ UNKNOWN_SECONDS: Final = 5.0
 """Until a queue without quota is looked at again while nobody knows what quotas there are."""
 
 UNREADABLE_SECONDS: Final = 30.0
-"""Until a queue that can not be read is looked at again: nobody tells when one is deleted of which
+"""Until a queue that cannot be read is looked at again: nobody tells when one is deleted of which
 there never was a good version. A look is at caches alone."""
 
 BY_NAME: Final = "by-name"
@@ -88,11 +88,11 @@ class QueueSource(Protocol):
     """Something else that queues are made for. Called by the reconciler's thread."""
 
     def wants(self, name: str) -> bool:
-        """Say whether there has to be a queue of that name."""
+        """Return whether there has to be a queue of that name."""
         ...
 
     def has_made(self, queue: Queue) -> bool:
-        """Say whether a queue is there because of this."""
+        """Return whether a queue is there because of this."""
         ...
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
@@ -100,7 +100,7 @@ class QueueSource(Protocol):
         ...
 
     def is_complete(self) -> bool:
-        """Say whether all is known. Until then, what is not wanted may be, and its queue stays."""
+        """Return whether all is known. Until then an unwanted queue stays."""
         ...
 
 
@@ -118,12 +118,12 @@ def decide_queue(
 
 
 def is_ours(queue: Queue) -> bool:
-    """Say whether the scheduler made the queue."""
+    """Return whether the scheduler made the queue."""
     return queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) == "true"
 
 
 def is_of_node(queue: Queue) -> bool:
-    """Say whether the scheduler made the queue for a node of an ElasticQuotaTree."""
+    """Return whether the scheduler made the queue for a node of an ElasticQuotaTree."""
     return is_ours(queue) and QUOTA_FULLNAME in queue.metadata.annotations
 
 
@@ -235,7 +235,7 @@ class QueuesAndQuotas:
         queues: Those of the namespace.
         are_quotas_known: Whether the cache of quotas is complete. Until then, as while their kind
             is not served, a quota that is missing from it may exist, and its queue stays.
-        is_readable: False of the key of a queue that exists and can not be read; its users are told
+        is_readable: False of the key of a queue that exists and cannot be read; its users are told
             elsewhere (`undecodable_objects`).
         are_elastic: Whether ElasticQuotas count; otherwise no queue is made or deleted for them.
         others: What queues are made for besides.
@@ -302,7 +302,7 @@ class QueueReconciler:
             log.info("the queue changed meanwhile", queue=name, error=str(news))
             self._names.add_rate_limited(name)
         except ApiFailure as failure:
-            log.warning("the queue of a quota can not be written", queue=name, error=str(failure))
+            log.warning("the queue of a quota cannot be written", queue=name, error=str(failure))
             self._names.add_rate_limited(name, at_least_seconds=failure.retry_after_seconds)
 
     def _reconcile(self, name: str) -> None:

@@ -186,7 +186,7 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
 
 
 def is_shown(queue: Queue, figures: QueueFigures) -> bool:
-    """Say whether the status says all that already, so that a restart writes nothing."""
+    """Return whether the status says all that already, so that a restart writes nothing."""
     status = queue.status
     items = tuple(
         (item.name, item.namespace, item.priority)

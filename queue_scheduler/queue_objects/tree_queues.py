@@ -102,15 +102,15 @@ class TreeQueues:
         return on_queue
 
     def wants(self, name: str) -> bool:
-        """Say whether a node's queue has that name."""
+        """Return whether a node's queue has that name."""
         return self._path_of(name, self._nodes()) is not None
 
     def has_made(self, queue: Queue) -> bool:
-        """Say whether a queue was made for a node."""
+        """Return whether a queue was made for a node."""
         return is_of_node(queue)
 
     def is_complete(self) -> bool:
-        """Say whether all trees are known."""
+        """Return whether all trees are known."""
         return self._are_trees_known()
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
@@ -123,7 +123,7 @@ class TreeQueues:
         if queue is None:
             plain = nodes.queues.plain_beside(name)
             if plain and self._find_queue(plain) is None:
-                # Whose that one is has to be known first: one that can not be read is not known.
+                # Whose that one is has to be known first: one that cannot be read is not known.
                 return None
             spec = {"queuePolicy": self._policy or DEFAULT_POLICY}
             return CreateQueue(build_queue(name, namespace, spec=spec, annotations=annotations))
@@ -167,7 +167,7 @@ class DefaultQueue:
     """The queue `default`: made where it is missing, and left alone."""
 
     def wants(self, name: str) -> bool:
-        """Say whether it is that one."""
+        """Return whether it is that one."""
         return name == DEFAULT_QUEUE
 
     def has_made(self, queue: Queue) -> bool:

@@ -14,7 +14,7 @@ from queue_scheduler.queueing.pending_order import PendingOrder
 
 SLACK = 64
 """A heap is rebuilt when it has this many entries more than twice the living ones: rebuilding
-then costs a constant per push, and what is stale can not pile up below a head that stays."""
+then costs a constant per push, and what is stale cannot pile up below a head that stays."""
 
 
 class UnitClass:

@@ -25,7 +25,7 @@ Entry = tuple[Rank, int, str]
 
 SLACK = 64
 """A heap is rebuilt when it has this many entries more than twice the movable queues, so stale
-ones can not pile up behind a queue that stays first."""
+ones cannot pile up behind a queue that stays first."""
 
 
 class FairOrder:
@@ -52,7 +52,7 @@ class FairOrder:
         return domains | known[1]
 
     def set_resting(self, name: str) -> frozenset[str]:
-        """Say that a queue can not move; return the domains in which somebody may follow."""
+        """Say that a queue cannot move; return the domains in which somebody may follow."""
         known = self._movable.pop(name, None)
         return known[1] if known else frozenset()
 
@@ -74,7 +74,7 @@ class FairOrder:
         return None
 
     def queue_ahead_of(self, name: str) -> str | None:
-        """Return a queue that must go before this one, or ""; None: this one can not move."""
+        """Return a queue that must go before this one, or ""; None: this one cannot move."""
         known = self._movable.get(name)
         if known is None:
             return None

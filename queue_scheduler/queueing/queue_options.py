@@ -70,7 +70,7 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         status_interval_seconds: Between two writes of its status.
         check_timeout_seconds: How long admission checks may take; 0: for ever; None: the setting
             counts.
-        problems: What of its annotations can not be read, in words.
+        problems: What of its annotations cannot be read, in words.
         is_strict: Whether nodes are asked for before a unit may start. Not the object's to say: the
             program's flags name these queues.
         preempts: Whether a unit may evict others of the queue that have a lower priority; those
@@ -128,7 +128,7 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
 
 
 def places_differently(before: Queue, after: Queue) -> bool:
-    """Say whether units of a queue must be placed again: order, checks or quotas changed."""
+    """Return whether units of a queue must be placed again: order, checks or quotas changed."""
     return (
         before.spec.queue_policy != after.spec.queue_policy
         or before.spec.admission_checks != after.spec.admission_checks
@@ -138,14 +138,14 @@ def places_differently(before: Queue, after: Queue) -> bool:
 
 
 class _AnnotationReader:
-    """Reads the annotations of one queue, and notes what it can not read."""
+    """Reads the annotations of one queue, and notes what it cannot read."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self._annotations = annotations
         self.problems: list[str] = []
 
     def is_on(self, key: str) -> bool:
-        """Say whether a switch is on: whatever is not the word `true` turns it off, as upstream."""
+        """Return whether a switch is on: anything but the word `true` is off, as upstream."""
         text = read_annotation(self._annotations, key) or "false"
         if text not in ("true", "false"):
             self._note(key, text, "true or false", "it counts as false")

@@ -90,7 +90,7 @@ class BandedPolicy(QueuePolicy, Protocol):
 
 
 def is_banded(policy: QueuePolicy) -> TypeGuard[BandedPolicy]:
-    """Say whether a policy has bands, by its members.
+    """Return whether a policy has bands, by its members.
 
     Asked of every queue of each copy of the engine, where `isinstance` would take most of the time.
     """

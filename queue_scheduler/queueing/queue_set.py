@@ -5,7 +5,7 @@ Owns `SchedulingQueue` and `FairOrder`, and keeps the two in step: after a chang
 queues collects as *touched domains*; `take_wakes` turns them into names of queues to wake.
 
 Why that is enough: a worker goes on asking until it is told to rest. A queue that rests because
-it can not move is woken when it becomes movable and first in a domain; one that rests behind
+it cannot move is woken when it becomes movable and first in a domain; one that rests behind
 another is woken when it becomes first in a domain that they share, since whatever puts it
 there (the other was served, stopped, or left the domain) touches that domain.
 """
@@ -110,7 +110,7 @@ class QueueSet:
             self.changed_heads.update(dict.fromkeys(line.quotas()))
 
     def may_start(self, name: str) -> bool:
-        """Say whether the units of a queue may start, those too that hold quota already.
+        """Return whether the units of a queue may start, those too that hold quota already.
 
         A queue that does not exist stops nobody.
         """

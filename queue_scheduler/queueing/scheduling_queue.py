@@ -162,7 +162,7 @@ class SchedulingQueue:
     def would_keep_from_turn(
         self, place: OrderKey, quota: str, info: QueueUnitInfo, besides: int = 0
     ) -> bool:
-        """Say whether a waiting unit would not be asked while another stands refused in line.
+        """Return whether a waiting unit would not be asked while another stands refused in line.
 
         Args:
             place: Where the other would stand.
@@ -255,7 +255,7 @@ class SchedulingQueue:
         return self.lets_evict and None not in self.in_flight.values()
 
     def _overtakes(self, key: OrderKey) -> bool:
-        """Say whether a place begins with a higher priority than all have that are under way."""
+        """Return whether a place begins with a higher priority than all have that are under way."""
         under_way = self.in_flight.values()
         return isinstance(key[0], int) and all(key < (-(each or 0),) for each in under_way)
 
@@ -479,7 +479,7 @@ class SchedulingQueue:
         if not of_quota.classes:
             del self._by_quota[unit_class.quota]
         if not self._by_quota:
-            # Another policy may follow, whose keys can not be compared with these.
+            # Another policy may follow, whose keys cannot be compared with these.
             self._offers.clear()
             self._changed.clear()
 
@@ -556,7 +556,7 @@ class SchedulingQueue:
         return held if first is None or (held is not None and held < first) else first
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
-        """Say whether at least `depth` units stand before that place."""
+        """Return whether at least `depth` units stand before that place."""
         before = 0
         for unit_class in self._classes.values():
             if (before := before + unit_class.order.count_before(key)) >= depth:

@@ -42,7 +42,7 @@ class StrictMode(msgspec.Struct, frozen=True, kw_only=True):
     small: dict[str, int] = {}
 
     def covers(self, queue: str) -> bool:
-        """Say whether the queue is strict."""
+        """Return whether the queue is strict."""
         is_named = not self.included or queue in self.included
         return self.is_on and is_named and queue not in self.excluded
 
@@ -99,7 +99,7 @@ class NodeRequests:
         return True
 
     def hold_back(self, priority: int) -> bool:
-        """Say whether a unit of this priority must wait for an answer."""
+        """Return whether a unit of this priority must wait for an answer."""
         return self.highest is not None and priority < self.highest
 
     def copy(self) -> NodeRequests:

@@ -71,7 +71,7 @@ class NodeCapacity:
 
 
 def allocatable(node: Node) -> Amounts:
-    """Return what one node offers; an amount that can not be read offers nothing."""
+    """Return what one node offers; an amount that cannot be read offers nothing."""
     try:
         amounts = parse_amounts(node.status.allocatable)
     except QuantityError:

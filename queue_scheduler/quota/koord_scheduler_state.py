@@ -47,7 +47,7 @@ def possible_states(
 
 
 def may_be_unseeded(node: QuotaNode, own_requests: Mapping[str, Mapping[str, int]]) -> bool:
-    """Say whether a quota may have had no pod yet."""
+    """Return whether a quota may have had no pod yet."""
     return (
         not node.spec.lends
         and not node.children

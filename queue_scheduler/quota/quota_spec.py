@@ -74,7 +74,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `weight` is the one in force: the annotation's, or `max` where that is absent, unreadable or
     all zero. `total` is the total of the tree whose root this is. `kept` is what of its min its
-    siblings can not use even while it is idle (ElasticQuotaTrees alone).
+    siblings cannot use even while it is idle (ElasticQuotaTrees alone).
     """
 
     name: str

@@ -1,6 +1,6 @@
 """An ElasticQuotaTree object as quotas: one spec per node, known by its path from the root.
 
-Objects are user input and read defensively, as ElasticQuotas are (`quota_spec`): what can not be
+Objects are user input and read defensively, as ElasticQuotas are (`quota_spec`): what cannot be
 used becomes a `QuotaProblem`, and nothing here raises for what an object holds. A node whose name
 is empty or has a slash has no path of its own: it is left out, with all below it.
 

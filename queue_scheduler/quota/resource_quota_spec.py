@@ -4,7 +4,7 @@
 What is not asked for by a pod's requests is not compared: `limits.*`, counts of objects, storage
 classes. Deprecated names are replaced as in demands (`shared_api.resource_names`): two keys that
 come to one name are two limits as well. A quota with scopes is about some of the pods only, which a
-unit can not say of its own.
+unit cannot say of its own.
 
 Source: kubernetes, pkg/quota/v1/evaluator/core/pods.go.
 """
@@ -35,7 +35,7 @@ def quota_name(namespace: str, name: str) -> str:
 
 
 def governs_all_pods(quota: ResourceQuota) -> bool:
-    """Say whether the quota is about every pod of its namespace."""
+    """Return whether the quota is about every pod of its namespace."""
     return not quota.spec.scopes and not quota.spec.scope_selector
 
 

@@ -259,7 +259,7 @@ def compute_division(
 
 
 def lends(node: QuotaNode, rules: DivisionRules) -> bool:
-    """Say whether what the quota does not use goes to others: the gate switches lending off."""
+    """Return whether what the quota does not use goes to others: the gate switches lending off."""
     return node.spec.lends and not rules.guarantee
 
 

@@ -1,6 +1,6 @@
 """Which node of an ElasticQuotaTree a unit means: by the name in its label, or by its namespace.
 
-A label can not hold a path (no slash fits in), so units name a node by its own name. What that
+A label cannot hold a path (no slash fits in), so units name a node by its own name. What that
 leads to changes with the tree, for units that wait and for those that are booked: so it is
 remembered what was looked up, and after a change of the tree it is said where the answer differs.
 """

@@ -20,7 +20,7 @@ def are_keys_consistent(
     *,
     relaxed: bool,
 ) -> bool:
-    """Say whether the keys of min and max agree along the tree.
+    """Return whether the keys of min and max agree along the tree.
 
     Each quota is given as {"min": amounts, "max": amounts}; `relaxed` is the gate
     ElasticQuotaEnableUpdateResourceKey.
@@ -43,7 +43,7 @@ def do_mins_fit(
     sibling_mins: Iterable[Mapping[str, int]],
     children_mins: Iterable[Mapping[str, int]],
 ) -> bool:
-    """Say whether mins add up within the parent's, and the children's within this one.
+    """Return whether mins add up within the parent's, and the children's within this one.
 
     `parent_min` is None directly under the root, where nothing is checked upwards.
     """
@@ -60,5 +60,5 @@ def do_mins_fit(
 
 
 def do_tree_ids_agree(tree_id: str, parent: str | None, child: str | None) -> bool:
-    """Say whether a quota is of the same tree as its parent and its child."""
+    """Return whether a quota is of the same tree as its parent and its child."""
     return all(other is None or other == tree_id for other in (parent, child))

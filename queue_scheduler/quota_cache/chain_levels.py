@@ -152,7 +152,7 @@ class ChainLevels:
             level.granted_after = self.before(level, key, memory)
 
     def _is_plain_level(self, level: Level, key: str) -> bool:
-        """Say whether a level is plain with J and without, with the totals it really has."""
+        """Return whether a level is plain with J and without, with the totals it really has."""
         parent, child = level.parent, level.child
         before, after = level.total_before, level.total_after
         if before is None or after is None or not governs(parent, key):

@@ -104,7 +104,7 @@ class LevelDivision:
         return grants
 
     def has_leaves_only(self, parent: NodeUsage) -> bool:
-        """Say whether no child has children."""
+        """Return whether no child has children."""
         return parent.name not in self._grandparents
 
     def suspects(
@@ -304,5 +304,5 @@ def _renew(
 
 
 def may_be_unseeded(books: NodeUsage) -> bool:
-    """Say whether a quota may have had no pod yet (`koord_scheduler_state`)."""
+    """Return whether a quota may have had no pod yet (`koord_scheduler_state`)."""
     return bool(books.reserve) and not books.children and not has_demand(books)

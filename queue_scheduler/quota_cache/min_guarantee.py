@@ -128,11 +128,11 @@ class ProtectedDemands:
         return tuple(self._demands)
 
     def waits_in(self, quota: str) -> bool:
-        """Say whether the quota has a demand, counted or not."""
+        """Return whether the quota has a demand, counted or not."""
         return quota in self._demands
 
     def is_empty(self) -> bool:
-        """Say whether nobody waits anywhere."""
+        """Return whether nobody waits anywhere."""
         return not self._demands
 
     def forget_books(self) -> None:
@@ -169,7 +169,7 @@ class ProtectedDemands:
         return had is not None
 
     def is_counted(self, quota: str) -> bool:
-        """Say whether the quota has a demand that counts."""
+        """Return whether the quota has a demand that counts."""
         return quota in self._counted
 
     def own(self, quota: str) -> Mapping[str, int]:
@@ -193,7 +193,7 @@ class ProtectedDemands:
 
 
 def keeps_within(books: NodeUsage, wanted: Items) -> bool:
-    """Say whether the demand keeps its quota within its entitlement on every resource."""
+    """Return whether the demand keeps its quota within its entitlement on every resource."""
     entitled = books.entitled
     maximum = books.spec.max
     asked = dict(wanted)
@@ -219,7 +219,7 @@ def limited_items(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
 
 
 def _fits_idle_tree(books: NodeUsage, wanted: Items, demand: Demand) -> bool:
-    """Say whether the demand could start if nothing were charged to any other quota."""
+    """Return whether the demand could start if nothing were charged to any other quota."""
     for key, amount in wanted:
         taken = max(books.used.get(key, 0), books.idle[0].get(key, 0))
         np_taken = books.np_used.get(key, 0) if demand.non_preemptible else None

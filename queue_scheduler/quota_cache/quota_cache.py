@@ -246,7 +246,7 @@ class QuotaCache:
             self._refresh_protected(quota)
 
     def keeps_room_for(self, quota: str) -> bool:
-        """Say whether others might be refused for what waits in `quota`; True while not known."""
+        """Return whether others might be refused for what waits in `quota`; True: unknown."""
         books = None if self._trees is None else self._trees.books.get(quota)
         return books is None or not books.is_alone  # nobody else could take its room
 
@@ -363,7 +363,7 @@ class QuotaCache:
         return False
 
     def _fits_whole(self, waiting: Waiting) -> bool:
-        """Say whether all fits where the least does not; if not, he is woken when it does, too."""
+        """Return whether all fits where the least does not; if not, it is woken when it does."""
         whole = waiting.whole
         # Of sums more is over wherever less is; only runtimes are rounded.
         if whole is None or waiting.refusal.reason not in CONTRACT_REASONS:

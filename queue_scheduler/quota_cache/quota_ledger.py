@@ -62,7 +62,7 @@ class Account:
             _add(self.bound_np if pod.is_bound else self.pending_np, pod.demand.amounts, sign)
 
     def is_empty(self) -> bool:
-        """Say whether nothing is charged."""
+        """Return whether nothing is charged."""
         return not any(any(getattr(self, name).values()) for name in Account.__slots__)
 
 

@@ -39,7 +39,7 @@ def find_borrowing(trees: UsageTrees, quota: str, demand: Demand) -> tuple[str, 
 
 
 def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:
-    """Say whether a demand keeps its quota, whole, within what that is entitled to."""
+    """Return whether a demand keeps its quota, whole, within what that is entitled to."""
     books = trees.books.get(quota)
     if books is None or books.is_special:
         return False

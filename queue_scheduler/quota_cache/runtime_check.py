@@ -288,12 +288,12 @@ class RuntimeCheck:
 
 
 def _holds(books: NodeUsage) -> bool:
-    """Say whether the quota's cover counts: a leaf, or a parent with demand of its own."""
+    """Return whether the quota's cover counts: a leaf, or a parent with demand of its own."""
     return not books.children or has_demand(books)
 
 
 def _is_lost_by_rounding(levels: list[Level], breach: Breach) -> bool:
-    """Say whether no more is missing than rounding half up loses on the way to the breach."""
+    """Return whether no more is missing than rounding half up loses on the way to the breach."""
     missing = breach.refusal.missing
     for level in levels:
         after = level.granted_after

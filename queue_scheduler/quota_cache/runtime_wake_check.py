@@ -57,7 +57,7 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
 def _is_quiet(
     scope: NodeUsage, walk: RuntimeCheck, key: str, most: int, *, is_root_plain: bool
 ) -> bool:
-    """Say whether nothing was charged below a scope, nor comes through from above."""
+    """Return whether nothing was charged below a scope, nor comes through from above."""
     settled_at = scope.tree.settled_at
     if scope.changed_at > settled_at:
         return False

@@ -391,7 +391,7 @@ def taken_by(books: NodeUsage, node: NodeUsage, key: str) -> int:
 
 
 def has_demand(books: NodeUsage) -> bool:
-    """Say whether anything is charged to the quota itself."""
+    """Return whether anything is charged to the quota itself."""
     return any(books.own.values())
 
 
@@ -417,7 +417,7 @@ def _prepare_division(books: NodeUsage) -> None:
 
 
 def governs(books: NodeUsage, key: str) -> bool:
-    """Say whether the quota's runtime of this resource is divided among its children."""
+    """Return whether the quota's runtime of this resource is divided among its children."""
     return books.parent is None or key in books.spec.max
 
 

@@ -52,7 +52,7 @@ class UnconstrainedLevels:
         self._check_parent = tree.settings.check_parent
 
     def is_plain_chain(self, books: NodeUsage, key: str, amount: int) -> bool:
-        """Say whether every level is plain with J, and all that is asked for is granted.
+        """Return whether every level is plain with J, and all that is asked for is granted.
 
         It is without J then, too: less is asked for, and what there is above that is no less.
         """
@@ -83,7 +83,7 @@ class UnconstrainedLevels:
         return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
 
     def is_plain_above(self, books: NodeUsage, key: str, more: int) -> bool:
-        """Say whether all levels above a quota are plain, if it is asked for `more`, or less.
+        """Return whether all levels above a quota are plain, if it is asked for `more`, or less.
 
         Then what is below it does not notice what happens elsewhere.
         """
@@ -104,7 +104,7 @@ class UnconstrainedLevels:
         return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
 
     def is_root_plain(self, key: str, more: int) -> bool:
-        """Say whether the root is plain, whichever quota below it asks for `more`, or less."""
+        """Return whether the root is plain, whichever quota below it asks for `more`, or less."""
         needed = self._tree.root.asked.get(key, 0) + more
         return self.is_plain_root(None, key, needed, self._tree.left(key), more)
 
@@ -117,7 +117,7 @@ class UnconstrainedLevels:
         total: int,
         delta: int,
     ) -> bool:
-        """Say whether `parent` is plain with `total`, its children asking for `needed`.
+        """Return whether `parent` is plain with `total`, its children asking for `needed`.
 
         `delta` is by how much the child on the way (None: any) asks for more because of J.
         """
@@ -155,7 +155,7 @@ class UnconstrainedLevels:
         return self.is_plain(root, child, key, needed, total, delta)
 
     def _are_weak_content(self, parent: NodeUsage, key: str, total: int) -> bool:
-        """Say whether children without weight ask for no more than their min."""
+        """Return whether children without weight ask for no more than their min."""
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())
             for child in parent.weak[key]

@@ -213,11 +213,11 @@ class WakeIndex:
     # --- who waits ------------------------------------------------------------------------------
 
     def is_anybody_there(self) -> bool:
-        """Say whether anybody waits, the woken not counted."""
+        """Return whether anybody waits, the woken not counted."""
         return bool(self._waiting)
 
     def is_idle(self) -> bool:
-        """Say whether nobody waits or is woken."""
+        """Return whether nobody waits or is woken."""
         return not (self._waiting or self._queues or self._due)
 
     def waiting(self) -> list[Waiting]:

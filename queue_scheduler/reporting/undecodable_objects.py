@@ -1,4 +1,4 @@
-"""Tells the owners of objects that can not be read: an event, and a condition on units and queues.
+"""Tells the owners of objects that cannot be read: an event, and a condition on units and queues.
 
 Level, not edge: what is unreadable is asked of the caches when this replica may write, so it
 makes no difference whether it led when the object came. Of a unit all but its demand goes on to
@@ -43,14 +43,14 @@ _WAITING_PHASES: Final = frozenset({"", Phase.ENQUEUED.value, Phase.TIMEOUT_BACK
 log = structlog.get_logger("unreadable_objects")
 
 Unreadable = Callable[[], Mapping[str, DecodeFailure]]
-"""Returns the objects of a kind whose newest version can not be read, by key."""
+"""Returns the objects of a kind whose newest version cannot be read, by key."""
 
 
 class UndecodableObjects:
     """The step that tells of them.
 
     Args:
-        caches: What can not be read now, by kind.
+        caches: What cannot be read now, by kind.
         events: Takes the events.
         writes: Takes the patches.
         read_raw: Returns the body of a path; raises ApiFailure.
@@ -117,7 +117,7 @@ class UndecodableObjects:
         said = (failure.uid, failure.error)
         if self._told.get((kind, key)) != said:
             self._told[kind, key] = said
-            note = f"this {kind} can not be read and is not acted upon: {failure.error}"
+            note = f"this {kind} cannot be read and is not acted upon: {failure.error}"
             self._events.record(kind, key, failure.uid, UNREADABLE, note, warning=True)
         if kind in CONDITION_OF:
             self._write_condition(kind, key, failure)
@@ -134,7 +134,7 @@ class UndecodableObjects:
         self._writes.submit(write, lambda outcome: self._on_outcome((kind, key), outcome))
 
     def _on_outcome(self, place: tuple[str, str], outcome: Outcome[Any]) -> None:
-        # The answer to a write that was carried out can not be read either: that is Unknown too.
+        # The answer to a write that was carried out cannot be read either: that is Unknown too.
         if isinstance(outcome, Dropped):
             self._due.add_after(place, max(outcome.retry_after_seconds, RETRY_SECONDS))
         elif isinstance(outcome, Unknown):
@@ -149,7 +149,7 @@ def build_unreadable_patch(
     Args:
         found: The object as the server has it, since no struct holds it.
         condition_type: Which condition to set to False.
-        error: Why it can not be read, with the path.
+        error: Why it cannot be read, with the path.
         now: For a condition that changes.
     """
     status = found.get("status") or {}

@@ -131,7 +131,7 @@ def load_policies() -> tuple[QueuePolicy, ...]:
     """Return the built-in policies and those of other people; a name counts once.
 
     Raises:
-        ConfigurationError: Two policies have one name, or one can not be loaded.
+        ConfigurationError: Two policies have one name, or one cannot be loaded.
     """
     others = (_load(point)() for point in _offered(POLICY_GROUP).values())
     policies = (*BUILT_IN_POLICIES, *others)
@@ -158,6 +158,6 @@ def _load(point: EntryPoint) -> Callable[..., Any]:
     try:
         loaded: Callable[..., Any] = point.load()
     except Exception as error:
-        msg = f"{point.group} {point.name!r} ({point.value}) can not be loaded: {error!r}"
+        msg = f"{point.group} {point.name!r} ({point.value}) cannot be loaded: {error!r}"
         raise ConfigurationError(msg) from error
     return loaded

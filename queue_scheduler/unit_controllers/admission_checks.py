@@ -232,7 +232,7 @@ class AdmissionCheckCycle:
 
 
 def has_checks(unit: QueueUnit) -> bool:
-    """Say whether checks may change something about a unit now, as far as its object says."""
+    """Return whether checks may change something about a unit now, as far as its object says."""
     return unit.status.phase == Phase.RESERVED or bool(unit.status.admission_checks)
 
 

@@ -127,30 +127,30 @@ class UnitEvictions:
 
 
 def is_concerned(unit: QueueUnit) -> bool:
-    """Say whether the scheduler has something to do for a unit, in the job's stead."""
+    """Return whether the scheduler has something to do for a unit, in the job's stead."""
     if is_managed_by_controllers(unit) or not is_booked(unit):
         return False
     return is_asked_for(unit) or is_awaited(unit)
 
 
 def is_asked_for(unit: QueueUnit) -> bool:
-    """Say whether a booked unit asks for a write by what stands in it."""
+    """Return whether a booked unit asks for a write by what stands in it."""
     return is_leaving(unit) or unit.spec.active is False or is_running(unit)
 
 
 def is_awaited(unit: QueueUnit) -> bool:
-    """Say whether nobody else of its queue may start until its pods run."""
+    """Return whether nobody else of its queue may start until its pods run."""
     phase = phase_of(unit)
     return phase in RELEASED_PHASES and phase is not Phase.RUNNING and is_waited_for(unit)
 
 
 def is_leaving(unit: QueueUnit) -> bool:
-    """Say whether a booked unit is free as soon as no pod of it lives."""
+    """Return whether a booked unit is free as soon as no pod of it lives."""
     return is_being_evicted(unit) or is_given_back(unit)
 
 
 def is_running(unit: QueueUnit) -> bool:
-    """Say whether the counts of an admitted unit say that all its pods run, and its phase not."""
+    """Return whether the counts of an admitted unit say that all its pods run, its phase not."""
     admissions = unit.status.admissions
     phase = phase_of(unit)
     if not admissions or phase not in RELEASED_PHASES or phase is Phase.RUNNING:

@@ -8,7 +8,7 @@ first list of a new process brings every unit that waits, those whose time has c
                                  \-> patch --> written   the engine puts it in line
                                            \-> otherwise looked at again
 
-Nothing waits for ever: a unit whose `requeueAt` is missing or can not be read returns at once. One
+Nothing waits for ever: a unit whose `requeueAt` is missing or cannot be read returns at once. One
 that is inactive or invalid returns as well, and waits in Enqueued for what it lacks.
 """
 
@@ -87,7 +87,7 @@ def _seconds_left(unit: QueueUnit, now: datetime) -> float:
     try:
         return (parse_time(state.requeue_at) - now).total_seconds()
     except (ValueError, OverflowError):
-        log.warning("requeueAt can not be read", unit=unit.metadata.key, value=state.requeue_at)
+        log.warning("requeueAt cannot be read", unit=unit.metadata.key, value=state.requeue_at)
         return 0.0
 
 

@@ -102,7 +102,7 @@ class ScaleUp:
             self._shared.tell(Engine.on_growth_failed, growth)
             return False  # by then the watch has told of it
         except ApiFailure as failure:
-            log.warning("unit can not be read yet", unit=growth.unit, error=str(failure))
+            log.warning("unit cannot be read yet", unit=growth.unit, error=str(failure))
             return False
         if unit.metadata.resource_version == growth.resource_version:
             self._shared.tell(Engine.on_growth_failed, growth)

@@ -251,7 +251,7 @@ class UnitReconciler:
         except NotFound:
             unit = None
         except ApiFailure as failure:
-            log.warning("unit can not be read yet", unit=key, error=str(failure))
+            log.warning("unit cannot be read yet", unit=key, error=str(failure))
             self._access.due.add_rate_limited(key, at_least_seconds=failure.retry_after_seconds)
             return False
         del self._open[key]
@@ -335,12 +335,12 @@ class _Refused:
 
 
 def _is_answer(error: ApiError) -> bool:
-    """Say whether an error is the server's judgement on the write, and not on its guard."""
+    """Return whether an error is the server's judgement on the write, and not on its guard."""
     return not isinstance(error, Conflict) and not error.after_retry
 
 
 def _has(unit: QueueUnit, send: SendStatus) -> bool:
-    """Say whether a unit shows what was sent."""
+    """Return whether a unit shows what was sent."""
     if send.known_by is None:
         return False
     return send.known_by(unit.status) == send.known_by(convert(send.status, QueueUnitStatus))

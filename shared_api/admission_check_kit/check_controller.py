@@ -127,11 +127,11 @@ class CheckController:
         return self._host.clock
 
     def is_open(self) -> bool:
-        """Say whether anything is judged."""
+        """Return whether anything is judged."""
         return self._is_open
 
     def may_write(self) -> bool:
-        """Say whether a write that begins now ends while this process leads."""
+        """Return whether a write that begins now ends while this process leads."""
         return self._takeover.may_write()
 
     def follow(

@@ -42,7 +42,7 @@ class Judge(Protocol):
     """A rule."""
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict:
-        """Say whether a unit may start.
+        """Return whether a unit may start.
 
         Asked while the unit is Reserved and its check Pending or Ready: a check that was Ready may
         be Pending again while the unit waits for others. Two checks of one controller are two
@@ -59,7 +59,7 @@ class JudgesAdmitted(Protocol):
     """A judge that can take back what it has granted."""
 
     def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> Verdict | None:
-        """Say whether a unit that was let start may go on; asked while its check is Ready.
+        """Return whether a unit that was let start may go on; asked while its check is Ready.
 
         Retry or Rejected makes the scheduler evict it; None and all else change nothing.
         """
@@ -71,7 +71,7 @@ class JudgesChecks(Protocol):
     """A judge whose checks have parameters that may be wrong."""
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
-        """Say whether a check can be carried out; only read, from caches."""
+        """Return whether a check can be carried out; only read, from caches."""
         ...
 
 
@@ -116,7 +116,7 @@ class Surroundings(Protocol):
         ...
 
     def may_write(self) -> bool:
-        """Say whether a write that begins now ends while this process leads."""
+        """Return whether a write that begins now ends while this process leads."""
         ...
 
     def follow(

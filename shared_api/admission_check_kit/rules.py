@@ -20,7 +20,7 @@ Reader = Callable[[AdmissionCheck], P]
 
 
 class BadParameters(Exception):
-    """A check can not be carried out with the parameters that it has.
+    """A check cannot be carried out with the parameters that it has.
 
     Args:
         reason: One CamelCase word for programs.

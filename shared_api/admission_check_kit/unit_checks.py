@@ -52,11 +52,11 @@ class Gate(Protocol):
     """Whether this process decides, and whether it may write."""
 
     def is_open(self) -> bool:
-        """Say whether units are judged at all: it leads, and its caches are complete."""
+        """Return whether units are judged at all: it leads, and its caches are complete."""
         ...
 
     def may_write(self) -> bool:
-        """Say whether a write that begins now ends while this process leads."""
+        """Return whether a write that begins now ends while this process leads."""
         ...
 
 

@@ -63,13 +63,13 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def is_asked_about(unit: QueueUnit) -> bool:
-    """Say whether the unit waits for its checks."""
+    """Return whether the unit waits for its checks."""
     waits = phase_of(unit) is Phase.RESERVED and not is_being_evicted(unit)
     return waits and unit.metadata.deletion_timestamp is None
 
 
 def is_admitted(unit: QueueUnit) -> bool:
-    """Say whether the unit's checks have let it go on, and it has not ended or lost its place.
+    """Return whether the unit's checks have let it go on, and it has not ended or lost its place.
 
     In strict mode its job is not released yet, and nodes are looked for.
     """
@@ -111,7 +111,7 @@ def state_after(
 
 
 def differs_in_words_only(before: AdmissionCheckState, after: AdmissionCheckState) -> bool:
-    """Say whether nothing but the message is another."""
+    """Return whether nothing but the message is another."""
     return before != after and msgspec.structs.replace(before, message=after.message) == after
 
 

@@ -153,7 +153,7 @@ def _split(what: str, url: str, *, schemes: tuple[str, ...]) -> SplitResult:
         shown = f"{parts.scheme}://{parts.hostname}"
         port_is_bad = parts.port == 0
     except ValueError as error:
-        raise SettingsError(f"the {what} URL can not be read: {error}") from error
+        raise SettingsError(f"the {what} URL cannot be read: {error}") from error
     if parts.scheme not in schemes or not parts.hostname or port_is_bad:
         raise SettingsError(
             f"the {what} URL {shown!r} does not have the form {' or '.join(schemes)}://host:port"

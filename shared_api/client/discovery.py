@@ -67,7 +67,7 @@ def served_kinds(client: RawReader, group: str, version: str) -> dict[str, Serve
     try:
         resources = _resource_list.decode(body).resources or ()
     except msgspec.DecodeError as error:
-        raise MalformedAnswer(f"the answer to discovery can not be read: {error}") from error
+        raise MalformedAnswer(f"the answer to discovery cannot be read: {error}") from error
     return {
         each.name: ServedKind(
             each.kind, each.name, each.namespaced, each.verbs, _subresources(each.name, resources)
@@ -78,7 +78,7 @@ def served_kinds(client: RawReader, group: str, version: str) -> dict[str, Serve
 
 
 def is_served(client: RawReader, group: str, version: str, plural: str) -> bool:
-    """Say whether the server has this resource.
+    """Return whether the server has this resource.
 
     Raises:
         ApiFailure: the server could not be asked.

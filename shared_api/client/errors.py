@@ -149,7 +149,7 @@ class DecodeFailure(msgspec.Struct, frozen=True):
     error: str = ""
     """With the path to the field: "Expected `int`, got `str` - at `$.spec.priority`"."""
     salvaged: Any = None
-    """The object without what can not be read, where its type has a use for that."""
+    """The object without what cannot be read, where its type has a use for that."""
 
     @property
     def key(self) -> str:

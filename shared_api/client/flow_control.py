@@ -2,7 +2,7 @@
 
 Two lanes, each a token bucket of its own. What decides about a job goes through the normal lane;
 what only tells people about it (events, counts, reasons) through the low lane, which has a fifth
-of the rate on top and can not take a token from the normal one.
+of the rate on top and cannot take a token from the normal one.
 
 A server that answers 429 with `Retry-After` says that it is busy, whatever the request was about:
 until then the lane is held, for all requests alike. A hold of the normal lane holds the low one as
@@ -146,7 +146,7 @@ class _Bucket:
 
 
 def may_have_acted(failure: ApiFailure) -> bool:
-    """Say whether the server may have carried out the request that ended so.
+    """Return whether the server may have carried out the request that ended so.
 
     A 5xx says nothing about it: 504 means that the server gave up waiting for its own write. Only
     a 503 with `Retry-After` comes from in front of all work (overload, shutdown).
@@ -163,7 +163,7 @@ def may_have_acted(failure: ApiFailure) -> bool:
 
 
 def is_surely_not_done(failure: ApiFailure) -> bool:
-    """Say whether a call, with all its tries, has surely had no effect, for a reason that may pass.
+    """Return whether a call, with all its tries, surely had no effect, for a reason that may pass.
 
     A refusal (403, 409, 422 ...) is not meant: it has had no effect either, but will not pass.
     """

@@ -163,11 +163,11 @@ class HttpConnection:
         return parts.complete and parts.keep_alive and not parts.surplus
 
     def is_stale(self) -> bool:
-        """Say whether an idle connection has news; that can only be its end."""
+        """Return whether an idle connection has news; that can only be its end."""
         return bool(self._poll.poll(0))
 
     def has_input(self) -> bool:
-        """Say whether bytes have arrived that were not taken in yet."""
+        """Return whether bytes have arrived that were not taken in yet."""
         # Nothing that is decrypted waits inside the socket: each read takes a TLS record whole.
         return bool(self._poll.poll(0))
 

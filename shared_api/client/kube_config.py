@@ -317,7 +317,7 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Any, folder: Path) -> _Plugi
         ) from error
     except OSError as error:
         hint = f" ({plugin['installHint']})" if plugin.get("installHint") else ""
-        raise ValueError(f"the exec plugin {command} can not be run: {error}{hint}") from error
+        raise ValueError(f"the exec plugin {command} cannot be run: {error}{hint}") from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
         raise ValueError(f"the exec plugin {command} ended with {done.returncode}: {said}")

@@ -36,7 +36,7 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Say whether one entry of NO_PROXY means this host.
+    """Return whether one entry of NO_PROXY means this host.
 
     An entry is "*", an address, a range in CIDR form, or a domain (a leading "." or "*." leaves
     out the domain itself); all but the range may end in a port.

@@ -97,7 +97,7 @@ class ResourceType(msgspec.Struct, Generic[T], frozen=True):
     object_type: type[T]
     salvage: Callable[[Any, str], T] | None = None
     """Makes a readable object of the JSON of one that is not, and why not; raises msgspec's error
-    where it can not."""
+    where it cannot."""
     only_metadata: bool = False
     """Reads ask for metadata alone (PartialObjectMetadata): the server sends nothing else."""
 
@@ -486,7 +486,7 @@ class ResourceClient:
 
 
 def is_guarded(verb: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether a write names what it expects to find, so that repeating it does no harm.
+    """Return whether a write names what it expects to find, so that repeating it does no harm.
 
     A uid alone guards a deletion, which happens once. It does not guard a patch: between two
     tries of "resume this job" somebody may have suspended it.

@@ -205,7 +205,7 @@ class WriteDispatcher:
         _tell(dropped, Dropped(reason))
 
     def has_room(self) -> bool:
-        """Say whether more normal writes should be submitted now. Asking costs nothing."""
+        """Return whether more normal writes should be submitted now. Asking costs nothing."""
         return not self._full
 
     def counts(self) -> tuple[int, int, int]:

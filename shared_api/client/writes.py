@@ -115,13 +115,13 @@ def _is_same_patch(one: Write[Any], other: Write[Any]) -> bool:
 
 
 def is_pointless_beside(new: Write[Any], waiting: Write[Any]) -> bool:
-    """Say whether a new low patch need not be sent, since a normal one of the object waits."""
+    """Return whether a new low patch need not be sent, since a normal one of the object waits."""
     lanes = (new.lane, waiting.lane)
     return lanes == (Lane.LOW, Lane.NORMAL) and _is_same_patch(new, waiting)
 
 
 def supersedes(new: Write[Any], waiting: Write[Any]) -> bool:
-    """Say whether a new patch makes a low one that waits pointless.
+    """Return whether a new patch makes a low one that waits pointless.
 
     A normal one always does. A low one does when it knows a newer version of the object: the
     older one would only meet a conflict.
@@ -159,7 +159,7 @@ def _guards_of(write: Write[Any]) -> tuple[str, str]:
 
 
 def contradict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Say whether two merge patches set some field to different values.
+    """Return whether two merge patches set some field to different values.
 
     A list is one value: whoever changes an item of it writes all of them, as he knows them.
     """

@@ -46,7 +46,7 @@ log = structlog.get_logger("debug_api")
 
 
 def is_loopback(address: Address) -> bool:
-    """Say whether only this machine reaches the address."""
+    """Return whether only this machine reaches the address."""
     if address.host == "localhost":
         return True
     try:
@@ -56,7 +56,7 @@ def is_loopback(address: Address) -> bool:
 
 
 def check_address(address: Address, certificate: str, key: str) -> None:
-    """Refuse to serve the cluster without TLS, or with a certificate that can not be used.
+    """Refuse to serve the cluster without TLS, or with a certificate that cannot be used.
 
     Raises:
         AddressError: See its text.

@@ -45,7 +45,7 @@ class FreshRead:
         self._asked = False
 
     def is_reached(self) -> bool:
-        """Say whether handlers have seen everything up to the target; never blocks.
+        """Return whether handlers have seen everything up to the target; never blocks.
 
         Call it again until it is: when the watch does not get there by itself, it asks for a list.
         """

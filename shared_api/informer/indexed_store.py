@@ -113,7 +113,7 @@ class IndexedStore(Generic[T]):
             return [*self._indexes[name]]
 
     def has_index_value(self, name: str, value: str) -> bool:
-        """Say whether there is an object with this value in an index."""
+        """Return whether there is an object with this value in an index."""
         with self._lock:
             return value in self._indexes[name]
 
@@ -201,7 +201,7 @@ class IndexedStore(Generic[T]):
         return self.remove_observed(key, stored.metadata.uid, resource_version)
 
     def is_void(self, key: str) -> bool:
-        """Say whether this object is of a replaced history, so that any version is newer."""
+        """Return whether this object is of a replaced history, so that any version is newer."""
         return key in self._void
 
     def remove_vanished(

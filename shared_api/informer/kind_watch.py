@@ -29,7 +29,7 @@ class KindWatch(Generic[T]):
         name: of the kind, for logs and probes.
         find: asks the API server for the version of the kind to follow, None when it has none; or
             says why it shall not be followed ("waits for its turn"); raises `ApiFailure`.
-        make_informer: makes a fresh informer of a version (one can not be started twice) with its
+        make_informer: makes a fresh informer of a version (one cannot be started twice) with its
             handlers.
         clock: when to look again.
         start: starts an informer that was made; None where others run its step (tests).
@@ -86,11 +86,11 @@ class KindWatch(Generic[T]):
         return LOOK_SECONDS
 
     def is_served(self) -> bool:
-        """Say whether the kind was there at the last look."""
+        """Return whether the kind was there at the last look."""
         return self.informer is not None
 
     def is_ready(self) -> bool:
-        """Say whether nothing more can be known of the kind now: cached, or not served."""
+        """Return whether nothing more can be known of the kind now: cached, or not served."""
         if self.informer is None:
             return self._was_asked
         return self.informer.has_synced()

@@ -315,7 +315,7 @@ class Reflector(Generic[T]):
             self._finish_list(listing)
 
     def _is_rewound(self, page: Page[T]) -> bool:
-        """Say whether the server is behind what it has sent before: restored from a backup."""
+        """Return whether the server is behind what it has sent before: restored from a backup."""
         return 0 < version_number(page.resource_version) < version_number(self._resource_version)
 
     def _finish_list(self, listing: _Listing) -> None:

@@ -218,7 +218,7 @@ class SharedInformer(Generic[T]):
         self._undecodable_handlers.append(on_undecodable)
 
     def has_synced(self) -> bool:
-        """Say whether every handler has seen the whole first list."""
+        """Return whether every handler has seen the whole first list."""
         return self._has_listed and not self._joining
 
     def is_forbidden(self) -> bool:
@@ -230,7 +230,7 @@ class SharedInformer(Generic[T]):
         return self.store.note_written(written)
 
     def is_rewound(self) -> bool:
-        """Say whether what a handler is being told comes from a list of a replaced history.
+        """Return whether what a handler is being told comes from a list of a replaced history.
 
         For handlers, which ask it while they are called. What they or this process knew of these
         objects before is void, whatever the versions say.
@@ -242,7 +242,7 @@ class SharedInformer(Generic[T]):
         return dict(self._undecodable)
 
     def is_readable(self, key: str) -> bool:
-        """Say whether the newest version of an object can be read, as far as it is known."""
+        """Return whether the newest version of an object can be read, as far as it is known."""
         return key not in self._undecodable
 
     @property

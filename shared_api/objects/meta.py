@@ -89,6 +89,6 @@ def find_condition(conditions: tuple[Condition, ...], condition_type: str) -> Co
 
 
 def is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -> bool:
-    """Say whether the condition of this type is there with status "True"."""
+    """Return whether the condition of this type is there with status "True"."""
     condition = find_condition(conditions, condition_type)
     return condition is not None and condition.status == "True"

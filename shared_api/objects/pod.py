@@ -88,7 +88,7 @@ class Pod(WireStruct, frozen=True):
         return bool(self.spec.node_name)
 
     def has_gate(self, name: str) -> bool:
-        """Say whether a scheduling gate of this name keeps it from every node."""
+        """Return whether a scheduling gate of this name keeps it from every node."""
         # No generator: every pod that changes is asked.
         gates = self.spec.scheduling_gates
         return bool(gates) and any(gate.name == name for gate in gates)

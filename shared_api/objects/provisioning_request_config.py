@@ -13,7 +13,7 @@ DEFAULT_BACKOFF_MAX_SECONDS: Final = 1800
 
 
 class RetryStrategy(WireStruct, frozen=True):
-    """What follows when the autoscaler can not provide the nodes."""
+    """What follows when the autoscaler cannot provide the nodes."""
 
     backoff_limit_count: int | None = None
     backoff_base_seconds: int | None = None

@@ -81,7 +81,7 @@ _SAME_CONSUMER = rule(
 CONSUMER_STAYS: Final = rule(
     "!has(oldSelf.spec) || !has(oldSelf.spec.consumerRef)"
     " || (has(self.spec) && has(self.spec.consumerRef))",
-    "consumerRef can not be removed",
+    "consumerRef cannot be removed",
     field_path=".spec",
 )
 
@@ -358,7 +358,7 @@ class QueueUnit(WireStruct, frozen=True):
 
 
 class SalvagedUnit(QueueUnit, frozen=True):
-    """A unit whose demand can not be read; here it has none."""
+    """A unit whose demand cannot be read; here it has none."""
 
     unreadable: str = ""
     """Why, with the path of the field in the object; never on the wire."""

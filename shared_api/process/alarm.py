@@ -18,7 +18,7 @@ class Alarm:
         self._lock.acquire()
 
     def is_set(self) -> bool:
-        """Say whether a wait would return at once."""
+        """Return whether a wait would return at once."""
         return not self._lock.locked()
 
     def set(self) -> None:

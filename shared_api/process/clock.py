@@ -20,7 +20,7 @@ class Waitable(Protocol):
     """What can be waited for: a ``threading.Event``, or an ``Alarm`` where one thread waits."""
 
     def is_set(self) -> bool:
-        """Say whether a wait would return at once."""
+        """Return whether a wait would return at once."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:

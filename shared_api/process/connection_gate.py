@@ -347,8 +347,8 @@ class ConnectionGate:
     def _make(self, request: Request) -> Answer:
         try:
             return self._answer(request)
-        except Exception:  # an answer that can not be made is an answer, not the end of a port
-            log.exception("a request can not be answered", path=request.target)
+        except Exception:  # an answer that cannot be made is an answer, not the end of a port
+            log.exception("a request cannot be answered", path=request.target)
             return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
 
     def _take_answers(self) -> None:

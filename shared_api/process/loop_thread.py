@@ -117,7 +117,7 @@ class LoopThread:
         return not self._thread.is_alive()
 
     def is_alive(self) -> bool:
-        """Say whether the thread runs."""
+        """Return whether the thread runs."""
         return self._thread.is_alive()
 
     @property

@@ -112,7 +112,7 @@ def load_tls(certificate: str, key: str, prefix: str) -> ssl.SSLContext | None:
         prefix: of the two flags that name them ("--metrics-tls"), for the error.
 
     Raises:
-        AddressError: They can not be read, or do not belong together; one line.
+        AddressError: They cannot be read, or do not belong together; one line.
     """
     if not certificate and not key:
         return None
@@ -168,7 +168,7 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
         try:
             body, content_type = self.metrics()
         except Exception:  # one collector among many, a plugin's perhaps
-            log.exception("the metrics can not be written")
+            log.exception("the metrics cannot be written")
             return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
         return Answer(HTTPStatus.OK, body, content_type)
 

@@ -142,7 +142,7 @@ def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
 
 
 def _wants_colors(target: TextIO) -> bool:
-    """Say whether the stream is a terminal, and the user has not asked for plain text."""
+    """Return whether the stream is a terminal, and the user has not asked for plain text."""
     try:
         return target.isatty() and "NO_COLOR" not in os.environ
     except (io.UnsupportedOperation, ValueError):

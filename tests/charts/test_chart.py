@@ -125,7 +125,7 @@ def test_selectors_find_the_pods_they_are_for(values: Json) -> None:
         selector = _selector_of(one)
         if selector is None:
             continue
-        assert "app.kubernetes.io/version" not in selector, "it changes, selectors can not"
+        assert "app.kubernetes.io/version" not in selector, "it changes, selectors cannot"
         found = [name for name, own in labels.items() if selector.items() <= own.items()]
         assert found == [pod_of(component)], one["metadata"]["name"]
 
@@ -556,7 +556,7 @@ def test_without_any_extension_there_are_no_controllers() -> None:
         pytest.param("auto", [POLICY_V1, POLICY_V1BETA1], "v1", id="the stable one first"),
         pytest.param("auto", [POLICY_V1BETA1], "v1beta1", id="what an older cluster serves"),
         pytest.param("auto", [], None, id="a cluster that serves none"),
-        pytest.param(True, [], "v1", id="asked for where the cluster can not be seen"),
+        pytest.param(True, [], "v1", id="asked for where the cluster cannot be seen"),
         pytest.param(False, [POLICY_V1], None, id="not wanted"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Values: a typo fails, what can not be done fails with its reason, what does nothing is named."""
+"""Values: a typo fails, what cannot be done fails with its reason, what does nothing is named."""
 
 from __future__ import annotations
 

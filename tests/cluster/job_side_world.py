@@ -83,7 +83,7 @@ class JobSideWorld(QueueWorld):
         )
 
     def has_unit(self, name: str) -> bool:
-        """Say whether there is a unit of that name."""
+        """Return whether there is a unit of that name."""
         return any(unit["metadata"]["name"] == name for unit in self.units())
 
     def patch_unit(self, name: str, body: Json) -> None:
@@ -113,7 +113,7 @@ class JobSideWorld(QueueWorld):
         self.patch_unit(name, {"status": {"conditions": conditions}})
 
     def is_asked_back(self, name: str) -> bool:
-        """Say whether anybody asks for a unit's place."""
+        """Return whether anybody asks for a unit's place."""
         return bool(condition(self.unit(name), "Evicted").get("status") == "True")
 
     def admissions(self, name: str) -> dict[str, Json]:

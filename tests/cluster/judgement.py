@@ -53,7 +53,7 @@ class Seen(NamedTuple):
 
     @property
     def takes_quota(self) -> bool:
-        """Say whether quota may be taken from here on."""
+        """Return whether quota may be taken from here on."""
         match self.plural:
             case "queueunits":
                 return not self.is_gone and is_booked(self.body)
@@ -268,29 +268,29 @@ def phase_of(unit: Json) -> str:
 
 
 def is_booked(unit: Json) -> bool:
-    """Say whether a unit holds quota by itself."""
+    """Return whether a unit holds quota by itself."""
     return bool(unit) and phase_of(unit) in BOOKED
 
 
 def is_admitted(unit: Json) -> bool:
-    """Say whether its Job may have pods."""
+    """Return whether its Job may have pods."""
     conditions = unit.get("status", {}).get("conditions", ())
     evicted = any(c["type"] == "Evicted" and c["status"] == "True" for c in conditions)
     return phase_of(unit) in ADMITTED and not evicted
 
 
 def is_living(pod: Json) -> bool:
-    """Say whether a pod holds what it asks for; being deleted, it still does."""
+    """Return whether a pod holds what it asks for; being deleted, it still does."""
     return pod["status"].get("phase") not in ENDED
 
 
 def is_suspended(job: Json) -> bool:
-    """Say whether a Job's switch is on."""
+    """Return whether a Job's switch is on."""
     return job.get("spec", {}).get("suspend") is True
 
 
 def is_complete(job: Json) -> bool:
-    """Say whether a Job has completed."""
+    """Return whether a Job has completed."""
     conditions = job.get("status", {}).get("conditions", ())
     return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
 

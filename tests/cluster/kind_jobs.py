@@ -60,7 +60,7 @@ class Kinds:
         return found
 
     def is_suspended(self, key: str, name: str) -> bool:
-        """Say whether its own field is on."""
+        """Return whether its own field is on."""
         return get_at(self.body(key, name), switch_of(key)) is True
 
     def merge(self, key: str, name: str, **metadata: Json) -> None:

@@ -303,12 +303,12 @@ def whose(unit: Json, jobs: Container[str]) -> str:
 
 
 def is_gated(pod: Json) -> bool:
-    """Say whether the queue holds a pod: it takes nothing yet."""
+    """Return whether the queue holds a pod: it takes nothing yet."""
     return any(each["name"] == ADMISSION_GATE for each in pod["spec"].get("schedulingGates", ()))
 
 
 def runs_well(pod: Json) -> bool:
-    """Say whether a pod runs that nobody has deleted."""
+    """Return whether a pod runs that nobody has deleted."""
     return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 

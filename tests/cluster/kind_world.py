@@ -167,7 +167,7 @@ class JobLife:
         return found
 
     def is_suspended(self) -> bool:
-        """Say whether its switch is on."""
+        """Return whether its switch is on."""
         return value_at(self.body(), self.row.switch) is True
 
     def unit(self) -> Json:

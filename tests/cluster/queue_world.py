@@ -296,7 +296,7 @@ class QueueWorld:
         return [pod for pod in self.pods(job) if pod["status"]["phase"] not in ended]
 
     def is_suspended(self, job: str) -> bool:
-        """Say whether a Job's switch is on."""
+        """Return whether a Job's switch is on."""
         return self.job(job)["spec"].get("suspend", False) is True
 
     def phase_of_job(self, job: str) -> str:

@@ -44,7 +44,7 @@ def _paths(spec: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _is_answered(plane: ControlPlane, path: str, status: HTTPStatus) -> bool:
-    """Say whether a path has this status; a new kind has 404, then 429 while its storage starts."""
+    """Return whether a path has this status; a new kind has 404, then 429 for a while."""
     try:
         plane.client_for().request("GET", path)
     except ApiError as error:

@@ -322,7 +322,7 @@ SURVIVE: Final = {
     ),
     "a Workflow that needs nobody knows what": ("workflow", workflow(), False),
     "a Workflow that needs nothing": ("workflow", workflow(**{NEEDS: " "}), False),
-    "a Workflow that can not be read": ("workflow", workflow(**{NEEDS: "four cpus"}), False),
+    "a Workflow that cannot be read": ("workflow", workflow(**{NEEDS: "four cpus"}), False),
     "a Workflow that needs less than nothing": ("workflow", workflow(**{NEEDS: "cpu: -1"}), False),
     "a Workflow whose new key is unreadable": (
         "workflow",

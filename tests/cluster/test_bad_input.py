@@ -71,7 +71,7 @@ def phase_seen(scheduler: ProgramProcess, unit: str) -> str:
 
 
 def is_dequeued(scheduler: ProgramProcess, unit: str) -> bool:
-    """Say whether the scheduler knows that it has admitted a unit."""
+    """Return whether the scheduler knows that it has admitted a unit."""
     return phase_seen(scheduler, unit) == "Dequeued"
 
 

@@ -128,6 +128,6 @@ def test_an_older_kueue_has_only_the_older_version(world: QueueWorld) -> None:
 
 
 def say(world: QueueWorld, check: str, active: str, message: str = "") -> None:
-    """Say whether a check is active, as its controller does."""
+    """Return whether a check is active, as its controller does."""
     status = activity(active, message)
     world.api.request("PATCH", f"{check}/status", status, content_type=MERGE)

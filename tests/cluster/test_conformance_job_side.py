@@ -95,14 +95,14 @@ def begun(world: JobSideWorld) -> float:
 
 
 def is_counted(world: JobSideWorld, name: str, pods: int, running: int) -> bool:
-    """Say whether the unit of a Job has all of its pods right."""
+    """Return whether the unit of a Job has all of its pods right."""
     said = world.admissions(name).get(name, {})
     counts = tuple(said.get(each, 0) for each in ("replicas", "running", "pending"))
     return counts == (pods, running, pods - running) and world.phase(name) == "Running"
 
 
 def goes_on(world: JobSideWorld, name: str) -> bool:
-    """Say whether a Job runs, and nobody asks for its place."""
+    """Return whether a Job runs, and nobody asks for its place."""
     return (
         world.phase(name) == "Running"
         and not world.is_asked_back(name)
@@ -388,7 +388,7 @@ def with_kueue(world: JobSideWorld) -> None:
 
 @pytest.mark.usefixtures("with_kueue")
 def test_ctl_34_who_is_not_the_queues_runs_on_though_inactive(world: JobSideWorld) -> None:
-    """There it is a kind that can not be put back; here every kind can, but not what is Kueue's."""
+    """There it is a kind that cannot be put back; here every kind can, but not what is Kueue's."""
     world.create_job("theirs", "any", suspend=True, run_seconds=LONG)
     world.admit("theirs", {"theirs": 1})
     until(lambda: world.phase("theirs") == "Running")
@@ -466,5 +466,5 @@ def test_ctl_36_the_time_to_run_is_up_when_it_is_whatever_happens_meanwhile(
 
 
 def is_in_line(world: JobSideWorld, name: str) -> bool:
-    """Say whether the unit of a Job is free."""
+    """Return whether the unit of a Job is free."""
     return world.phase(name) == "Enqueued"

@@ -223,6 +223,6 @@ def test_two_queues_under_one_parent(
 
 
 def find_queue(world: QueueWorld, name: str) -> bool:
-    """Say whether the queue of a quota has been made."""
+    """Return whether the queue of a quota has been made."""
     queues = world.api.request("GET", QUEUES)["items"]
     return any(queue["metadata"]["name"] == name for queue in queues)

@@ -100,7 +100,7 @@ def asked_back(world: QueueWorld, name: str) -> list[int]:
 
 
 def was_stopped(world: QueueWorld, name: str) -> bool:
-    """Say whether a victim's Job is suspended and its unit free."""
+    """Return whether a victim's Job is suspended and its unit free."""
     unit = world.unit_of(name)
     status = unit.get("status", {})
     evicted = condition(unit, "Evicted")

@@ -144,7 +144,7 @@ def trees(world: QueueWorld) -> TreeWorld:
 
 
 def serves_trees(world: QueueWorld) -> bool:
-    """Say whether trees can be listed: a while after their CRD the server says 404, then 429."""
+    """Return whether trees can be listed: a while after their CRD the server says 404, then 429."""
     try:
         world.api.request("GET", TREES)
     except ApiError:

@@ -106,7 +106,7 @@ class Scheduling:
         return self.world.phase(name) in {"Dequeued", "Running"}
 
     def is_asked(self, name: str) -> bool:
-        """Say whether a unit has been asked to make room."""
+        """Return whether a unit has been asked to make room."""
         evicted = condition(self.world.unit(name), "Evicted")
         return (evicted.get("status"), evicted.get("reason")) == ("True", "Preempted")
 

@@ -144,8 +144,8 @@ SAME = "a unit stands for one job: kind, namespace, name and uid of consumerRef 
         ({"consumerRef": {"kind": "RayJob"}}, "spec.consumerRef", SAME),
         ({"consumerRef": {"namespace": "b"}}, "spec.consumerRef", SAME),
         ({"consumerRef": {"name": "k"}}, "spec.consumerRef", SAME),
-        ({"consumerRef": None}, "spec", "consumerRef can not be removed"),
-        (None, "spec", "consumerRef can not be removed"),
+        ({"consumerRef": None}, "spec", "consumerRef cannot be removed"),
+        (None, "spec", "consumerRef cannot be removed"),
     ],
 )
 def test_a_unit_can_not_change_hands(

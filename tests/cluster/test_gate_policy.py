@@ -85,7 +85,7 @@ def put_into_force(plane: ControlPlane, *switches: str, held: list[str], **value
 
 
 def are_held(plane: ControlPlane, about: list[str], namespace: str) -> bool:
-    """Say whether these of HELD, and no others, get the gate there."""
+    """Return whether these of HELD, and no others, get the gate there."""
     return [one for one, body in HELD.items() if is_held(plane, body, namespace)] == about
 
 

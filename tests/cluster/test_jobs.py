@@ -533,5 +533,5 @@ def unpin(world: QueueWorld, pod: Json) -> None:
 
 
 def is_of_job(unit: Json, job: str) -> bool:
-    """Say whether a unit names a job."""
+    """Return whether a unit names a job."""
     return bool(unit["spec"].get("consumerRef", {}).get("name") == job)

@@ -267,7 +267,7 @@ def test_every_job_runs_once_whatever_dies(controlplane_binaries: Path) -> None:
 
 
 def is_error(line: str) -> bool:
-    """Say whether a program's line tells of something that should not be."""
+    """Return whether a program's line tells of something that should not be."""
     try:
         level, event = operator.itemgetter("level", "event")(json.loads(line))
     except ValueError:

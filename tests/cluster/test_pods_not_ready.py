@@ -104,7 +104,7 @@ def refuse_pods(world: QueueWorld, host: str) -> Json:
 
 
 def is_taken(world: QueueWorld, host: str) -> bool:
-    """Say whether the API server takes such a pod."""
+    """Return whether the API server takes such a pod."""
     spec = {"hostname": host, "containers": [{"name": "c", "image": "none"}]}
     body = {"metadata": {"name": "asked"}, "spec": spec}
     try:

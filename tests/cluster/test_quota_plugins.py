@@ -134,7 +134,7 @@ class PluginWorld:
         self.world.api.request("POST", f"{path}?fieldValidation=Strict", body)
 
     def is_suspended(self, kind: str, name: str, namespace: str) -> bool:
-        """Say whether such a job is suspended by its own field."""
+        """Return whether such a job is suspended by its own field."""
         path = TRAINING_JOBS.format(namespace, f"{kind.lower()}s")
         spec = self.world.api.request("GET", f"{path}/{name}")["spec"]
         return spec.get("runPolicy", {}).get("suspend") is True
@@ -191,7 +191,7 @@ def world(controlplane_binaries: Path) -> Iterator[PluginWorld]:
 
 
 def has_trees(world: QueueWorld) -> bool:
-    """Say whether trees can be listed: a while after their CRD the server says 404, then 429."""
+    """Return whether trees can be listed: a while after their CRD the server says 404, then 429."""
     try:
         world.api.request("GET", TREES)
     except ApiError:

@@ -122,7 +122,7 @@ def unit(namespace: str, quota: str, key: str = QUOTA_LABEL) -> tuple[str, Json]
 def refusal(
     world: QueueWorld, what: tuple[str, Json], user: str = "admin", *, verb: str = "POST"
 ) -> str:
-    """Return why this can not be written, "" where it can."""
+    """Return why this cannot be written, "" where it can."""
     path, body = what
     more = {"content_type": MERGE} if verb == "PATCH" else {}
     try:

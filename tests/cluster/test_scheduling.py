@@ -56,7 +56,7 @@ def scheduler(world: QueueWorld) -> ProgramProcess:
 
 
 def dequeued(world: QueueWorld, name: str) -> bool:
-    """Say whether a unit has been admitted."""
+    """Return whether a unit has been admitted."""
     return world.phase(name) == "Dequeued"
 
 

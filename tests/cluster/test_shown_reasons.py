@@ -73,7 +73,7 @@ def test_a_refusal_names_the_namespace_of_the_quota_that_counts(
 def test_a_queue_that_is_missing_is_named_with_its_namespace(world: QueueWorld) -> None:
     world.create_quota("lost", cpu_max=2)
     world.create_unit("lost", "lost", cpu=1, queue="nowhere")
-    words = "queue nowhere does not exist in namespace koord-queue, or can not be read"
+    words = "queue nowhere does not exist in namespace koord-queue, or cannot be read"
     until(lambda: condition(world.unit("lost"), "QuotaReserved").get("message") == words)
 
 

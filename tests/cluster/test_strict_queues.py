@@ -165,7 +165,7 @@ def test_a_job_that_nobody_answers_gives_its_quota_back_and_asks_again(world: St
 
 
 def asks_again(world: StrictWorld, job: str) -> bool:
-    """Say whether a job asks for nodes in a later attempt, and for nothing in an earlier one."""
+    """Return whether a job asks for nodes in a later attempt, and for nothing in an earlier one."""
     status = world.unit_of(job)["status"]
     labels = [each["metadata"]["labels"] for each in reservations(world)]
     attempts = [each["koord-queue/attempt"] for each in labels]

@@ -55,7 +55,7 @@ def model_of(vector: Json) -> SchedulerModel:
 
 
 def is_unknowable(model: SchedulerModel) -> bool:
-    """Say whether the scheduler's numbers depend on a memory that a queue can not see."""
+    """Return whether the scheduler's numbers depend on a memory that a queue cannot see."""
     states = possible_states(model.forest().trees[""], model.sums["request"])
     first, *others = (model.divide(state) for state in states)
     return any(
@@ -167,7 +167,7 @@ def run_admission(vector: Json) -> bool:
 
 
 def is_promised(vector: Json) -> bool:
-    """Say whether the books would have let the candidate through as one job."""
+    """Return whether the books would have let the candidate through as one job."""
     config, pods = vector["config"], vector["candidate"]["pods"]
     quotas = {pod["quota"] for pod in pods}
     if not config["runtime_quota"] or len(quotas) > 1 or ROOT_QUOTA in quotas:
@@ -239,7 +239,7 @@ def _container(requests: Json, restart_policy: str | None = None) -> Container:
 
 
 def is_exact_test(vector: Json) -> bool:
-    """Say whether an observation is one that must come out the same: no race, no history."""
+    """Return whether an observation is one that must come out the same: no race, no history."""
     return vector["id"].startswith(("ob-", "oa-")) and not vector.get("racy")
 
 

@@ -64,7 +64,7 @@ def check_amounts(quota: Json) -> str | None:
 
 
 def check_guarantee(quota: Json, chain: list[Json]) -> bool:
-    """Say whether raising min above what is guaranteed fits the ancestors."""
+    """Return whether raising min above what is guaranteed fits the ancestors."""
     wanted = parse_amounts(quota["min"])
     guaranteed = parse_amounts(quota.get("guaranteed") or {})
     for link in chain:
@@ -225,7 +225,7 @@ def revoke_pods(vector: Json) -> list[str]:
 
 
 def can_preempt(vector: Json) -> bool:
-    """Say whether a pod may evict another one of its quota."""
+    """Return whether a pod may evict another one of its quota."""
     preemptor, victim = vector["preemptor"], vector["victim"]
     if victim.get("preemptible_label") == "false":
         return False

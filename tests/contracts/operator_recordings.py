@@ -315,7 +315,7 @@ class Replay:
 
 
 def _follows(state: JobState, job: RecordedJob, facts: JobFacts) -> bool:
-    """Say whether the pod sets follow the job now: while it is held, and when it grows."""
+    """Return whether the pod sets follow the job now: while it is held, and when it grows."""
     if state.stopped or not job.pod_sets:
         return True
     before = {each.name: each.count for each in job.pod_sets}
@@ -331,7 +331,7 @@ def _sum_of(pod_sets: tuple[JobPodSet, ...]) -> dict[str, int]:
 
 
 def _turns_off_suspend(body: Any) -> bool:
-    """Say whether a request's body holds `suspend: false`, wherever the kind has it."""
+    """Return whether a request's body holds `suspend: false`, wherever the kind has it."""
     if isinstance(body, dict):
         return body.get("suspend") is False or any(map(_turns_off_suspend, body.values()))
     if isinstance(body, list):

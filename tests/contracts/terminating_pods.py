@@ -23,7 +23,7 @@ class TerminatingPods(StrEnum):
 def does_terminating_pod_count(
     rule: TerminatingPods, *, seconds_since_deletion: int, grace_seconds: int
 ) -> bool:
-    """Say whether a pod with a deletionTimestamp counts.
+    """Return whether a pod with a deletionTimestamp counts.
 
     `seconds_since_deletion` is counted from the deletionTimestamp, to which the API server has
     added the grace period already: koord-scheduler waits for it twice, and so does this.

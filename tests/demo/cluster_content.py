@@ -89,7 +89,7 @@ class ClusterContent:
     def remove(self, say: Say) -> None:
         """Remove all that was made, newest first, and wait for what takes its time.
 
-        What can not be removed is told, and the rest goes on.
+        What cannot be removed is told, and the rest goes on.
         """
         newest_first, self._made = self._made[::-1], []
         kinds = [made for made in newest_first if made.kind is CUSTOM_RESOURCE_DEFINITIONS]

@@ -14,7 +14,7 @@ from tests.demo.load_plan import GpuShape, LoadPlan
 
 
 class DemoFailed(Exception):
-    """The demo can not go on; the message says why, to a person."""
+    """The demo cannot go on; the message says why, to a person."""
 
 
 class Cluster(Protocol):
@@ -34,7 +34,7 @@ class Cluster(Protocol):
         """Bring it up as far as it is the demo's to bring up.
 
         Raises:
-            DemoFailed: it can not be had.
+            DemoFailed: it cannot be had.
         """
 
     def stop(self) -> None:

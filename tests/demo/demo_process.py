@@ -62,7 +62,7 @@ class DemoProcess:
         return {pid: it for pid, it in commands.items() if str(self.temporary) in it}
 
     def leaves_nothing(self) -> bool:
-        """Say whether no process and no file of it is left."""
+        """Return whether no process and no file of it is left."""
         return not self.programs() and not list(self.temporary.iterdir())
 
 

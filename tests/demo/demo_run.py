@@ -102,7 +102,7 @@ class DemoRun:
         """Run until the load is through (once) or something interrupts.
 
         Raises:
-            DemoFailed: it can not go on; everything has been removed.
+            DemoFailed: it cannot go on; everything has been removed.
         """
         started_at = self._clock.monotonic()
         with ExitStack() as stack:

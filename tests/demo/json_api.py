@@ -141,7 +141,7 @@ class JsonApi:
         return True
 
     def is_served(self, kind: Kind) -> bool:
-        """Say whether the API server knows a kind."""
+        """Return whether the API server knows a kind."""
         path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         try:
             found = self.get_path(path)

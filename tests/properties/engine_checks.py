@@ -200,7 +200,7 @@ def counted_priority(engine: Engine, record: CachedUnit) -> int:
     if text is None:
         return said
     ceiling = read_int32(text, None)
-    # What can not be read leaves in force what was, which no object says.
+    # What cannot be read leaves in force what was, which no object says.
     return record.priority if ceiling is None else min(said, ceiling)
 
 
@@ -316,7 +316,7 @@ def check_held(engine: Engine) -> None:
 
 
 def _is_rightly_held(engine: Engine, record: CachedUnit) -> bool:
-    """Say whether the unit would be held if it were placed now."""
+    """Return whether the unit would be held if it were placed now."""
     if judge(record.unit) is not UnitState.WAITING:
         return True
     mapped = engine.plugins.map_unit(record.unit, engine.queues)

@@ -279,7 +279,7 @@ class Workers:
         self._going.update(dict.fromkeys(queues))
 
     def is_quiet(self) -> bool:
-        """Say whether nobody is to be asked."""
+        """Return whether nobody is to be asked."""
         return not self._going
 
     def step(self) -> Decision:

@@ -455,7 +455,7 @@ class World:
         checks.check_books(self.engine, self.plugin)
 
     def remembers_a_quota_that_no_object_tells(self) -> bool:
-        """Say whether something is charged to the quota that a namespace had before that went."""
+        """Return whether something is charged to a quota that a namespace had before."""
         engine = self.engine
         charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
         return not all(self.plugin.quota_names(record.unit) for record in charged)
@@ -484,7 +484,7 @@ class World:
         return _nth([u for u in units if not phases or u.status.phase in phases], a)
 
     def _has_pods(self, unit: QueueUnit, *, of_others: bool = False) -> bool:
-        """Say whether pods name the unit; `of_others`: without naming its quota.
+        """Return whether pods name the unit; `of_others`: without naming its quota.
 
         When the unit is gone nothing but the pods' label says whose quota they are charged to.
         """

@@ -177,7 +177,7 @@ class Edited:
             self.engine.on_queue_unit_gone(self.units.pop(unit.metadata.key))
 
     def _is_other(self, pod: Pod, unit: QueueUnit) -> bool:
-        """Say whether a restart, which finds only the pod, would not know what the unit said."""
+        """Return whether a restart, which finds only the pod, would not know what the unit said."""
         is_its = pod.metadata.name.startswith(f"{unit.metadata.name}-")
         return is_its and pod.metadata.labels != unit.metadata.labels
 

@@ -286,7 +286,7 @@ class Town:
 
 
 def is_evicted(unit: QueueUnit) -> bool:
-    """Say whether a unit has to leave."""
+    """Return whether a unit has to leave."""
     return any(each.type == EVICTED and each.status == "True" for each in unit.status.conditions)
 
 

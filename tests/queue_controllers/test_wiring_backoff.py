@@ -236,7 +236,7 @@ def told_by(status: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def crash(world: World) -> None:
-    """Let another process go on where this one can not write."""
+    """Let another process go on where this one cannot write."""
     world.server.faults.clear()
     world.start(configuration=read_configuration(LIMITED, {"job"}))
 

@@ -26,7 +26,7 @@ def test_a_job_that_may_not_be_resumed_says_so(world: World, status: int) -> Non
     world.admit()
     world.settle(5.0)
     assert world.notes_on_jobs() == {
-        "ReleaseRefused": "It is admitted, and can not be resumed: policy says no"
+        "ReleaseRefused": "It is admitted, and cannot be resumed: policy says no"
     }
     world.server.faults.clear()
     world.settle(20.0)
@@ -80,7 +80,7 @@ def test_a_job_that_may_not_be_suspended_says_so(world: World) -> None:
     world.server.faults.fail(403, times=EVERY_TIME, match=JOBS, message="policy says no")
     world.job(suspend=False)
     world.settle(5.0)
-    assert world.notes_on_jobs() == {"SuspendRefused": "It can not be suspended: policy says no"}
+    assert world.notes_on_jobs() == {"SuspendRefused": "It cannot be suspended: policy says no"}
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])

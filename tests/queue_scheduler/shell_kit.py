@@ -152,7 +152,7 @@ class ShellKit:
         return WorkQueue(self.clock, backoff=lambda _attempt: 1.0)
 
     def may_write(self) -> bool:
-        """Say whether this replica leads."""
+        """Return whether this replica leads."""
         return self.leads
 
     def note_written(self, written: object) -> None:
@@ -160,7 +160,7 @@ class ShellKit:
         self.noted.append(written)
 
     def is_readable(self, key: str) -> bool:
-        """Say whether an object can be read, as an informer would."""
+        """Return whether an object can be read, as an informer would."""
         return key not in self.unreadable
 
     def send(self) -> None:

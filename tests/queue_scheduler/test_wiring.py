@@ -27,7 +27,7 @@ def world() -> Iterator[SchedulerWorld]:
 
 
 def break_the_admitted_of_two(world: SchedulerWorld) -> None:
-    """Admit unit a, make its demand one that can not be read, and let b wait for its room."""
+    """Admit unit a, make its demand one that cannot be read, and let b wait for its room."""
     world.start()
     world.add_quota(cpu=1)
     world.settle()

@@ -112,7 +112,7 @@ def say_active(world: SchedulerWorld, active: str, message: str = "") -> None:
 
 
 def set_active(world: SchedulerWorld, active: str, message: str = "") -> None:
-    """Say whether the check is active, and let the scheduler hear of it."""
+    """Return whether the check is active, and let the scheduler hear of it."""
     say_active(world, active, message)
     world.settle(6.0)
 

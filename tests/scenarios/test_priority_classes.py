@@ -1,7 +1,7 @@
 """Values of PriorityClasses that come, change and go while jobs wait: which job starts first.
 
 Both programs over one server: the controllers write a class's value into units, and the scheduler
-orders its line by that. The value of a class can not be edited: it is deleted and made again.
+orders its line by that. The value of a class cannot be edited: it is deleted and made again.
 """
 
 from __future__ import annotations

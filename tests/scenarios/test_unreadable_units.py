@@ -1,4 +1,4 @@
-"""Units that could be read, and can not any more: they stand aside until they are mended."""
+"""Units that could be read, and cannot any more: they stand aside until they are mended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATH = "$.spec.podSet[0].template.spec.containers"
 
 
 def break_unit(world: SchedulerWorld, name: str) -> dict[str, Any]:
-    """Make a unit's demand one that can not be read; return the patch that mends it."""
+    """Make a unit's demand one that cannot be read; return the patch that mends it."""
     good = world.unit(name)["spec"]["podSet"]
     bad = [{**good[0], "template": {"spec": {"containers": "x"}}}]
     world.direct.patch("queueunits", name, {"spec": {"podSet": bad}}, namespace="default")
@@ -23,7 +23,7 @@ def break_unit(world: SchedulerWorld, name: str) -> dict[str, Any]:
 
 
 def held(world: SchedulerWorld) -> float | None:
-    """Return how many units of the queue are held for a demand that can not be read."""
+    """Return how many units of the queue are held for a demand that cannot be read."""
     labels = {"queue": "team", "reason": "InvalidDemand"}
     return world.metrics.registry.get_sample_value("koord_queue_pending_units", labels)
 

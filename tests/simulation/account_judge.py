@@ -287,7 +287,7 @@ class AccountJudge:
                 self._break(NEVER_OVER, told, how)
 
     def _has_news(self, level: str, knew: Mapping[str, int]) -> bool:
-        """Say whether a quota, or one below it, was charged what who knew so much can not know."""
+        """Return whether a quota, or one below it, was charged what this process cannot know."""
         return any(
             version > knew.get(plural, 0)
             for quota, facts in self._facts.items()
@@ -388,7 +388,7 @@ class AccountJudge:
 
 
 def is_given_back(unit: Json) -> bool:
-    """Say whether the maker of a unit that nobody manages has given its whole place back."""
+    """Return whether the maker of a unit that nobody manages has given its whole place back."""
     admissions = unit.get("status", {}).get("admissions") or ()
     asks = any(each["count"] for each in unit["spec"].get("podSet") or ())
     is_managed = MANAGED_BY in annotations_of(unit)

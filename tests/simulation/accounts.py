@@ -52,7 +52,7 @@ class Account:
             self.strays.clear()
             self.left_behind.clear()
         elif not self.units:
-            # Whoever starts from now on can not know whose they were.
+            # Whoever starts from now on cannot know whose they were.
             pods = self.pods.items()
             self.strays = {
                 key for key, pod in pods if RELATED_QUEUE_UNIT not in annotations_of(pod)
@@ -127,11 +127,11 @@ class Account:
         return min((count for _, count in _since(self.pod_counts, since)), default=0)
 
     def was_admitted(self, since: int) -> bool:
-        """Say whether the job was allowed to run at any moment from that version on."""
+        """Return whether the job was allowed to run at any moment from that version on."""
         return any(admitted for _, admitted in _since(self.states, since))
 
     def was_held(self, since: int) -> bool:
-        """Say whether the job was not allowed to run at any moment from that version on."""
+        """Return whether the job was not allowed to run at any moment from that version on."""
         states = list(_since(self.states, since))
         return not states or not all(admitted for _, admitted in states)
 

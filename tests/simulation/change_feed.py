@@ -143,7 +143,7 @@ def gist_of(told: Told) -> str:
 
 
 def is_true(body: Mapping[str, Any], *kinds: str) -> bool:
-    """Say whether an object has one of these conditions."""
+    """Return whether an object has one of these conditions."""
     return any(
         each["type"] in kinds and each["status"] == "True"
         for each in body.get("status", {}).get("conditions") or ()

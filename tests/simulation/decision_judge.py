@@ -49,7 +49,7 @@ class _Round:
     written: dict[str, float]
 
     def is_known(self, seen: int) -> bool:
-        """Say whether who has seen so much knows of all that was written."""
+        """Return whether who has seen so much knows of all that was written."""
         return max(self.written.values()) <= seen
 
 

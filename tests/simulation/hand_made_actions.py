@@ -20,7 +20,7 @@ QUOTAS: Final = ("a", "b", "c")
 
 
 def is_hand_made(unit: Json) -> bool:
-    """Say whether nobody looks after a unit but its maker."""
+    """Return whether nobody looks after a unit but its maker."""
     return MANAGED_BY not in (unit["metadata"].get("annotations") or {})
 
 

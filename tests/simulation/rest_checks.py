@@ -223,7 +223,7 @@ def _has_writes_under_way(engine: Engine) -> bool:
 
 
 def _remembers(world: World, engine: Engine) -> bool:
-    """Say whether it knows rightly what no object says any more.
+    """Return whether it knows rightly what no object says any more.
 
     Something is charged to the quota that a namespace had before that went; or there are pods that
     were never stamped, of a unit that is gone, or of a job that was deleted without them; or of a
@@ -258,7 +258,7 @@ def _named_unit(pod: Json) -> str:
 
 
 def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
-    """Say whether pods of a unit that is gone name another quota than it had at last, or none."""
+    """Return whether pods of a unit that is gone name another quota than its last, or none."""
     bookings, units = engine.units.bookings, engine.units.records.values()
     for uid in set(bookings) - {record.uid for record in units}:
         charge = bookings.charge_of(uid)
@@ -342,7 +342,7 @@ def faults_of(job: Json, units: list[Json]) -> list[str]:
 
 
 def _is_whole(unit: Json) -> bool:
-    """Say whether all pods were admitted; a job of which some were is not resumed."""
+    """Return whether all pods were admitted; a job of which some were is not resumed."""
     admitted = {each["name"]: each["replicas"] for each in unit["status"].get("admissions") or ()}
     sets = unit["spec"]["podSet"]
     return all(admitted.get(each["name"], each["count"]) >= each["count"] for each in sets)
@@ -376,7 +376,7 @@ def wanted_pods(job: Json) -> int:
 
 
 def _is_wrongly_active(job: Json, unit: Json) -> bool:
-    """Say whether a unit at rest is active against its limit, or against what its job says."""
+    """Return whether a unit at rest is active against its limit, or against what its job says."""
     active, annotations = unit["spec"].get("active"), job["metadata"].get("annotations") or {}
     reached = is_true(unit, "BackoffLimitReached")
     if TIME_EXCEEDED in unit["metadata"]["annotations"]:

@@ -188,11 +188,11 @@ class SteppedWork:
         self._stepped_host = host
 
     def is_deciding(self) -> bool:
-        """Say whether it leads and has taken over."""
+        """Return whether it leads and has taken over."""
         return self._takeover.may_write()
 
     def is_writing(self) -> bool:
-        """Say whether a write waits or is in flight. The controllers' are events."""
+        """Return whether a write waits or is in flight. The controllers' are events."""
         return any(self._dispatcher.counts())
 
     def validate(self) -> None:
@@ -238,7 +238,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         return self._shared.ask(lambda engine: engine)
 
     def is_writing(self) -> bool:
-        """Say whether a write waits or is in flight, or what came of one is not known yet."""
+        """Return whether a write waits or is in flight, or what came of one is not known yet."""
         granted = (record.granting for record in self.engine.units.records.values())
         return super().is_writing() or any(each is not None for each in granted)
 

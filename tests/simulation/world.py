@@ -367,7 +367,7 @@ class World:
         return (self.clock.now() - parse_time(timestamp)).total_seconds()
 
     def is_quiet(self) -> bool:
-        """Say whether every cache is up to date, and no write is under way."""
+        """Return whether every cache is up to date, and no write is under way."""
         for process in self.processes:
             behind = any(
                 self.feed.last_change(each.plural) > each.seen for each in process.work.followers
@@ -378,5 +378,5 @@ class World:
 
 
 def is_program(info: RequestInfo) -> bool:
-    """Say whether a request is one of the programs'; for faults."""
+    """Return whether a request is one of the programs'; for faults."""
     return info.user_agent != USER_AGENT

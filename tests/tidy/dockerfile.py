@@ -1,7 +1,7 @@
 """The rules for the Dockerfile: ``python -m tests.tidy.dockerfile [FILE]`` prints what breaks them.
 
 They are what a cluster's admission and a careful reader ask of an image, and can be checked where
-no container engine runs. Building it can not.
+no container engine runs. Building it cannot.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def known_keys() -> set[str]:
 
 
 def is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
-    """Say whether a node is a text that is written out."""
+    """Return whether a node is a text that is written out."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 

@@ -19,7 +19,7 @@
 {{ include "koord-queue.fullname" . }}-controllers
 {{- end }}
 
-{{/* What selects objects: never a version, selectors can not change. Takes {root, component}. */}}
+{{/* What selects objects: never a version, selectors cannot change. Takes {root, component}. */}}
 {{- define "koord-queue.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "koord-queue.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}

@@ -32,7 +32,7 @@ template:
     {{- include "koord-queue.podSpec" . | nindent 4 }}
 {{- end }}
 
-{{/* Selected labels last: a label of the user's can not make the Deployment lose its pods. */}}
+{{/* Selected labels last: a label of the user's cannot make the Deployment lose its pods. */}}
 {{- define "koord-queue.podLabels" -}}
 {{- $own := include "koord-queue.labels" . | fromYaml }}
 {{- toYaml (merge $own .settings.podLabels) }}

@@ -45,7 +45,7 @@ def test_it_is_told_in_the_words_of_the_scheduler_with_the_way_out() -> None:
     assert event == TellJob(
         reason="NoQuota",
         message=(
-            "It can not start: no quota: gold does not exist. Name one that exists in the job's "
+            "It cannot start: no quota: gold does not exist. Name one that exists in the job's "
             "label quota.scheduling.koordinator.sh/name, or have it made"
         ),
         type=EventType.WARNING,

@@ -1,4 +1,4 @@
-"""What people say in annotations on a job, and what they are told where it can not be read."""
+"""What people say in annotations on a job, and what they are told where it cannot be read."""
 
 from __future__ import annotations
 

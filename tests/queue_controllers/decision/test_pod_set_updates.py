@@ -196,7 +196,7 @@ def test_nothing_is_changed_where_nobody_wants_anything() -> None:
             msgspec.structs.replace(job(), takes_updates=False),
             [{"labels": {"a": "b"}}],
             "Admission check a changes pods, which no Job takes",
-            id="a kind whose templates can not change",
+            id="a kind whose templates cannot change",
         ),
         pytest.param(
             job(),

@@ -307,7 +307,7 @@ def test_priority_follows(
 
 
 def test_without_its_class_what_is_booked_keeps_its_number() -> None:
-    """A class's value can not be changed: whoever changes it deletes it first."""
+    """A class's value cannot be changed: whoever changes it deletes it first."""
     of = job(priority=PrioritySource("high", 5))
     gone, again = ClusterContext(), ClusterContext(priority_classes={"high": 7})
 
@@ -427,7 +427,7 @@ def test_an_absent_active_annotation_leaves_a_deactivation_alone() -> None:
         pytest.param(job(pod_set(cpu="1000m")), False, id="as large in other words"),
         pytest.param(job(pod_set(), pod_set(1, name="new")), True, id="a set more"),
         pytest.param(job(pod_set(), pod_set(0, name="new")), False, id="an empty set more"),
-        pytest.param(job(pod_set(cpu="x")), True, id="pods that can not be read"),
+        pytest.param(job(pod_set(cpu="x")), True, id="pods that cannot be read"),
     ],
 )
 def test_outgrown(now: JobFacts, want: bool) -> None:

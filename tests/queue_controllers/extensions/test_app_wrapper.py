@@ -117,9 +117,9 @@ def test_what_the_controller_says_comes_first() -> None:
             "spec.components[0].podSets[1]: path 'template.spec.other' leads to no pod template",
             id="a path to nothing",
         ),
-        pytest.param((component({"path": "spec.template"}),), "can not be read", id="no path"),
+        pytest.param((component({"path": "spec.template"}),), "cannot be read", id="no path"),
         pytest.param(
-            (component({"path": "template.spec..x"}),), "'..x' can not be read", id="two dots"
+            (component({"path": "template.spec..x"}),), "'..x' cannot be read", id="two dots"
         ),
         pytest.param(
             (component({"path": "template.spec[0]"}),), "leads to no", id="a position in a map"

@@ -200,7 +200,7 @@ def test_pods_are_told_by_the_declared_labels() -> None:
     ("changes", "says"),
     [
         pytest.param({"suspend": ".spec.a["}, "suspend: '.spec.a['", id="no path"),
-        pytest.param({"suspend": ".spec.a[0].b"}, "in a list can not be set", id="in a list"),
+        pytest.param({"suspend": ".spec.a[0].b"}, "in a list cannot be set", id="in a list"),
         pytest.param(
             {"suspend": ".metadata.labels.x"}, "begin with .spec or .status", id="elsewhere"
         ),

@@ -76,7 +76,7 @@ def test_workers_that_come_when_the_leader_runs_are_read_from_the_set() -> None:
 
 def test_the_size_may_be_missing() -> None:
     group = gather(member(0, size=""), member(1, size=""))
-    assert SETS.why_unknown(group) == "LeaderWorkerSet llm can not be read"
+    assert SETS.why_unknown(group) == "LeaderWorkerSet llm cannot be read"
     assert counts(with_set(group, size=5)) == {"leader": 1, "workers": 4}
 
 

@@ -42,7 +42,7 @@ def test_its_uid_is_the_sets_and_pods_of_an_earlier_set_are_not_its() -> None:
 
 def test_the_set_says_how_many() -> None:
     group = SETS.gather("db", [of_set(0)])
-    assert SETS.why_unknown(group) == "StatefulSet db can not be read"
+    assert SETS.why_unknown(group) == "StatefulSet db cannot be read"
     assert SETS.pod_sets(group) == ()
     wanted = SETS.other_of(group)
     assert wanted is not None

@@ -92,7 +92,7 @@ def test_a_job_that_is_not_known_is_waited_for() -> None:
 
 
 def test_a_kind_whose_pods_can_not_be_told_is_released_and_told_so() -> None:
-    got = do(READY, why_none="those of a Foo can not be told")
+    got = do(READY, why_none="those of a Foo cannot be told")
     assert got == ["move SchedSucceed", "TellUnit"]
 
 

@@ -342,7 +342,7 @@ def test_of_a_blacklist_with_a_broken_entry_the_others_count(world: StrictWorld)
     world.begin()
     assert nodes_avoided(world) == [{"bad"}, {"bad"}]
     assert world.notes_on_jobs()["BlacklistUnreadable"] == (
-        "ConfigMap kube-system/kubedl-blacklist-data names nodes to keep off, and can not all be"
+        "ConfigMap kube-system/kubedl-blacklist-data names nodes to keep off, and cannot all be"
         " read: broken: Expected `array`, got `int`"
     )
 

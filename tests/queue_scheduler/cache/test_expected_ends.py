@@ -55,7 +55,7 @@ def test_what_earlier_runs_took_is_taken_off(past: int | None, want: int) -> Non
         pytest.param(AT_NOON, NOON + 100, id="from when its pods ran"),
         pytest.param(None, NOON + 600, id="from now, while they do not"),
         pytest.param("", NOON + 600, id="from now, where it is not told since when"),
-        pytest.param("noon", NOON + 600, id="from now, where that can not be read"),
+        pytest.param("noon", NOON + 600, id="from now, where that cannot be read"),
     ],
 )
 def test_the_clock_of_a_run(ready: str | None, want: int) -> None:

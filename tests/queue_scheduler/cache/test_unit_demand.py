@@ -207,7 +207,7 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
             PODS,
             {"admissions": (*WHOLE, Admission(name="gone", resources={"cpu": "x"}))},
             10_000,
-            id="a record that can not be read",
+            id="a record that cannot be read",
         ),
         pytest.param(
             PODS,

@@ -1,4 +1,4 @@
-"""A round of evictions over the fake API server: what is written, and what if it can not be."""
+"""A round of evictions over the fake API server: what is written, and what if it cannot be."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: DebugApi
 
 @pytest.fixture
 def held(kit: ShellKit) -> ShellKit:
-    """Units that can not stand in the line of `team`, one that does, and one that is booked."""
+    """Units that cannot stand in the line of `team`, one that does, and one that is booked."""
     kit.add_unit("run", cpu=2)
     kit.dequeue()
     kit.add_unit("waits")

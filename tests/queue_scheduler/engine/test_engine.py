@@ -185,7 +185,7 @@ def test_nobody_is_woken_for_a_class_that_left(cluster: Cluster) -> None:
 
 
 class Moody:
-    """A filter that can not say what would help it, and that no class keys tell apart."""
+    """A filter that cannot say what would help it, and that no class keys tell apart."""
 
     name = "Moody"
 
@@ -331,7 +331,7 @@ def test_a_fork_goes_its_own_way(cluster: Cluster) -> None:
 
 
 class Forgetful(Moody):
-    """Refuses; class keys tell its answers apart, and it can not be copied."""
+    """Refuses; class keys tell its answers apart, and it cannot be copied."""
 
     name = "Forgetful"
 

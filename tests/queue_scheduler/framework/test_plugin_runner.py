@@ -450,11 +450,11 @@ class Forking(Waker):
 
 
 def test_a_fork_leaves_out_who_can_not_fork_and_says_so() -> None:
-    forking, gate = Forking("can"), Gate("can not", NO)
+    forking, gate = Forking("can"), Gate("cannot", NO)
     runner = PluginRunner([gate, forking])
     runner.wait(WAITER, INFO, NO, forking)
     twin = runner.fork()
-    assert twin.without_fork == ("can not",)
+    assert twin.without_fork == ("cannot",)
     assert runner.without_fork == ()
     assert [plugin.name for plugin in twin.plugins] == ["can"]
     twin.stop_waiting(WAITER)

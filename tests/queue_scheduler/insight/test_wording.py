@@ -132,7 +132,7 @@ def test_who_waits_behind_another_is_told_behind_whom() -> None:
 
 def test_a_queue_that_is_not_found_may_be_unreadable_or_in_another_namespace() -> None:
     said = Refusal(reason=Reason.NO_QUEUE, quota="team", other="batch", detail="koord-queue")
-    words = "queue batch does not exist in namespace koord-queue, or can not be read"
+    words = "queue batch does not exist in namespace koord-queue, or cannot be read"
     assert stable_message(said) == words
 
 

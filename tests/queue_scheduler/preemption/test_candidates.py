@@ -21,7 +21,7 @@ def may_take(
     reclaims: str = "Any",
     labels: dict[str, str] | None = None,
 ) -> bool:
-    """Say whether one could have the other evicted; quotas a and c have a min of 2 cores."""
+    """Return whether one could have the other evicted; quotas a and c have a min of 2 cores."""
     times = Times()
     times.quota("top", 6)
     for name in ("a", "c"):

@@ -1,4 +1,4 @@
-"""Nodes of an ElasticQuotaTree as quotas; what can not be used is a problem, and never an error."""
+"""Nodes of an ElasticQuotaTree as quotas; what cannot be used is a problem, and never an error."""
 
 from __future__ import annotations
 

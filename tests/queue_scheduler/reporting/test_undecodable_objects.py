@@ -1,4 +1,4 @@
-"""Objects that can not be read: their owner gets an event and a condition, once."""
+"""Objects that cannot be read: their owner gets an event and a condition, once."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_plugins_of_others_are_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -
     other, broken = f"{HERE}:build_other", "no.such.module:plugin"
     offer(monkeypatch, (PLUGIN_GROUP, "Other", other), (PLUGIN_GROUP, "Broken", broken))
     assert [type(each) for each in build(["Other"])] == [Priority], "only what is named is loaded"
-    with pytest.raises(ConfigurationError, match=r"'Broken' \(no.such.module:plugin\) can not be"):
+    with pytest.raises(ConfigurationError, match=r"'Broken' \(no.such.module:plugin\) cannot be"):
         build(["Broken"])
 
 

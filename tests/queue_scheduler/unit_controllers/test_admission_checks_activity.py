@@ -1,4 +1,4 @@
-"""AdmissionChecks that can not be carried out hold units, and units say so."""
+"""AdmissionChecks that cannot be carried out hold units, and units say so."""
 
 from __future__ import annotations
 

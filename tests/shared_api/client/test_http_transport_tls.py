@@ -131,7 +131,7 @@ ENCRYPTED_KEY_PEM = (
     ],
 )
 def test_unreadable_tls_files_are_found_at_once(tls_server: ScriptedServer, login: Login) -> None:
-    with pytest.raises(SettingsError, match="can not be read"):
+    with pytest.raises(SettingsError, match="cannot be read"):
         transport_to(secure(tls_server, login))
 
 

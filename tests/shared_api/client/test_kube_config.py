@@ -330,7 +330,7 @@ def test_a_plugin_gives_a_certificate(folder: Folder) -> None:
         (
             "",
             {"command": "no-such-plugin", "installHint": "brew install it"},
-            "no-such-plugin can not be run: .*brew install it",
+            "no-such-plugin cannot be run: .*brew install it",
         ),
         ("", {"command": None}, "Expected key command in exec"),
     ],

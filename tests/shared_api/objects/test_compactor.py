@@ -146,7 +146,7 @@ def test_a_part_comes_and_goes() -> None:
 
 
 def test_an_object_may_become_one_of_another_type() -> None:
-    """As a unit does whose demand can not be read any more."""
+    """As a unit does whose demand cannot be read any more."""
     shared = Compactor()
     before = shared.compact(decode("one"))
     salvaged = SalvagedUnit(metadata=before.metadata, unreadable="it is odd")

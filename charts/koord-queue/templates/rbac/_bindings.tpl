@@ -47,7 +47,7 @@ subjects:
   verbs: [create]
 {{- end }}
 
-{{/* "create" can not be restricted to a name: the name is in the body. Takes the lease's name. */}}
+{{/* "create" cannot be restricted to a name: the name is in the body. Takes the lease's name. */}}
 {{- define "koord-queue.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
