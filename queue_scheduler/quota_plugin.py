@@ -10,8 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
-import msgspec
-
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Supposed, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
@@ -98,7 +96,7 @@ class QuotaPlugin(ABC):
         """Ask the books whether the unit's demand fits; pass what is charged elsewhere."""
         if info.quota not in self._known:
             return None
-        refusal = self.books.check(info.quota, self.still_asked(info))
+        refusal = self.books.check(info.quota, self.demand_of(info))
         return None if refusal is None else self._tell(refusal)
 
     def check_without(
@@ -108,27 +106,8 @@ class QuotaPlugin(ABC):
         if info.quota not in self._known:
             return None
         besides = self.demands_of(added) if added else ()
-        asked = self.demand_of(info) if info.uid in released else self.still_asked(info)
-        refusal = self.books.check_without(info.quota, asked, released, besides)
+        refusal = self.books.check_without(info.quota, self.demand_of(info), released, besides)
         return None if refusal is None else self._tell(refusal)
-
-    def still_asked(self, info: QueueUnitInfo) -> Demand:
-        """Return what a unit asks for beyond what its living pods are charged already.
-
-        Pods of a waiting unit live where somebody let them go out of turn, or while they stop.
-        Their room is taken once: a booking of the whole unit replaces their charge.
-        """
-        demand, booked = self.demand_of(info), self.books.booking(info.uid)
-        if booked is None or booked[0] != info.quota:
-            return demand
-        charged = booked[1]
-        if charged.non_preemptible != demand.non_preemptible:
-            return demand  # what may not be preempted has sums of its own
-        rest = {
-            resource: max(0, amount - charged.amounts.get(resource, 0))
-            for resource, amount in demand.amounts.items()
-        }
-        return msgspec.structs.replace(demand, amounts=rest)
 
     def _tell(self, refusal: QuotaRefusal) -> Refusal:
         return translate(refusal, self.books.namespace_among_several(refusal.quota))
@@ -167,7 +146,7 @@ class QuotaPlugin(ABC):
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Leave a refused class with the books."""
-        demand = self.still_asked(info)
+        demand = self.demand_of(info)
         # Asked again, since the framework's refusal does not say all that the books' says.
         again = self.books.check(info.quota, demand)
         assert again is not None, f"{info.key} waits for quota {info.quota}, where it fits"

@@ -273,8 +273,6 @@ class UnitCache:
             order_key = self._place_in(line, bounded)
         keys = self._plugins.class_keys(unit)
         class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
-        if self.bookings.pods.has_living(meta.uid):
-            class_key = (*class_key, meta.uid)  # it has a part of its room already
         if line is not None:
             if line.options.is_strict:
                 class_key = (*class_key, priority)  # they are held back by it
@@ -510,9 +508,6 @@ class UnitCache:
             self.bookings.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
             self.bookings.charge_admitted(record.info, occupancy_of(record, record.info))
-        elif record.state is UnitState.WAITING:
-            # What its pods have is asked for no more: it is asked again, and waits for less.
-            self.place_again((record.key,))
         else:
             self.charge_living(record)
 

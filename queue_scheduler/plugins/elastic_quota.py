@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
@@ -162,9 +160,9 @@ class ElasticQuotaPlugin(QuotaPlugin):
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Leave a refused class with the books: here the framework's refusal says all of theirs."""
-        demand, domain = self.still_asked(info), self.domain_of(info.quota)
+        demand, domain = self.demand_of(info), self.domain_of(info.quota)
         books_refusal, whole = _translate_back(refusal), info.demand.whole
-        more = None if whole is None else self.still_asked(replace(info, demand=whole))
+        more = None if whole is None else Demand(whole.total, info.non_preemptible)
         self.books.wait(waiter, info.quota, demand, books_refusal, domain=domain, whole=more)
 
     def domain_of(self, quota: str) -> str:

@@ -154,18 +154,11 @@ def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> No
 
 
 def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
-    """What the unit asks for is within every limit; its pods from before are facts.
-
-    What these have already it does not ask for.
-    """
+    """What the unit asks for is within every limit; its pods from before are facts."""
     record = engine.record(decision.unit)
     assert record is not None
     assert record.info is not None
-    has = engine.units.bookings.pods.living(record.uid).amounts
-    gets: Amounts = {}
-    for grant in decision.grants:
-        gets = add(gets, grant.amounts)
-    asked = {resource for resource, amount in gets.items() if amount > has.get(resource, 0)}
+    asked = {resource for resource, amount in record.info.demand.total.items() if amount}
     for level in quotas.chain(decision.quota):
         limit, used = quotas.limit(level), booked_under(engine, quotas, level)
         over = {r: n for r, n in used.items() if r in asked and r in limit and n > limit[r]}

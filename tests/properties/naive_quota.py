@@ -94,13 +94,9 @@ class NaiveQuota:
         chain = self._chains.get(info.quota)
         if chain is None:
             return Refusal(reason=Reason.UNKNOWN_QUOTA, quota=info.quota)
-        # A unit that waits has the room of its living pods already.
-        quota, has = self._booked.get(info.uid, (info.quota, {}))
-        has = has if quota == info.quota else {}
         for level in chain:
             limits, used = self._max[level], self._used.get(level, {})
-            for resource, asked in info.demand.total.items():
-                requested = max(0, asked - has.get(resource, 0))
+            for resource, requested in info.demand.total.items():
                 limit = limits.get(resource)
                 if limit is not None and used.get(resource, 0) + requested > limit:
                     return Refusal(

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.decision import Reason
+from queue_scheduler.decision import Reason, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
@@ -359,6 +359,17 @@ def test_pods_of_a_relabelled_unit_are_charged_where_their_own_labels_say() -> N
     assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {"cpu": 2000})
     _, its_plugin = engine_of(*facts, pod, admitted(moved, 12, "Running"))
     assert (its_plugin.used("a"), its_plugin.used("b")) == ({"cpu": 1000}, {"cpu": 2000})
+
+
+def test_a_unit_is_not_admitted_for_pods_that_run_out_of_turn() -> None:
+    """A user who resumes a job that waits would have it admitted for that, above the quota."""
+    unit = build_unit("u", "a", cpu=2, job="job-1")
+    pods = [build_pod(name, unit="ns/u", quota="a", owner="job-1") for name in ("p", "q")]
+    engine, plugin = engine_of(build_quota("a", cpu=1), build_queue("a"), unit, *pods)
+    assert plugin.used("a") == {"cpu": 2000}
+    decision = engine.decide_next("a", 0.0)
+    assert isinstance(decision, Refused), decision
+    assert state(engine) is UnitState.WAITING
 
 
 def test_pods_of_its_job_move_with_a_relabelled_unit() -> None:
