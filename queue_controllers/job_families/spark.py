@@ -101,7 +101,6 @@ class SparkRole(WireStruct, frozen=True):
     tolerations: tuple[dict[str, Any], ...] = ()
     scheduler_name: str = ""
     priority_class_name: str = ""
-    service_account: str = ""
     host_network: bool | None = None
     sidecars: tuple[ScheduledContainer, ...] = ()
     init_containers: tuple[ScheduledContainer, ...] = ()
@@ -326,25 +325,10 @@ def template_of(spec: SparkSpec, role: str) -> ScheduledPodTemplate:
         annotations={**base.metadata.annotations, **of.annotations},
     )
     pod = base.spec if has_template(spec, role) else _pod_of_fields(spec, of)
-    pod = msgspec.structs.replace(
-        pod,
-        containers=_containers(spec, role, pod.containers),
-        node_selector={**spec.node_selector, **pod.node_selector},
-        service_account_name=_account(spec, role) or pod.account,
-        service_account="",
-    )
+    selector = {**spec.node_selector, **pod.node_selector}
+    containers = _containers(spec, role, pod.containers)
+    pod = msgspec.structs.replace(pod, containers=containers, node_selector=selector)
     return ScheduledPodTemplate(metadata=metadata, spec=pod)
-
-
-def _account(spec: SparkSpec, role: str) -> str:
-    """Return the service account that fields and settings name for a role, "" where they do not.
-
-    Executors of which nothing is said run under the driver's.
-    """
-    own = _role(spec, role).service_account or spec.spark_conf.get(
-        f"spark.kubernetes.authenticate.{role}.serviceAccountName", ""
-    )
-    return own if own or role == DRIVER else _account(spec, DRIVER)
 
 
 def _pod_of_fields(spec: SparkSpec, of: SparkRole) -> ScheduledPodSpec:
