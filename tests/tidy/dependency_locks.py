@@ -7,7 +7,8 @@ packages away as Python grows newer.
 
 The files are installed with ``--no-deps``: pip then resolves nothing and asks the registry only for
 what is pinned, so that nothing published later can break an installation. In return the lock has to
-be complete: `missing` finds what a supported Python would lack.
+be complete: `missing` finds what a supported Python would lack. An installation without
+``--no-deps`` works as well, since pins name their extras: `missing_extras` finds one that does not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from packaging.markers import default_environment
@@ -34,7 +35,7 @@ OLDEST_PYTHON = (3, 11)
 QUIET_OPTIONS = (
     "--quiet",
     "--generate-hashes",
-    "--strip-extras",
+    "--no-strip-extras",
     "--allow-unsafe",
     "--no-header",
     "--no-annotate",
@@ -42,6 +43,10 @@ QUIET_OPTIONS = (
     "--no-emit-find-links",
     "--no-emit-trusted-host",
     "--no-emit-options",
+)
+
+_PIN = re.compile(
+    r"(?P<name>[a-z0-9.-]+)(?:\[(?P<extras>[a-z0-9,.-]+)\])?==(?P<version>\S+)(?: ; .*)?(?: \\)?"
 )
 
 
@@ -76,15 +81,21 @@ def locked(text: str) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     name = ""
     for line in text.splitlines():
-        if pin := re.fullmatch(r"([a-z0-9.-]+)==(\S+)(?: ; .*)?(?: \\)?", line):
-            name = pin.group(1)
-            found[name] = (pin.group(2), 0)
+        if pin := _PIN.fullmatch(line):
+            name = pin["name"]
+            found[name] = (pin["version"], 0)
         elif name and re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?", line):
             version, hashes = found[name]
             found[name] = (version, hashes + 1)
         elif line and not line.startswith("#"):
             raise ValueError(f"neither a pin nor a hash: {line}")
     return found
+
+
+def locked_extras(text: str) -> dict[str, frozenset[str]]:
+    """Package -> the extras that a requirement file names of it."""
+    pins = filter(None, map(_PIN.fullmatch, text.splitlines()))
+    return {pin["name"]: frozenset(filter(None, (pin["extras"] or "").split(","))) for pin in pins}
 
 
 def canonical(requirement: str) -> str:
@@ -108,9 +119,45 @@ def missing(
         requires: the requirements of a locked package, as its metadata states them.
     """
     known = set(locked)
+    needed = _needed(wanted, known, python, requires)
+    names = ((canonical(requirement.name), by_whom) for requirement, by_whom in needed)
+    return {f"{name} <- {by_whom}" for name, by_whom in names if name not in known}
+
+
+def missing_extras(
+    wanted: Iterable[str],
+    locked: Mapping[str, frozenset[str]],
+    python: str,
+    requires: Callable[[str], Iterable[str]],
+) -> set[str]:
+    """The extras that are asked for and not named in the lock, as ``package[extra] <- by whom``.
+
+    Where pip resolves, a pin without its extra is another requirement than the one that is asked
+    for: pip then takes the newest version, for which the lock has no hash.
+
+    Args:
+        wanted: requirements, with their extras.
+        locked: the extras in the lock, by package.
+        python: the version for which markers are judged: "3.14".
+        requires: the requirements of a locked package, as its metadata states them.
+    """
+    return {
+        f"{name}[{extra}] <- {by_whom}"
+        for requirement, by_whom in _needed(wanted, locked, python, requires)
+        for name in (canonical(requirement.name),)
+        for extra in requirement.extras - locked.get(name, frozenset())
+    }
+
+
+def _needed(
+    wanted: Iterable[str],
+    known: Container[str],
+    python: str,
+    requires: Callable[[str], Iterable[str]],
+) -> Iterator[tuple[Requirement, str]]:
+    """Walk through what is wanted and what the known packages of that require, with by whom."""
     environment = {key: str(value) for key, value in default_environment().items()}
     environment |= {"python_version": python, "python_full_version": f"{python}.0"}
-    found: set[str] = set()
     seen: set[tuple[str, str]] = set()
     todo = [(row, "", "pyproject.toml") for row in wanted]
     while todo:
@@ -118,14 +165,13 @@ def missing(
         requirement = Requirement(row)
         if requirement.marker and not requirement.marker.evaluate({**environment, "extra": extra}):
             continue
+        yield requirement, by_whom
         name = canonical(row)
         if name not in known:
-            found.add(f"{name} <- {by_whom}")
             continue
         for each in {("", name), *((extra, name) for extra in requirement.extras)} - seen:
             seen.add(each)
             todo.extend((needed, each[0], name) for needed in requires(name))
-    return found
 
 
 def unresolved_installs(text: str) -> list[str]:

@@ -11,7 +11,9 @@ from tests.tidy.dependency_locks import (
     HEADERS,
     canonical,
     locked,
+    locked_extras,
     missing,
+    missing_extras,
     unresolved_installs,
     wanted,
 )
@@ -24,7 +26,8 @@ INSTALLERS = [
     "tests/controlplane/helm.py",
 ]
 
-LOCKS = {name: locked((ROOT / name).read_text(encoding="utf-8")) for name in HEADERS}
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in HEADERS}
+LOCKS = {name: locked(text) for name, text in TEXTS.items()}
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -68,6 +71,26 @@ PACKAGES = {
 )
 def test_an_incomplete_lock_is_found(rows: list[str], python: str, want: set[str]) -> None:
     assert missing(rows, PACKAGES, python, PACKAGES.__getitem__) == want
+
+
+@pytest.mark.parametrize("python", supported_pythons())
+@pytest.mark.parametrize("name", HEADERS)
+def test_every_extra_that_is_asked_for_is_named(name: str, python: str) -> None:
+    """So that an installation that resolves finds its hashes, whatever is published later."""
+    assert missing_extras(wanted(name), locked_extras(TEXTS[name]), python, _metadata) == set()
+
+
+@pytest.mark.parametrize(
+    ("row", "want"),
+    [
+        pytest.param("coverage==7.1 \\", {"coverage[toml] <- pytest-cov"}, id="none is named"),
+        pytest.param("coverage[x]==7.1", {"coverage[toml] <- pytest-cov"}, id="another"),
+        pytest.param("coverage[toml,x]==7.1 \\", set(), id="it is named"),
+    ],
+)
+def test_a_pin_without_its_extra_is_found(row: str, want: set[str]) -> None:
+    extras = locked_extras(f"# header\n{row}\n    --hash=sha256:{'0' * 64}\npytest-cov==7\n")
+    assert missing_extras(["pytest-cov"], extras, "3.11", PACKAGES.__getitem__) == want
 
 
 @pytest.mark.parametrize("name", INSTALLERS)
