@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,8 @@ import httpx
 import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
-from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
+from tests.cluster.debug_kit import EXPOSED, ask, binding, role_in_default
+from tests.cluster.program_process import SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     PATIENCE_SECONDS,
     QUOTA_LABEL,
@@ -24,10 +24,8 @@ from tests.cluster.queue_world import (
 
 pytestmark = pytest.mark.cluster
 
-TLS: Final = ROOT / "tests" / "data" / "tls"
 VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
 ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"
-RBAC: Final = "rbac.authorization.k8s.io"
 
 Json = dict[str, Any]
 
@@ -43,12 +41,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
             "resources": ["queueunits"],
             "verbs": ["list"],
         }
-        role = {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "Role",
-            "metadata": {"name": "lister", "namespace": "default"},
-            "rules": [units],
-        }
+        role = role_in_default("lister", units)
         objects = [
             *rights("scheduler", user=ACCOUNT, values=VALUES),
             reader,
@@ -62,35 +55,13 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         yield world
 
 
-def binding(kind: str, role: str, user: str) -> Json:
-    where = {"namespace": "default"} if kind == "Role" else {}
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": {"name": f"{role}-{user}", **where},
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
-
-
 @pytest.fixture(scope="module")
 def exposed(world: QueueWorld) -> ProgramProcess:
     """A scheduler whose debug API listens everywhere, with TLS."""
     return world.start(
         SCHEDULER,
-        "--debug-address=:0",
-        f"--debug-tls-certificate={TLS / 'test_only_server.pem'}",
-        f"--debug-tls-key={TLS / 'test_only_server_key.pem'}",
+        *EXPOSED,
         user=ACCOUNT,
-    )
-
-
-def ask(process: ProgramProcess, path: str, token: str = "") -> httpx.Response:
-    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = f"https://127.0.0.1:{process.port_of('--debug-address')}{path}"
-    return httpx.get(
-        url, headers=headers, verify=trusted, timeout=PATIENCE_SECONDS, trust_env=False
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,21 +10,20 @@ import httpx
 import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
-from tests.cluster.program_process import CONTROLLERS, ROOT, ProgramProcess
+from tests.cluster.debug_kit import EXPOSED, ask, binding, role_in_default
+from tests.cluster.program_process import CONTROLLERS, ProgramProcess
 from tests.cluster.queue_world import PATIENCE_SECONDS, QUOTA_LABEL, QueueWorld, until
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
 
 pytestmark = pytest.mark.cluster
 
-TLS: Final = ROOT / "tests" / "data" / "tls"
 VALUES: Final = {
     "metrics": {"secure": False},
     "extension": {"jobset": {"enable": True}},
     "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}},
 }
 ACCOUNT, READER, OWNER, NOBODY = "controllers-account", "reader", "owner", "nobody"
-RBAC: Final = "rbac.authorization.k8s.io"
 
 Json = dict[str, Any]
 
@@ -39,12 +37,7 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         install_crds(world.plane, crd("jobsets"))
         reader = of_kind(render(VALUES), "ClusterRole")["koord-queue-debug-reader"]
         jobs = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]}
-        role = {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "Role",
-            "metadata": {"name": "owner", "namespace": "default"},
-            "rules": [jobs],
-        }
+        role = role_in_default("owner", jobs)
         objects = [
             *rights("controllers", user=ACCOUNT, values=VALUES),
             reader,
@@ -57,36 +50,14 @@ def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
         yield world
 
 
-def binding(kind: str, role: str, user: str) -> Json:
-    where = {"namespace": "default"} if kind == "Role" else {}
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": f"{kind}Binding",
-        "metadata": {"name": f"{role}-{user}", **where},
-        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
-    }
-
-
 @pytest.fixture(scope="module")
 def exposed(world: QueueWorld) -> ProgramProcess:
     """Controllers whose debug API listens everywhere, with TLS, and the chart's rights."""
     return world.start(
         CONTROLLERS,
         "--enabled-extensions=job,jobset",
-        "--debug-address=:0",
-        f"--debug-tls-certificate={TLS / 'test_only_server.pem'}",
-        f"--debug-tls-key={TLS / 'test_only_server_key.pem'}",
+        *EXPOSED,
         user=ACCOUNT,
-    )
-
-
-def ask(process: ProgramProcess, path: str, token: str = "") -> httpx.Response:
-    trusted = ssl.create_default_context(cafile=str(TLS / "test_only_ca.pem"))
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = f"https://127.0.0.1:{process.port_of('--debug-address')}{path}"
-    return httpx.get(
-        url, headers=headers, verify=trusted, timeout=PATIENCE_SECONDS, trust_env=False
     )
 
 
