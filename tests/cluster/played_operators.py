@@ -161,18 +161,24 @@ def _make_of_train_job(maker: Maker, body: Json) -> None:
 
 
 def _make_of_ray_job(maker: Maker, body: Json) -> None:
+    # As KubeRay does: the name stands in the status before there is a cluster of that name. A
+    # cluster that its owner does not name for ten seconds is queued by itself.
+    status = {"jobDeploymentStatus": "Initializing", "rayClusterName": cluster_name(body)}
+    maker.announce(_ray_path("rayjobs", body), status)
     cluster = maker.put(Made("rayclusters", ray_cluster_of(body, body["spec"]["rayClusterSpec"])))
     maker.put_all(pods_of_ray_child(body, cluster))
     maker.put(submitter_of(body))
 
 
 def _make_of_ray_service(maker: Maker, body: Json) -> None:
-    # As KubeRay does: the name stands in the status before there is a cluster of that name.
-    pending = {"pendingServiceStatus": {"rayClusterName": cluster_name(body)}}
-    path = f"/apis/ray.io/v1/namespaces/default/rayservices/{body['metadata']['name']}"
-    maker.announce(path, pending)
+    pending = {"pendingServiceStatus": {"rayClusterName": cluster_name(body)}}  # as above
+    maker.announce(_ray_path("rayservices", body), pending)
     cluster = maker.put(Made("rayclusters", ray_cluster_of(body, body["spec"]["rayClusterConfig"])))
     maker.put_all(pods_of_ray_child(body, cluster))
+
+
+def _ray_path(plural: str, body: Json) -> str:
+    return f"/apis/ray.io/v1/namespaces/default/{plural}/{body['metadata']['name']}"
 
 
 def _make_of_spark(maker: Maker, body: Json) -> None:
