@@ -18,6 +18,9 @@ from shared_api.resource_list import format_amounts
 
 DATA = Path(__file__).parent / "data"
 
+SERVICE_ACCOUNTS = ("spark",)
+"""That samples name; a job whose service account is missing is held."""
+
 WIDGET_DECLARATION = """
 kinds:
   - apiVersion: example.com/v1

@@ -125,6 +125,7 @@ def admit_pod_set(pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects) 
     template = pod_set.template
     if pod_set.is_sum:
         missing = _missing_class(job.priority.class_name, objects)
+        missing = missing or _missing_account(template.spec, objects)
         return AdmittedTemplate(template, refusal=missing)
     admitted = admit_template(template, objects)
     if admitted.refusal and not pod_set.has_limits and not _missing(template.spec, objects):
@@ -178,10 +179,14 @@ def _missing(spec: ScheduledPodSpec, objects: AdmissionObjects) -> str:
     name, runtimes = spec.runtime_class_name, objects.runtime_classes
     if name and runtimes is not None and name not in runtimes:
         return f"RuntimeClass {name} does not exist"
+    return _missing_account(spec, objects)
+
+
+def _missing_account(spec: ScheduledPodSpec, objects: AdmissionObjects) -> str:
     name, accounts = spec.account, objects.service_accounts
-    if name and name != DEFAULT_ACCOUNT and accounts is not None and name not in accounts:
-        return f"ServiceAccount {name} does not exist in the job's namespace"
-    return ""
+    if not name or name == DEFAULT_ACCOUNT or accounts is None or name in accounts:
+        return ""
+    return f"ServiceAccount {name} does not exist in the job's namespace"
 
 
 def _missing_class(name: str, objects: AdmissionObjects) -> str:

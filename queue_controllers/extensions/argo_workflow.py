@@ -83,6 +83,7 @@ class WorkflowTemplate(WireStruct, frozen=True):
 
     name: str = ""
     priority_class_name: str = ""
+    service_account_name: str = ""
 
 
 class PodMetadata(WireStruct, frozen=True):
@@ -99,6 +100,7 @@ class WorkflowSpec(WireStruct, frozen=True):
     entrypoint: str = ""
     priority: int | None = None
     pod_priority_class_name: str = ""
+    service_account_name: str = ""
     templates: tuple[WorkflowTemplate, ...] = ()
     pod_metadata: PodMetadata | None = None
     node_selector: dict[str, str] | None = None
@@ -174,6 +176,7 @@ class WorkflowAdapter(HeldBySuspend[Workflow]):
             containers=(container,),
             node_selector=spec.node_selector or {},
             tolerations=spec.tolerations or (),
+            service_account_name=_account(spec),
         )
         template = ScheduledPodTemplate(
             metadata=TemplateMeta(
@@ -199,6 +202,12 @@ class WorkflowAdapter(HeldBySuspend[Workflow]):
         body = update_body(updates[POD_SET])
         metadata = {"podMetadata": body["metadata"]} if "metadata" in body else {}
         return {"spec": {**metadata, **body.get("spec", {})}}
+
+
+def _account(spec: WorkflowSpec) -> str:
+    """Return the service account that some pod needs, "" where each template names its own."""
+    overridden = spec.templates and all(each.service_account_name for each in spec.templates)
+    return "" if overridden else spec.service_account_name
 
 
 def _text_of(job: Workflow) -> str:

@@ -101,6 +101,7 @@ class SparkRole(WireStruct, frozen=True):
     tolerations: tuple[dict[str, Any], ...] = ()
     scheduler_name: str = ""
     priority_class_name: str = ""
+    service_account: str = ""
     host_network: bool | None = None
     sidecars: tuple[ScheduledContainer, ...] = ()
     init_containers: tuple[ScheduledContainer, ...] = ()
@@ -325,10 +326,31 @@ def template_of(spec: SparkSpec, role: str) -> ScheduledPodTemplate:
         annotations={**base.metadata.annotations, **of.annotations},
     )
     pod = base.spec if has_template(spec, role) else _pod_of_fields(spec, of)
-    selector = {**spec.node_selector, **pod.node_selector}
-    containers = _containers(spec, role, pod.containers)
-    pod = msgspec.structs.replace(pod, containers=containers, node_selector=selector)
+    pod = msgspec.structs.replace(
+        pod,
+        containers=_containers(spec, role, pod.containers),
+        node_selector={**spec.node_selector, **pod.node_selector},
+        service_account_name=_account(spec, role, pod),
+        service_account="",
+    )
     return ScheduledPodTemplate(metadata=metadata, spec=pod)
+
+
+def _account(spec: SparkSpec, role: str, template: ScheduledPodSpec) -> str:
+    """Return the service account that a role's pods run under, "" for the namespace's default.
+
+    A driver's template comes last, an executor's first (Spark 4.2; earlier versions do so only for
+    its deprecated field). Executors of which nothing is said run under the driver's.
+    """
+    if role == DRIVER:
+        return _named_account(spec, DRIVER) or template.account
+    return template.account or _named_account(spec, role) or _named_account(spec, DRIVER)
+
+
+def _named_account(spec: SparkSpec, role: str) -> str:
+    """Return the account that a role's field, else its setting, names."""
+    setting = f"spark.kubernetes.authenticate.{role}.serviceAccountName"
+    return _role(spec, role).service_account or spec.spark_conf.get(setting, "")
 
 
 def _pod_of_fields(spec: SparkSpec, of: SparkRole) -> ScheduledPodSpec:

@@ -36,7 +36,7 @@ from tests.cluster.queue_world import (
 )
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
-from tests.sample_jobs import WIDGET_DECLARATION, crd
+from tests.sample_jobs import SERVICE_ACCOUNTS, WIDGET_DECLARATION, crd
 
 Json = dict[str, Any]
 
@@ -274,6 +274,8 @@ def kind_world(
         world.plane.kubectl("label", "namespace", "default", "koord-queue/managed=true")
         body = {"metadata": {"name": HIGH}, "value": HIGH_VALUE}
         world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        for name in SERVICE_ACCOUNTS:
+            world.create_service_account(name)
         scheduler = world.start_scheduler("--leader-elect=false")
         paths = {each.key: f"/apis/{each.api}" for each in enabled}
         observer = stack.enter_context(Observer(world.plane.client_for(), {**PATHS, **paths}))

@@ -137,6 +137,11 @@ class QueueWorld:
         }
         self.api.request("POST", QUOTAS.format("default"), body)
 
+    def create_service_account(self, name: str) -> None:
+        """Create a ServiceAccount."""
+        body = {"metadata": {"name": name}}
+        self.api.request("POST", "/api/v1/namespaces/default/serviceaccounts", body)
+
     def create_queue(
         self, name: str, policy: str, annotations: dict[str, str] | None = None, **spec: Any
     ) -> None:

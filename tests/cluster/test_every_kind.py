@@ -16,6 +16,7 @@ import pytest
 from queue_controllers.extension_list import EXTENSIONS
 from shared_api.well_known_labels import PRIORITY
 from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
+from tests.cluster.kind_table import Path as FieldPath
 from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
 from tests.cluster.played_pods import pods_of_ray_child
 from tests.cluster.queue_world import (
@@ -158,6 +159,29 @@ def life_that_its_autoscaler_grows(place: KindWorld, row: KindRow) -> None:
     place.await_booked(quota, "0")
 
 
+def life_without_its_account(place: KindWorld, row: KindRow) -> None:
+    """Its service account is missing; it waits for that, then for its quota."""
+    quota, account = place.create_quota(f"account-{row.key}", TINY), f"late-{row.key}"
+    job = place.job(row, f"{row.key}-account")
+    job.enter(quota)
+    await_refused(place, job, row.cpu)
+    job.edit(ACCOUNTS[row.key], account)
+    missing = f"ServiceAccount {account} does not exist in the job's namespace"
+    until(lambda: missing in why_not_reserved(job.unit()))
+    place.world.create_service_account(account)
+    await_refused(place, job, row.cpu)
+    until(lambda: missing not in why_not_reserved(job.unit()))
+    assert job.releases() == []
+    job.delete()
+    job.await_gone()
+
+
+def why_not_reserved(unit: Json) -> str:
+    """Return what a unit says of why it waits, "" for nothing."""
+    conditions = unit.get("status", {}).get("conditions", [])
+    return " ".join(each["message"] for each in conditions if each["type"] == "QuotaReserved")
+
+
 def await_refused(place: KindWorld, job: JobLife, cpu: str) -> None:
     """Wait until a job waits because it asks for so much."""
     name = job.unit()["metadata"]["name"]
@@ -186,6 +210,11 @@ LIVES: Final[dict[str, Life]] = {
 }
 
 
+ACCOUNTS: Final[dict[str, FieldPath]] = {
+    "sparkapp": ("spec", "executor", "serviceAccount"),
+    "workflow": ("spec", "serviceAccountName"),
+}
+"""Where kinds whose pods come from no template name a service account."""
 AUTOSCALED: Final = BY_KEY["rayjob"]
 
 
@@ -208,6 +237,9 @@ class Lives:
                 self._begin(row)
         scaled = pool.submit(life_that_its_autoscaler_grows, place, AUTOSCALED)
         self._futures["autoscaled", AUTOSCALED.key] = scaled
+        for key in ACCOUNTS:
+            waits = pool.submit(life_without_its_account, place, BY_KEY[key])
+            self._futures["account", key] = waits
         before = [each for (_, key), each in self._futures.items() if key == FIRST.key]
         self._begin(SECOND, pool.submit(self._swap, before))
 
@@ -276,6 +308,11 @@ def test_one_that_is_edited_in_line(lives: Lives, key: str) -> None:
 def test_ctl_55_one_that_grows_without_its_own_spec(lives: Lives) -> None:
     """[ctl-55] Upstream raises the unit's counts; here the new pods are charged as they come."""
     lives.tell("autoscaled", AUTOSCALED.key)
+
+
+@pytest.mark.parametrize("key", ACCOUNTS)
+def test_one_whose_service_account_is_missing(lives: Lives, key: str) -> None:
+    lives.tell("account", key)
 
 
 NESTED: Final = {

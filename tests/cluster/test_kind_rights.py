@@ -36,6 +36,7 @@ from tests.cluster.queue_world import (
 )
 from tests.cluster.test_rbac import forbidden_by_the_server
 from tests.controlplane.api_client import ApiError
+from tests.sample_jobs import SERVICE_ACCOUNTS
 
 pytestmark = pytest.mark.cluster
 
@@ -152,6 +153,8 @@ def test_every_kind_is_held_and_released_and_nothing_is_refused(world: QueueWorl
     world.create_quota("team", cpu_max=1000)
     high = {"metadata": {"name": "high"}, "value": 1000}  # two of the samples name it
     world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", high)
+    for name in SERVICE_ACCOUNTS:
+        world.create_service_account(name)
     world.start(SCHEDULER, *common, user="queue-account")
     world.start(CONTROLLERS, _extensions(), *common, user="jobs-account")
     made = {key: until(partial(_make_held, world, key)) for key in SERVED}

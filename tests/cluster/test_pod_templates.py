@@ -91,11 +91,6 @@ def priority_class(world: QueueWorld, name: str) -> None:
     world.api.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
 
 
-def service_account(world: QueueWorld, name: str) -> None:
-    body = {"metadata": {"name": name}}
-    world.api.request("POST", "/api/v1/namespaces/default/serviceaccounts", body)
-
-
 def without_requests() -> Json:
     return {"containers": [{"name": "main", "image": "none"}]}
 
@@ -202,7 +197,7 @@ def test_a_limit_range_that_changes_changes_the_demand_of_units_that_wait(
     [
         ("PriorityClass", {"priorityClassName": "late"}, priority_class),
         ("RuntimeClass", {"runtimeClassName": "late"}, lambda w, n: runtime_class(w, n, "100m")),
-        ("ServiceAccount", {"serviceAccountName": "late"}, service_account),
+        ("ServiceAccount", {"serviceAccountName": "late"}, QueueWorld.create_service_account),
     ],
 )
 def test_a_job_waits_for_what_its_template_names(

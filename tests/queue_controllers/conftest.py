@@ -110,6 +110,11 @@ class World:
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": value}
         self.direct.create({**body, "metadata": {"name": name}})
 
+    def service_account(self, name: str) -> None:
+        """Create a ServiceAccount where jobs are."""
+        body = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        self.direct.create({**body, "metadata": {"name": name, "namespace": "team"}})
+
     # --- what people and other programs do ---------------------------------------------------
 
     def job(self, name: str = "main", *, namespace: str = "team", **changes: Any) -> Json:

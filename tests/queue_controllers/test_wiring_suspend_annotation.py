@@ -16,7 +16,7 @@ from queue_controllers.configuration import read_configuration
 from queue_controllers.extension_list import EXTENSIONS
 from tests.cluster.kind_table import BY_KEY, WIDGET, WIDGET_CRD, Path, manifest, set_at, value_at
 from tests.queue_controllers.test_wiring_declared_kind import crd_of
-from tests.sample_jobs import WIDGET_DECLARATION, crd, declared_on_page, sample
+from tests.sample_jobs import SERVICE_ACCOUNTS, WIDGET_DECLARATION, crd, declared_on_page, sample
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -112,6 +112,8 @@ def test_every_kind_with_a_field_is_tried() -> None:
 def start(world: World, key: str, *, configured: bool) -> None:
     """Let the API server have a kind, and the controllers serve it."""
     world.priority_class("high")
+    for each in SERVICE_ACCOUNTS:
+        world.service_account(each)
     names = {BY_KEY[key].crd, "jobsets" if key == "trainjob" else ""}
     for name in sorted(names - {""}):
         world.direct.create(crd(name))

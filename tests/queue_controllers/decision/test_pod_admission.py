@@ -357,6 +357,14 @@ def test_a_sum_is_no_pod() -> None:
     assert (got.pod_sets, got.template_differences, got.pods_refused) == (job.pod_sets, "", "")
 
 
+def test_pods_that_a_sum_stands_for_need_their_service_account() -> None:
+    job = of_job(is_sum=True, template=template(CPU1, serviceAccountName="bot"))
+    nobody = AdmissionObjects(service_accounts=())
+    want = "ServiceAccount bot does not exist in the job's namespace"
+    assert admit_job(job, nobody).pods_refused == want
+    assert admit_job(job, AdmissionObjects(service_accounts=("bot",))).pods_refused == ""
+
+
 def test_what_only_an_operator_knows_is_not_judged() -> None:
     job = of_job(has_limits=False)
     got = admit_job(job, SMALL)

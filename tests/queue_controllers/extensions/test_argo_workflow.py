@@ -242,6 +242,23 @@ def test_patches() -> None:
     assert ADAPTER.update_patch(job(), {}) == {}
 
 
+@pytest.mark.parametrize(
+    ("templates", "want"),
+    [
+        pytest.param([{"name": "main"}], "bot", id="for all pods"),
+        pytest.param([], "bot", id="templates that stand elsewhere"),
+        pytest.param(
+            [{"name": "main"}, {"name": "b", "serviceAccountName": "own"}], "bot", id="but for one"
+        ),
+        pytest.param([{"name": "main", "serviceAccountName": "own"}], "", id="for none"),
+    ],
+)
+def test_pods_run_under_the_account_of_the_workflow(templates: list[Any], want: str) -> None:
+    of = job(annotations={KEY: "cpu: 1"}, serviceAccountName="bot", templates=templates)
+    (found,) = ADAPTER.pod_sets(of)
+    assert found.template.spec.account == want
+
+
 def test_what_all_pods_get_is_in_the_template() -> None:
     of = job(
         podMetadata={"labels": {"l": "1"}, "annotations": {"a": "2"}},

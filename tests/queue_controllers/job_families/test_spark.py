@@ -326,3 +326,38 @@ def test_demand_of_any_application(seed: int) -> None:
     body = random_app(random.Random(seed))
     got = demand_of(spark_pod_sets(msgspec.convert(body, SparkSpec)))
     assert got == expected(body)
+
+
+DRIVERS = "spark.kubernetes.authenticate.driver.serviceAccountName"
+EXECUTORS = "spark.kubernetes.authenticate.executor.serviceAccountName"
+TEMPLATE = {"spec": {"serviceAccountName": "template", "containers": [{}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "driver", "executor"),
+    [
+        pytest.param({}, "", "", id="none is named"),
+        pytest.param({"driver": {"serviceAccount": "a"}}, "a", "a", id="the driver's for both"),
+        pytest.param({"executor": {"serviceAccount": "b"}}, "", "b", id="the executors' own"),
+        pytest.param({"sparkConf": {DRIVERS: "a", EXECUTORS: "b"}}, "a", "b", id="by settings"),
+        pytest.param(
+            {"driver": {"serviceAccount": "a"}, "sparkConf": {DRIVERS: "c"}}, "a", "a", id="a field"
+        ),
+        pytest.param({"driver": {"template": TEMPLATE}}, "template", "", id="by a template"),
+        pytest.param(
+            {"driver": {"serviceAccount": "a", "template": TEMPLATE}},
+            "a",
+            "a",
+            id="a field before the driver's template",
+        ),
+        pytest.param(
+            {"executor": {"serviceAccount": "b", "template": TEMPLATE}},
+            "",
+            "template",
+            id="the executors' template before a field",
+        ),
+    ],
+)
+def test_pods_run_under_a_service_account(spec: dict[str, Any], driver: str, executor: str) -> None:
+    named = [template_of(app(**spec), role).spec.account for role in ("driver", "executor")]
+    assert named == [driver, executor]
