@@ -11,7 +11,7 @@ People ask: debug_api ──► reconciler, which looks and does nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 from starlette.applications import Starlette
@@ -24,7 +24,6 @@ from queue_controllers.configuration import (
     reservation_settings,
     settings_of,
 )
-from queue_controllers.debug_api.app import JobDebugApi, build_app
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer, ServerParts
@@ -83,8 +82,7 @@ from shared_api.client.resource_types import (
 )
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.debug_api.debug_flags import DebugFlags
-from shared_api.debug_api.router_group import Guard
-from shared_api.debug_api.server import DebugServer, open_debug_server
+from shared_api.debug_api.server import DebugServer, GuardOf, open_debug_server
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
@@ -101,6 +99,9 @@ from shared_api.program import VERSION, Host, Program
 from shared_api.program_flags import FlagError
 from shared_api.well_known_labels import UNIT_UID
 from shared_api.work_queue import WorkQueue
+
+if TYPE_CHECKING:
+    from queue_controllers.debug_api.app import JobDebugApi
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
 """Between looks at a job that could not be acted on."""
@@ -154,12 +155,15 @@ def serve_debug_api(program: Program, flags: DebugFlags, controllers: Controller
     Raises:
         AddressError: The debug address, or what it is served with.
     """
-    api = controllers.debug_api()
 
-    def build(access: Guard) -> Starlette:
-        return build_app(api, access, VERSION)
+    def build(guard_of: GuardOf) -> Starlette:
+        # FastAPI costs 13 MB: only where somebody asks.
+        from queue_controllers.debug_api.app import build_app  # noqa: PLC0415 - as said
 
-    controllers.attach(open_debug_server(program, flags, build, api.right_of))
+        api = controllers.debug_api()
+        return build_app(api, guard_of(api.right_of), VERSION)
+
+    controllers.attach(open_debug_server(program, flags, build))
 
 
 class Controllers:
@@ -558,6 +562,8 @@ class Controllers:
 
     def debug_api(self) -> JobDebugApi:
         """Return what answers questions about jobs."""
+        from queue_controllers.debug_api.app import JobDebugApi  # noqa: PLC0415 - costly, see above
+
         return JobDebugApi(
             self.servers,
             (each.kind for each in self._makers),
