@@ -80,6 +80,24 @@ def _is_there(path: PurePosixPath, target: str, pages: Pages) -> bool:
     return not anchor or (page is not None and anchor in anchors(page))
 
 
+# ----------------------------------------------------------------------------------- openings
+
+_TITLE: Final = re.compile(r"\A# .+\n\n")
+
+
+def opening(text: str) -> str:
+    """Return the first paragraph below the title of a page, or "" where that is no prose."""
+    title = _TITLE.match(text)
+    first = text[title.end() :].partition("\n\n")[0] if title else ""
+    return " ".join(first.split()) if first[:1].isalpha() else ""
+
+
+def says_what_a_reader_can_do(text: str) -> bool:
+    """Return whether a page opens with one or two sentences that say what its reader can do."""
+    sentences = [each for each in re.split(r"(?<=[.!?])\s+", opening(text)) if each]
+    return len(sentences) in {1, 2} and any("you can " in each for each in sentences)
+
+
 # ---------------------------------------------------------------------------------- sentences
 
 
