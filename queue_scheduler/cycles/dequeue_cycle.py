@@ -323,7 +323,7 @@ class DequeueCycle:
         self._unsettled.add_after(decision, aside)
 
     def _pause(self, decision: Dequeue, seconds: float, *, why: str = "") -> None:
-        """Take a decision back, and let its queue rest; `why`: what the server said, if it refused."""
+        """Take a decision back, and let its queue rest; `why`: what the server said."""
         retry_at = self._clock.monotonic() + seconds if seconds else 0.0
         failure = WriteFailure.REFUSED if why else WriteFailure.REJECTED
         self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
