@@ -44,9 +44,10 @@ class EventHandlers:
         shared: Told of every change.
         workers: Started and ended with the queues.
         on_unit_seen: Called with the key of every unit that was added or changed and may wait
-            (`pending_reason`). is_rewound: Returns whether the history of the unit that is being
-            reported was replaced (`SharedInformer.is_rewound`). on_unit_left: Called with the key
-            of every unit that no longer waits.
+            (`pending_reason`).
+        is_rewound: Returns whether the history of the unit that is being reported was replaced
+            (`SharedInformer.is_rewound`).
+        on_unit_left: Called with the key of every unit that no longer waits.
     """
 
     def __init__(
