@@ -2,9 +2,9 @@
 
 The request is the condition `Evicted=True`, reason QueueStopped, on every unit of the queue that
 occupies quota, whatever its phase, including adopted units: a drained queue is to be empty. Phase
-and admissions stay, so the unit is charged until the job side has stopped its job and released the
-quota; then the unit is pending, and the stop holds it. Units whose job has ended get no request, nor
-do those that are being evicted already.
+and admissions stay, so the unit is charged until the job side has stopped its job and released its
+quota. The unit is then pending, and the stop holds it. Units whose job has ended get no request,
+nor do those that are being evicted already.
 
 The units are found every second while a queue is drained. Only failures are remembered: a unit
 whose request the server refuses is tried less and less often, and after those that were never
