@@ -5,7 +5,7 @@ written here, so that only one program measures the time. Nothing is remembered 
 the first list of a new process has every unit in backoff, including those whose time is over.
 
     unit in backoff --> looked at --> too early: looked at again at `requeueAt`
-                                 \-> patch --> written   the engine puts it in line
+                                 \-> patch --> written   the engine queues it
                                            \-> otherwise looked at again
 
 No unit waits forever: one whose `requeueAt` is missing or cannot be read returns at once. An
