@@ -1,12 +1,12 @@
-"""Carries out what the states of admission checks add up to (`admission_checks`).
+"""Admits, requeues or evicts units by the states of their admission checks.
 
-Looked at are units in Reserved, and those that were admitted with checks: when news of one come,
-when its queue or an AdmissionCheck changes, and when its time is over. The job of a reserved unit
-is suspended, so nothing has to be stopped, and the unit is put back by one write, once no pod of it
-lives (somebody may have resumed the job by hand). A unit that is admitted gets the request to
-leave; who has the job's side carries it out.
+Units in phase Reserved, and those that were admitted with checks, are reconciled when they change,
+when their queue or an AdmissionCheck changes, and when their time is over. The job of a reserved
+unit is suspended, so nothing has to be stopped: the unit is requeued by one write, once none of its
+pods lives (a user may have resumed the job by hand). An admitted unit gets a request for its
+eviction, which the job's side carries out.
 
-What a check has said of a unit stays to be read until the unit is reserved again.
+What a check has said about a unit can be read until the unit is reserved again.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ ALL_READY: Final = "all admission checks success"
 """Upstream's message."""
 
 LONGEST_REST_SECONDS: Final = 60.0
-"""The time is over by the wall clock, which somebody may set; rests are measured by the other."""
+"""Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
 ACTIVITY_SECONDS: Final = 30.0
-"""How long another set of checks must be inactive until units say so: one that flaps, with all the
-units that it holds, costs no writes."""
+"""For how long the set of inactive checks must stay the same before units name it: so a check that
+flaps costs no writes to the units that it holds."""
 
 EVENTS: Final[Mapping[Shortfall, str]] = {
     Shortfall.RETRY: "AdmissionCheckRetry",
@@ -91,14 +91,14 @@ EVENTS: Final[Mapping[Shortfall, str]] = {
 
 
 class CheckObserver(Protocol):
-    """Counts what becomes of units with checks."""
+    """Counts the outcomes for units with checks."""
 
     def on_admitted(self, queue: str, waited_seconds: float) -> None:
-        """Take an admission that the server has confirmed."""
+        """Count an admission that the server has confirmed."""
         ...
 
     def on_check_failed(self, check: str, why: Shortfall) -> None:
-        """Take a check that a unit has lost its place by."""
+        """Count a check by which a unit lost its reservation or admission."""
         ...
 
 
@@ -112,18 +112,18 @@ class _Facts(msgspec.Struct, frozen=True):
     when_admitted: Phase | None
     """None: the queue is stopped."""
     options: QueueOptions
-    """Of the queue as it is now: it may have begun to wait for pods after the decision."""
+    """Whether the queue waits for pods now: it may have begun to after the decision."""
 
 
 class AdmissionCheckCycle:
-    """Looks at units whose checks may have changed something.
+    """Reconciles units that have admission checks.
 
     Args:
-        access: The ways in and out.
+        access: How units are read and written.
         clock: The time.
-        rng: Chance, for the length of a backoff.
-        timeout_seconds: How long checks may take where the queue does not say; 0: for ever.
-        observer: Counts.
+        rng: Spreads the ends of backoffs.
+        timeout_seconds: How long checks may take if the queue does not say; 0: without limit.
+        observer: Counts the outcomes.
     """
 
     def __init__(
@@ -140,27 +140,27 @@ class AdmissionCheckCycle:
         self._timeout = timeout_seconds
         self._tell = access.tell
         self._observer = observer
-        # Since when a unit says something else of its checks' activity than is so; by the step.
+        # Since when a unit's condition names other inactive checks than there are; by the step.
         self._outdated_since: dict[str, float] = {}
         self._looks = UnitReconciler(access, self._look_at, _find_with_checks)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
-        """Look at a unit that came or changed; the engine must have been told before."""
+        """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and has_checks(new):
             self._looks.add(new.metadata.key)
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """Look at all units when a queue asks for other checks; after the engine was told."""
+        """Reconcile all units when a queue lists other checks; the engine must know already."""
         if _asked_of(old) != _asked_of(new):
             self._looks.add_all()
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
-        """Look at all units when a check is another; after the engine was told."""
+        """Reconcile all units when a check changes; the engine must know already."""
         if old is None or new is None or old.status != new.status:
             self._looks.add_all()
 
     def step(self) -> float | None:
-        """Look at one unit; return how long there is none to look at, None: until woken."""
+        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
         return self._looks.step()
 
     def _look_at(self, key: str) -> Look:
@@ -203,7 +203,7 @@ class AdmissionCheckCycle:
                 return SendStatus(unit, status, told, known_by=eviction_of)
 
     def _wait(self, unit: QueueUnit, verdict: WaitForChecks, since: float) -> Look:
-        """Wait, and say which checks hold the unit when that has been so for a while."""
+        """Wait, and write which inactive checks hold the unit once that has lasted a while."""
         rest = LONGEST_REST_SECONDS if verdict.seconds is None else verdict.seconds
         status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
         if status is not None:
@@ -232,7 +232,7 @@ class AdmissionCheckCycle:
 
 
 def has_checks(unit: QueueUnit) -> bool:
-    """Return whether checks may change something about a unit now, as far as its object says."""
+    """Return whether checks may affect a unit now, as far as its object says."""
     return unit.status.phase == Phase.RESERVED or bool(unit.status.admission_checks)
 
 
@@ -245,7 +245,7 @@ def _is_concerned(record: CachedUnit) -> bool:
 
 
 def _asked_of(queue: Queue | None) -> tuple[object, ...]:
-    """Return what a queue asks of checks."""
+    """Return the settings of a queue that are about checks, to be compared."""
     if queue is None:
         return ((), None, None)
     annotations = queue.metadata.annotations
@@ -268,9 +268,9 @@ def _read_facts(engine: Engine, key: str) -> _Facts | None:
 def build_inactivity(
     unit: QueueUnit, inactive: Sequence[str], now: Timestamp
 ) -> dict[str, Any] | None:
-    """Return the status of a reserved unit that names what holds it, None: it says so already.
+    """Return the status of a reserved unit that names what holds it; None: it says so already.
 
-    Only the names: words may change often, and each change would be a write to every unit.
+    Only the names: messages may change often, and each change would be a write to every unit.
     """
     message = f"{CHECKS_OPEN}; not active: {', '.join(inactive)}" if inactive else CHECKS_OPEN
     before = find_condition(unit.status.conditions, ADMITTED)
@@ -292,8 +292,8 @@ def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, A
 def build_admission(unit: QueueUnit, verdict: GoOn, now: datetime) -> dict[str, Any]:
     """Return the status of a unit whose checks are all Ready, to be merged.
 
-    The time to run in counts from here on. Entries of checks that the queue does not ask for any
-    more go: they would be taken for ones that are open.
+    The time within which its pods must run counts from here on. Entries of checks that the queue no
+    longer lists are removed: they would be taken for checks that have not answered.
     """
     stamp = rfc3339(now)
     status = status_of_move(unit, verdict.to, writer=Writer.SCHEDULER, now=stamp, message=ALL_READY)

@@ -33,7 +33,7 @@ class CheckNotices:
 
     Args:
         registry: for the counts.
-        events: for what somebody may have to act on; None: nobody is told.
+        events: Gets what an administrator may have to act on; None: no events are written.
         has_check: whether there is an admission check of this name.
     """
 
@@ -81,7 +81,7 @@ class CheckNotices:
         self._tell(unit_reference, reason, f"Admission check {state.name}: {state.message}")
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
-        """Tell a check of what keeps it from being carried out."""
+        """Write on a check why it does not work."""
         if activity.is_active:
             return
         meta, kind = check.metadata, ADMISSION_CHECK_VERSIONS[0]

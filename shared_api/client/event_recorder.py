@@ -47,7 +47,7 @@ MAX_NAME_CHARS: Final = 253
 HASH_CHARS: Final = 16
 """64 bits: two events of one object do not meet."""
 COUNT_SECONDS: Final = 300.0
-"""Between two writes of one series' count: it moves, and nobody reads it by the second."""
+"""Between two writes of one series' count, which is not read by the second."""
 OBJECT_BURST: Final = 25
 OBJECT_REFILL_SECONDS: Final = 300.0
 """New events about one object: client-go's spam filter (burst 25, one more every 5 minutes)."""
@@ -107,7 +107,7 @@ class WriteSink(Protocol):
 
 
 class EventRecorder:
-    """Takes happenings from any thread; one thread calls `step`, which writes events."""
+    """Takes events from any thread; one thread calls `step`, which writes them."""
 
     # No lock: `record` and the outcomes put into deques, which are safe by themselves; all else
     # belongs to the one thread that calls `step`.
@@ -133,7 +133,7 @@ class EventRecorder:
         assert _QUALIFIED_NAME.fullmatch(reporting_controller), reporting_controller
         self.wake = wake
         self.lost = 0
-        """Happenings that nobody will see, by the limits or because a write failed."""
+        """Events that were lost, by the limits or because a write failed."""
         self._writes = writes
         self._clock = clock
         self._controller = reporting_controller
