@@ -23,6 +23,7 @@ from typing import Any, Final
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.eviction_patches import build_put_back, build_request, granted_at
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
     RequeueAfter,
@@ -35,7 +36,6 @@ from shared_api.evictions import (
     DEACTIVATED,
     LATE,
     WAITED_FOR_SECONDS,
-    asks_for_pods,
     ends_in_backoff,
     eviction_reason,
     is_given_back,
@@ -46,14 +46,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     EVICTED,
-    RELEASED_PHASES,
     Phase,
     Writer,
     is_being_evicted,
-    is_booked,
-    is_managed_by_controllers,
-    is_waited_for,
-    phase_of,
     status_of_move,
 )
 from shared_api.timestamps import rfc3339
@@ -124,40 +119,6 @@ class UnitEvictions:
         to = Phase.ENQUEUED if given_back else Phase.RUNNING
         message = GIVEN_BACK if given_back else RUNNING
         return status_of_move(unit, to, writer=Writer.SCHEDULER, now=rfc3339(now), message=message)
-
-
-def is_concerned(unit: QueueUnit) -> bool:
-    """Return whether the scheduler has something to do for a unit, in the job's stead."""
-    if is_managed_by_controllers(unit) or not is_booked(unit):
-        return False
-    return is_asked_for(unit) or is_awaited(unit)
-
-
-def is_asked_for(unit: QueueUnit) -> bool:
-    """Return whether a booked unit asks for a write by what stands in it."""
-    return is_leaving(unit) or unit.spec.active is False or is_running(unit)
-
-
-def is_awaited(unit: QueueUnit) -> bool:
-    """Return whether nobody else of its queue may start until its pods run."""
-    phase = phase_of(unit)
-    return phase in RELEASED_PHASES and phase is not Phase.RUNNING and is_waited_for(unit)
-
-
-def is_leaving(unit: QueueUnit) -> bool:
-    """Return whether a booked unit is free as soon as no pod of it lives."""
-    return is_being_evicted(unit) or is_given_back(unit)
-
-
-def is_running(unit: QueueUnit) -> bool:
-    """Return whether the counts of an admitted unit say that all its pods run, its phase not."""
-    admissions = unit.status.admissions
-    phase = phase_of(unit)
-    if not admissions or phase not in RELEASED_PHASES or phase is Phase.RUNNING:
-        return False
-    if asks_for_pods(unit) and not any(each.replicas > 0 for each in admissions):
-        return False
-    return all(each.running >= each.replicas for each in admissions)
 
 
 def _find_concerned(engine: Engine) -> list[str]:

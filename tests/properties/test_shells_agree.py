@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from queue_scheduler.cache.admission_check_rules import AddEntries, GoOn, judge_checks
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.engine.growth import has_grown
-from queue_scheduler.queue_objects.queue_drain import find_to_ask
-from queue_scheduler.unit_controllers.eviction import (
+from queue_scheduler.engine.unmanaged_units import (
     is_asked_for,
     is_concerned,
     is_leaving,
     is_running,
 )
+from queue_scheduler.queue_objects.queue_drain import find_to_ask
 from shared_api.objects.queue_unit import (
     Admission,
     AdmissionCheckState,

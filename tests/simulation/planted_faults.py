@@ -41,7 +41,7 @@ from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.queue_worker import QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import engine, growth
+from queue_scheduler.engine import engine, growth, unmanaged_units
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
@@ -300,6 +300,7 @@ def stops_ignored(plant: Plant) -> None:
 def given_back_grows(plant: Plant) -> None:
     plant.replace(growth, "is_given_back", lambda _unit: False)
     plant.replace(eviction, "is_given_back", lambda _unit: False)
+    plant.replace(unmanaged_units, "is_given_back", lambda _unit: False)
 
 
 @fault("who may not pass a head is not asked again")
