@@ -21,21 +21,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.cycles.eviction_patches import build_put_back, build_request, granted_at
+from queue_scheduler.cycles.eviction_patches import build_put_back, build_request
+from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    RequeueAfter,
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
     DEACTIVATED,
     LATE,
-    WAITED_FOR_SECONDS,
     ends_in_backoff,
     eviction_reason,
     is_given_back,
@@ -105,9 +105,9 @@ class UnitEvictions:
         now = self._clock.now()
         if is_asked_for(unit):
             return SendStatus(unit, self._build_status(unit, now))
-        rest = WAITED_FOR_SECONDS - (now - granted_at(unit, now)).total_seconds()
-        if rest > 0:
-            return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+        until = pods_end_at(unit, now)
+        if not is_due(until, now):
+            return look_again_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:

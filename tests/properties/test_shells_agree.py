@@ -81,7 +81,7 @@ def units(draw: st.DrawFn) -> QueueUnit:
 
 def goes_on(unit: QueueUnit) -> bool:
     """Return whether its checks let a reserved unit go on, or ask it for more."""
-    verdict = judge_checks(unit, build_queue("a"), {}, waited_seconds=1.0, timeout_seconds=60.0)
+    verdict = judge_checks(unit, build_queue("a"), {}, is_late=False, timeout_seconds=60.0)
     return is_booked(unit) and isinstance(verdict, GoOn | AddEntries)
 
 

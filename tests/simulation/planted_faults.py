@@ -229,7 +229,7 @@ def annotation_believed(plant: Plant) -> None:
 
 @fault("a unit that backs off is back in line at once")
 def backoff_ignored(plant: Plant) -> None:
-    plant.replace(requeue, "_seconds_left", lambda *_: 0.0)
+    plant.replace(requeue, "backoff_ends_at", lambda _unit: None)
 
 
 @fault("Block and FIFO hold nobody back")
