@@ -50,6 +50,7 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.unit_controllers import eviction, requeue
+from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from shared_api.client.write_dispatcher import Unknown
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import Reflector
@@ -230,6 +231,11 @@ def annotation_believed(plant: Plant) -> None:
 @fault("a unit that backs off is back in line at once")
 def backoff_ignored(plant: Plant) -> None:
     plant.replace(requeue, "backoff_ends_at", lambda _unit: None)
+
+
+@fault("a unit that backs off is never back in line")
+def backoff_never_ends(plant: Plant) -> None:
+    plant.replace(BackoffRequeue, "step", lambda _requeue: None)
 
 
 @fault("Block and FIFO hold nobody back")
