@@ -46,7 +46,7 @@ class CheckFacts(msgspec.Struct, frozen=True):
         )
 
     def timeout_seconds(self, default: float) -> float:
-        """Return how long the checks may take; `default`: where the queue does not say; 0: ever."""
+        """Return how long the checks may take, 0: for ever; `default` where the queue is silent."""
         own = self.options.check_timeout_seconds
         return default if own is None else own
 

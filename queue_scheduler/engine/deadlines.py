@@ -1,9 +1,10 @@
 r"""What time alone changes about units and queues, and when: every rule, in one place. Pure.
 
 The shells (`unit_controllers`) ask when a unit is due, and carry out what follows. A forecast asks
-a fork of the engine for the next event. Each rule is one function.
+a fork of the engine for the next event.
 
-*Units.* Times are wall times in the object; the clock that counts is the caller's::
+*Units.* Times are wall times in the object. The rules are, in this order, `backoff_ends_at`,
+`checks_end_at`, `nodes_end_at` and `pods_end_at`::
 
     timer    while                        until                              then
     -------  ---------------------------  ---------------------------------  ----------------------
@@ -24,17 +25,20 @@ a fork of the engine for the next event. Each rule is one function.
              manage it
 
 A time that is missing, unreadable, or further in the future than clocks may differ (`read_past`) is
-passed over, and the next source counts. Without any, BACKOFF and NODES are over at once, and CHECKS
-and PODS never. A requeueAt may be in the future, whoever wrote it. What is put back by these rules
-waits until `requeue_at`: 10 s, twice as long each time up to 15 minutes, a tenth more or less, and
-at least status.admissionChecks[].requeueAfterSeconds of the checks that refuse it.
+passed over, and the next source counts; only requeueAt may be as far ahead as somebody wants.
+Without any, BACKOFF and NODES are over at once, and CHECKS and PODS never. CHECKS and NODES take a
+place back, so their shells wait until no pod of the unit lives.
+
+What is put back waits until `requeue_at`: 10 s, twice as long each time up to 15 minutes, a tenth
+more or less, and at least requeueAfterSeconds of the checks that refuse it.
 
 *Queues.* The engine keeps these times, by the clock that does not jump, and says in `Rest.until`
 when it is to be asked again; `queue_due_at` says the same at any time::
 
     from                                     for
     ---------------------------------------  --------------------------------------------------
-    an admission that was not written        what `cycles.dequeue_cycle` says: the queue rests
+    an admission that was not written        `REJECTED_PAUSE_SECONDS`, `DROPPED_PAUSE_SECONDS`:
+                                             its queue rests
     victims were chosen for a unit           `NOMINATED_SECONDS`: room is kept for it
     its round was for nothing                `REST_SECONDS`: it has no other
     no victims were found                    `SEARCH_AGAIN_SECONDS`: they are not looked for
@@ -45,11 +49,13 @@ when it is to be asked again; `queue_due_at` says the same at any time::
     condition PodsReady=True, of units that  spec.maximumExecutionTimeSeconds: a promise changes
     declare an end                           (`Backfill.again_seconds`)
 
-*Words.* A reserved unit names its inactive checks once these have been so for `ACTIVITY_SECONDS`;
-since when, its shell remembers (`activity_told_at`).
+*Shells.* Two times stand in no object and are remembered where they are needed. A reserved unit
+names its inactive checks once these have been so for `ACTIVITY_SECONDS` (`activity_told_at`). A
+unit whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
 
 Not here: pauses after which a shell looks again at what has no time of its own (refused growth,
-failed writes, reports); when jobs end (`engine.units.bookings.ends`); the controllers' clocks.
+failed writes, reports); when jobs end (`engine.units.bookings.ends`); the clocks of the controllers
+and of the program that answers provisioning checks.
 
 A forecast goes from event to event::
 
@@ -320,7 +326,8 @@ def queue_timers(engine: Engine, moment: Moment) -> Iterator[DueAt]:
 def next_due(engine: Engine, timeouts: Timeouts, moment: Moment) -> DueAt | None:
     """Return what time does next, if nothing else happens before; None: nothing.
 
-    For a fork: it looks at all units. Of timers that end together, the order is the same each time.
+    For a fork: it looks at all units. What is overdue comes first, again and again, until its unit
+    has changed or its queue was asked. Timers that end together come in the same order each time.
     """
     timers = chain(unit_timers(engine, timeouts, moment.wall), queue_timers(engine, moment))
     return min(timers, key=lambda due: (due.at, due.timer, due.key), default=None)

@@ -98,7 +98,7 @@ def conditions(draw: st.DrawFn) -> tuple[Condition, ...]:
 
 
 TIMED = ("TimeoutBackoff", *["Reserved"] * 3, *["SchedReady"] * 2, "Dequeued", "SchedSucceed")
-"""Phases in which something is waited for, the more often the less of it comes to be."""
+"""Phases in which something is waited for; more often those in which it is mostly for nothing."""
 
 
 @st.composite
@@ -171,7 +171,7 @@ class Shells:
         )
 
     def look(self) -> None:
-        """Let all look at the unit, if they would look at it at all after a restart."""
+        """Let each shell look at the unit, as after a restart: at what it finds in the engine."""
         for shell in self._shells:
             exhaust(shell.step)
 
