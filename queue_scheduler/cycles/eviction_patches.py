@@ -1,36 +1,25 @@
-"""The status writes by which the scheduler evicts a unit, or requeues it, and their times."""
+"""The status writes by which the scheduler evicts a unit, or requeues it."""
 
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from shared_api.evictions import BACKOFF, backoffs_of, least_wait_seconds
+from queue_scheduler.engine.deadlines import requeue_at
+from shared_api.evictions import backoffs_of
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus, RequeueState
 from shared_api.queue_unit_phases import (
     ADMITTED,
     EVICTED,
-    QUOTA_RESERVED,
     Phase,
     Writer,
     condition_body,
     status_of_move,
     with_condition,
 )
-from shared_api.timestamps import read_past, rfc3339
-
-
-def granted_at(unit: QueueUnit, now: datetime) -> datetime:
-    """Return since when a unit has its quota, by the best of its times in the past."""
-    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
-    since = reserved.last_transition_time if reserved is not None else None
-    for text in (unit.status.last_allocate_time, since, unit.metadata.creation_timestamp):
-        moment = read_past(text, now)
-        if moment is not None:
-            return moment
-    return now
+from shared_api.timestamps import rfc3339
 
 
 def build_request(unit: QueueUnit, reason: str, message: str, now: datetime) -> dict[str, Any]:
@@ -61,8 +50,7 @@ def build_put_back(
 
     It waits longer each time, and at least as long as the checks that refuse it ask for.
     """
-    before = backoffs_of(unit)
-    seconds = max(BACKOFF.seconds(before, rng), float(least_wait_seconds(unit)))
+    until = requeue_at(unit, now, rng)
     status = status_of_move(
         unit,
         Phase.TIMEOUT_BACKOFF,
@@ -70,8 +58,7 @@ def build_put_back(
         now=rfc3339(now),
         message=message,
     )
-    until = rfc3339(now + timedelta(seconds=seconds))
-    status["requeueState"] = {"count": before + 1, "requeueAt": until}
+    status["requeueState"] = {"count": backoffs_of(unit) + 1, "requeueAt": rfc3339(until)}
     return status
 
 

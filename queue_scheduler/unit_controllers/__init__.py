@@ -11,5 +11,6 @@ Read in this order:
 6. ``eviction``: evictions of units that no job controller manages.
 7. ``setup``: puts them together.
 
-Not here: decisions about the order (``queue_scheduler.engine``).
+Not here: decisions about the order (``queue_scheduler.engine``), and when a unit is due
+(``queue_scheduler.engine.deadlines``).
 """

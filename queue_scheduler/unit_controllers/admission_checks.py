@@ -17,8 +17,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from queue_scheduler.cache.admission_check_rules import (
     AddEntries,
     AskBack,
@@ -28,9 +26,7 @@ from queue_scheduler.cache.admission_check_rules import (
     WaitForChecks,
     Withdraw,
     entries_of,
-    judge_checks,
 )
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.dequeue_cycle import note_awaited, waited_seconds
 from queue_scheduler.cycles.eviction_patches import (
     admission_of,
@@ -39,11 +35,16 @@ from queue_scheduler.cycles.eviction_patches import (
     build_request,
     build_withdrawal,
     eviction_of,
-    granted_at,
 )
 from queue_scheduler.decision import Notice
+from queue_scheduler.engine.check_facts import (
+    CheckFacts,
+    has_checks,
+    is_with_checks,
+    read_check_facts,
+)
+from queue_scheduler.engine.deadlines import activity_told_at, checks_end_at, is_due
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.strict_mode import request_nodes
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
@@ -51,6 +52,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import ADMISSION_CHECK
@@ -78,10 +80,6 @@ ALL_READY: Final = "all admission checks success"
 LONGEST_REST_SECONDS: Final = 60.0
 """Times end by the wall clock, which may be set; rests are measured by the monotonic clock."""
 
-ACTIVITY_SECONDS: Final = 30.0
-"""For how long the set of inactive checks must stay the same before units name it: so a check that
-flaps costs no writes to the units that it holds."""
-
 EVENTS: Final[Mapping[Shortfall, str]] = {
     Shortfall.RETRY: "AdmissionCheckRetry",
     Shortfall.REJECTED: "AdmissionCheckRejected",
@@ -100,19 +98,6 @@ class CheckObserver(Protocol):
     def on_check_failed(self, check: str, why: Shortfall) -> None:
         """Count a check by which a unit lost its reservation or admission."""
         ...
-
-
-class _Facts(msgspec.Struct, frozen=True):
-    """What is known of a booked unit and its checks."""
-
-    unit: QueueUnit
-    queue_name: str
-    queue: Queue | None
-    inactive: Mapping[str, str]
-    when_admitted: Phase | None
-    """None: the queue is stopped."""
-    options: QueueOptions
-    """Whether the queue waits for pods now: it may have begun to after the decision."""
 
 
 class AdmissionCheckCycle:
@@ -165,25 +150,20 @@ class AdmissionCheckCycle:
 
     def _look_at(self, key: str) -> Look:
         since = self._outdated_since.pop(key, self._clock.monotonic())
-        facts = self._shared.ask(_read_facts, key)
+        facts = self._shared.ask(read_check_facts, key)
         if facts is None:
             return None
         now = self._clock.now()
         unit = facts.unit
-        timeout = facts.options.check_timeout_seconds
-        verdict = judge_checks(
-            unit,
-            facts.queue,
-            facts.inactive,
-            waited_seconds=(now - granted_at(unit, now)).total_seconds(),
-            timeout_seconds=self._timeout if timeout is None else timeout,
-            when_admitted=facts.when_admitted,
-        )
+        timeout = facts.timeout_seconds(self._timeout)
+        until = checks_end_at(unit, timeout, now)
+        verdict = facts.judge(is_late=is_due(until, now), timeout_seconds=timeout)
         match verdict:
             case None:
                 return None
             case WaitForChecks():
-                return self._wait(unit, verdict, since)
+                rest = look_again_at(until, now, LONGEST_REST_SECONDS)
+                return self._wait(unit, verdict, rest.seconds, since)
             case GoOn():
                 told = partial(self._on_admitted, facts.queue_name)
                 status = _build_admission(facts, verdict, now)
@@ -202,17 +182,16 @@ class AdmissionCheckCycle:
                 told = partial(self._on_failed, verdict)
                 return SendStatus(unit, status, told, known_by=eviction_of)
 
-    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, since: float) -> Look:
+    def _wait(self, unit: QueueUnit, verdict: WaitForChecks, rest: float, since: float) -> Look:
         """Wait, and write which inactive checks hold the unit once that has lasted a while."""
-        rest = LONGEST_REST_SECONDS if verdict.seconds is None else verdict.seconds
         status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
         if status is not None:
-            until_told = since + ACTIVITY_SECONDS - self._clock.monotonic()
+            until_told = activity_told_at(since) - self._clock.monotonic()
             if until_told <= 0:
                 return SendStatus(unit, status)
             self._outdated_since[unit.metadata.key] = since
             rest = min(rest, until_told)
-        return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+        return RequeueAfter(rest)
 
     def _on_admitted(self, queue: str, unit: QueueUnit) -> None:
         self._observer.on_admitted(queue, waited_seconds(unit, self._clock))
@@ -231,17 +210,8 @@ class AdmissionCheckCycle:
         )
 
 
-def has_checks(unit: QueueUnit) -> bool:
-    """Return whether checks may affect a unit now, as far as its object says."""
-    return unit.status.phase == Phase.RESERVED or bool(unit.status.admission_checks)
-
-
 def _find_with_checks(engine: Engine) -> list[str]:
-    return [key for key, record in engine.units.records.items() if _is_concerned(record)]
-
-
-def _is_concerned(record: CachedUnit) -> bool:
-    return record.state is UnitState.ADMITTED and has_checks(record.unit)
+    return [key for key, record in engine.units.records.items() if is_with_checks(record)]
 
 
 def _asked_of(queue: Queue | None) -> tuple[object, ...]:
@@ -251,18 +221,6 @@ def _asked_of(queue: Queue | None) -> tuple[object, ...]:
     annotations = queue.metadata.annotations
     keys = (ADMISSION_CHECK_TIMEOUT, STOP_POLICY)
     return (queue.spec.admission_checks, *(read_annotation(annotations, key) for key in keys))
-
-
-def _read_facts(engine: Engine, key: str) -> _Facts | None:
-    record = engine.record(key)
-    if record is None or record.info is None or not _is_concerned(record):
-        return None
-    queue = record.info.queue
-    inactive = dict(engine.units.checks.inactive)
-    to = engine.phase_when_admitted(record.info) if engine.queues.may_start(queue) else None
-    line = engine.queues.line(queue)
-    options = DEFAULT_OPTIONS if line is None else line.options
-    return _Facts(record.unit, queue, engine.queues.queue(queue), inactive, to, options)
 
 
 def build_inactivity(
@@ -282,7 +240,7 @@ def build_inactivity(
     return {"conditions": [condition_body(each) for each in conditions]}
 
 
-def _build_admission(facts: _Facts, verdict: GoOn, now: datetime) -> dict[str, Any]:
+def _build_admission(facts: CheckFacts, verdict: GoOn, now: datetime) -> dict[str, Any]:
     unit = facts.unit
     if facts.options.waits_for_pods:
         unit = note_awaited(unit, facts.queue_name, rfc3339(now))

@@ -21,21 +21,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.cycles.eviction_patches import build_put_back, build_request, granted_at
+from queue_scheduler.cycles.eviction_patches import build_put_back, build_request
+from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    RequeueAfter,
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.evictions import (
     BACKOFF_TIMEOUT,
     DEACTIVATED,
     LATE,
-    WAITED_FOR_SECONDS,
-    asks_for_pods,
     ends_in_backoff,
     eviction_reason,
     is_given_back,
@@ -46,14 +46,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
     EVICTED,
-    RELEASED_PHASES,
     Phase,
     Writer,
     is_being_evicted,
-    is_booked,
-    is_managed_by_controllers,
-    is_waited_for,
-    phase_of,
     status_of_move,
 )
 from shared_api.timestamps import rfc3339
@@ -110,9 +105,9 @@ class UnitEvictions:
         now = self._clock.now()
         if is_asked_for(unit):
             return SendStatus(unit, self._build_status(unit, now))
-        rest = WAITED_FOR_SECONDS - (now - granted_at(unit, now)).total_seconds()
-        if rest > 0:
-            return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+        until = pods_end_at(unit, now)
+        if not is_due(until, now):
+            return look_again_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(unit, build_request(unit, BACKOFF_TIMEOUT, LATE, now))
 
     def _build_status(self, unit: QueueUnit, now: datetime) -> dict[str, Any]:
@@ -124,40 +119,6 @@ class UnitEvictions:
         to = Phase.ENQUEUED if given_back else Phase.RUNNING
         message = GIVEN_BACK if given_back else RUNNING
         return status_of_move(unit, to, writer=Writer.SCHEDULER, now=rfc3339(now), message=message)
-
-
-def is_concerned(unit: QueueUnit) -> bool:
-    """Return whether the scheduler has to do something for a unit that has no controllers."""
-    if is_managed_by_controllers(unit) or not is_booked(unit):
-        return False
-    return is_asked_for(unit) or is_awaited(unit)
-
-
-def is_asked_for(unit: QueueUnit) -> bool:
-    """Return whether the object of a booked unit requires a write."""
-    return is_leaving(unit) or unit.spec.active is False or is_running(unit)
-
-
-def is_awaited(unit: QueueUnit) -> bool:
-    """Return whether no other unit of its queue may start until the unit's pods run."""
-    phase = phase_of(unit)
-    return phase in RELEASED_PHASES and phase is not Phase.RUNNING and is_waited_for(unit)
-
-
-def is_leaving(unit: QueueUnit) -> bool:
-    """Return whether a booked unit gives its quota back as soon as none of its pods lives."""
-    return is_being_evicted(unit) or is_given_back(unit)
-
-
-def is_running(unit: QueueUnit) -> bool:
-    """Return whether an admitted unit whose phase is not Running has all its pods running."""
-    admissions = unit.status.admissions
-    phase = phase_of(unit)
-    if not admissions or phase not in RELEASED_PHASES or phase is Phase.RUNNING:
-        return False
-    if asks_for_pods(unit) and not any(each.replicas > 0 for each in admissions):
-        return False
-    return all(each.running >= each.replicas for each in admissions)
 
 
 def _find_concerned(engine: Engine) -> list[str]:

@@ -31,23 +31,22 @@ from queue_scheduler.cycles.eviction_patches import (
     with_eviction,
 )
 from queue_scheduler.decision import Notice
+from queue_scheduler.engine.deadlines import is_due, nodes_end_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.reporting.metrics import REFUSED, UNANSWERED
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    RequeueAfter,
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.evictions import SCHEDULING_FAILED
-from shared_api.objects.meta import find_condition
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import ADMITTED, Phase, is_being_evicted, phase_of
-from shared_api.timestamps import read_past
+from shared_api.queue_unit_phases import Phase, is_being_evicted, phase_of
 from shared_api.well_known_labels import STOP_POLICY, read_annotation
 
 LONGEST_REST_SECONDS: Final = 30.0
@@ -102,32 +101,23 @@ class NodeTimeouts:
         if asking is None:
             return None
         unit, stopped_queue = asking
+        now = self._clock.now()
         why, verdict = unit.status.message or "no nodes", REFUSED
         if phase_of(unit) is Phase.SCHED_READY:
             if stopped_queue is not None:
-                status = build_withdrawal(unit, stopped_queue, self._clock.now())
-                return SendStatus(unit, status, frees=True)
-            rest = self._timeout_seconds - self._seconds_asked(unit)
-            if rest > 0:
-                return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+                return SendStatus(unit, build_withdrawal(unit, stopped_queue, now), frees=True)
+            until = nodes_end_at(unit, self._timeout_seconds, now)
+            if not is_due(until, now):
+                return look_again_at(until, now, LONGEST_REST_SECONDS)
             why = f"nobody has answered for {self._timeout_seconds:g} s"
             verdict = UNANSWERED
-        status = build_backoff_status(unit, why, self._clock.now(), self._rng)
+        status = build_backoff_status(unit, why, now, self._rng)
 
         def on_written(written: QueueUnit) -> None:
             self._count(verdict)
             self._tell(build_notice(written, why))
 
         return SendStatus(unit, status, on_written, known_by=backoff_of, frees=True)
-
-    def _seconds_asked(self, unit: QueueUnit) -> float:
-        """Return for how many seconds a unit has waited for nodes; the timeout if unknown."""
-        now = self._clock.now()
-        since = read_past(unit.status.last_allocate_time, now)
-        admitted = find_condition(unit.status.conditions, ADMITTED)
-        if admitted is not None and admitted.status == "True":
-            since = read_past(admitted.last_transition_time, now) or since
-        return self._timeout_seconds if since is None else (now - since).total_seconds()
 
 
 def _find_asking(engine: Engine) -> list[str]:

@@ -14,24 +14,24 @@ inactive or invalid unit returns as well, and is on hold in phase Enqueued.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 import structlog
 
+from queue_scheduler.engine.deadlines import backoff_ends_at, is_due
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Look,
-    RequeueAfter,
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    look_again_at,
 )
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import Phase, Writer, status_of_move
-from shared_api.timestamps import parse_time, rfc3339
+from shared_api.timestamps import rfc3339
 
 RETURNED: Final = "Enqueued because backoff timeout"
 """Upstream's message."""
@@ -65,9 +65,11 @@ class BackoffRequeue:
         if record is None or record.unit.status.phase != Phase.TIMEOUT_BACKOFF:
             return None
         now = self._clock.now()
-        rest = _seconds_left(record.unit, now)
-        if rest > 0:
-            return RequeueAfter(min(rest, LONGEST_REST_SECONDS))
+        until = backoff_ends_at(record.unit)
+        if until is None:
+            _log_unreadable(record.unit)
+        elif not is_due(until, now):
+            return look_again_at(until, now, LONGEST_REST_SECONDS)
         return SendStatus(record.unit, build_return_status(record.unit, rfc3339(now)))
 
 
@@ -79,16 +81,10 @@ def _find_in_backoff(engine: Engine) -> list[str]:
     ]
 
 
-def _seconds_left(unit: QueueUnit, now: datetime) -> float:
-    """Return for how many seconds a unit in backoff has to wait; 0 or less: no longer."""
+def _log_unreadable(unit: QueueUnit) -> None:
     state = unit.status.requeue_state
-    if state is None or not state.requeue_at:
-        return 0.0
-    try:
-        return (parse_time(state.requeue_at) - now).total_seconds()
-    except (ValueError, OverflowError):
+    if state is not None and state.requeue_at:
         log.warning("requeueAt cannot be read", unit=unit.metadata.key, value=state.requeue_at)
-        return 0.0
 
 
 def build_return_status(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:

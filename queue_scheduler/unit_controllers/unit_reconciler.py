@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -93,6 +94,16 @@ class RequeueAfter(msgspec.Struct, frozen=True):
 
 Look = SendStatus | RequeueAfter | None
 """None: there is nothing to do until the unit changes."""
+
+
+def look_again_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
+    """Return the rest until a wall time, at most so long; None: no time is set.
+
+    Rests are measured by the clock that does not jump: somebody may set the wall clock meanwhile.
+    """
+    if at is None:
+        return RequeueAfter(longest_seconds)
+    return RequeueAfter(min((at - now).total_seconds(), longest_seconds))
 
 
 @dataclass(frozen=True)
