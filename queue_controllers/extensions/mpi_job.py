@@ -30,6 +30,7 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RoleStatus,
     RoleTable,
     RunPolicy,
+    run_policy_manager,
 )
 from queue_controllers.jobframework.generic_job import Child, JobKind
 from shared_api.objects.meta import ObjectMeta, WireStruct
@@ -75,7 +76,7 @@ class MpiJobAdapter(RoleAdapter[MpiJob]):
 
     kind = KIND
     object_type = MpiJob
-    usual_manager = "kubeflow.org/mpi-operator"
+    manager = run_policy_manager("kubeflow.org/mpi-operator")
     pod_labels = (JOB_NAME_LABEL, JOB_ROLE_LABEL, OPERATOR_LABEL)
     table = RoleTable(field="mpiReplicaSpecs", order=("Launcher", "Worker"))
 

@@ -32,6 +32,7 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RoleStatus,
     RoleTable,
     RunPolicy,
+    run_policy_manager,
 )
 from queue_controllers.jobframework.generic_job import (
     JobKind,
@@ -93,7 +94,7 @@ class TrainingJobAdapter(RoleAdapter[TrainingJob]):
     """The `GenericJob` of one kind."""
 
     object_type = TrainingJob
-    usual_manager = "kubeflow.org/training-operator"
+    manager = run_policy_manager("kubeflow.org/training-operator")
     pod_labels = (REPLICA_TYPE_LABEL,)
 
     def __init__(

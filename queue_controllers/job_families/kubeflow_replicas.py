@@ -17,19 +17,23 @@ Source: the CRDs' own words; what real operators did is in tests/data/recordings
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
-from queue_controllers.job_families.suspend_field import JobWithSpec, ManagedByField
+from queue_controllers.job_families.suspend_field import ManagedByField, SuspendField
 from queue_controllers.jobframework.generic_job import (
+    ApiJob,
     JobPodSet,
+    PodStamp,
     PrioritySource,
     StatusFacts,
     priority_of_templates,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
@@ -106,6 +110,15 @@ class AddedContainer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_STATUS: Final = RoleStatus()
+
+_RUN_POLICY: Final = attrgetter("spec.run_policy")
+
+RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), _RUN_POLICY)
+
+
+def run_policy_manager(usual: str) -> ManagedByField:
+    """Return `spec.runPolicy.managedBy`; `usual` is what it says of the usual operator."""
+    return ManagedByField(usual, _RUN_POLICY)
 
 
 def read_status(status: RoleStatus) -> StatusFacts:
@@ -230,8 +243,13 @@ def _in_order(order: tuple[str, ...], roles: tuple[str, ...]) -> Mapping[str, st
     return {pod_set_name(role): role for role in ordered}
 
 
-class RoleJob(JobWithSpec, Protocol):
+class RoleJob(ApiJob, Protocol):
     """A job whose spec has a run policy, and the roles."""
+
+    @property
+    def spec(self) -> Any:  # noqa: ANN401 - the kind's own
+        """What the user wants."""
+        ...
 
     @property
     def status(self) -> RoleStatus:
@@ -242,23 +260,32 @@ class RoleJob(JobWithSpec, Protocol):
 RoleJobT = TypeVar("RoleJobT", bound=RoleJob)
 
 
-class RoleAdapter(ManagedByField[RoleJobT]):
+class RoleAdapter(ABC, Generic[RoleJobT]):
     """A `GenericJob` whose kind lists pods by role; templates may change at any time.
 
     Whose a pod is, and which role it has, are for the kind to say.
     """
 
-    switch_path = parse_path(".spec.runPolicy.suspend")
+    is_suspended = RUN_POLICY_SUSPEND.is_suspended
+    suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
+    manager: ClassVar[ManagedByField]
     table: RoleTable
 
     @abstractmethod
     def specs_of(self, job: RoleJobT) -> ReplicaSpecs:
         """Return the roles, as the object has them."""
 
-    def switch_of(self, job: RoleJobT) -> RunPolicy:
-        """Return the run policy."""
-        policy: RunPolicy = job.spec.run_policy
-        return policy
+    def why_not_hold(self, job: RoleJobT) -> str:
+        """Every job survives being suspended."""
+        return ""
+
+    def foreign_manager(self, job: RoleJobT) -> str:
+        """Return `managedBy`, "" where it is absent or names the usual controller."""
+        return self.manager.foreign_manager(job)
+
+    def release_patch(self, job: RoleJobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off and stamp the templates."""
+        return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def status_of(self, job: RoleJobT) -> StatusFacts:
         """Read conditions, and counts of pods that run."""
@@ -270,11 +297,11 @@ class RoleAdapter(ManagedByField[RoleJobT]):
 
     def finished(self, job: RoleJobT) -> dict[str, int]:
         """Return by pod set how many pods have done their work."""
-        return count_finished(self.switch_of(job), job.status)
+        return count_finished(job.spec.run_policy, job.status)
 
     def priority_of(self, job: RoleJobT) -> PrioritySource:
         """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
-        return self.table.priority_of(self.switch_of(job), self.specs_of(job))
+        return self.table.priority_of(job.spec.run_policy, self.specs_of(job))
 
     def update_patch(self, job: RoleJobT, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change the templates."""

@@ -13,18 +13,21 @@ What the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Generic
 
 import msgspec
 
-from queue_controllers.job_families.suspend_field import JobWithSpecT, ManagedByField
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
+    JobT,
+    PodStamp,
     PrioritySource,
     priority_of_templates,
+    updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_set_names import (
@@ -327,17 +330,19 @@ def cluster_patch(spec: RayClusterSpec, updates: Mapping[str, TemplateUpdate]) -
 # --- adapters -----------------------------------------------------------------------------------
 
 
-class RayAdapter(ManagedByField[JobWithSpecT]):
+class RayAdapter(ABC, Generic[JobT]):
     """A `GenericJob` whose kind has the spec of a RayCluster; its templates may change any time."""
 
-    usual_manager = "ray.io/kuberay-operator"
+    is_suspended = SPEC_SUSPEND.is_suspended
+    suspend_patch = SPEC_SUSPEND.suspend_patch
+    foreign_manager = ManagedByField("ray.io/kuberay-operator").foreign_manager
     pod_labels: tuple[str, ...] = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
     kind: ClassVar[JobKind]
     cluster_path: ClassVar[FieldPath]
     """Where that spec stands."""
 
     @abstractmethod
-    def cluster_of(self, job: JobWithSpecT) -> RayClusterSpec | None:
+    def cluster_of(self, job: JobT) -> RayClusterSpec | None:
         """Return that spec; None for a job that runs on a cluster not its own."""
 
     @property
@@ -345,19 +350,25 @@ class RayAdapter(ManagedByField[JobWithSpecT]):
         """Worker groups, which their operator tells apart by no field."""
         return {f"{self.cluster_path.text}.workerGroupSpecs": BY_POSITION}
 
-    def pod_sets(self, job: JobWithSpecT) -> tuple[JobPodSet, ...]:
+    def pod_sets(self, job: JobT) -> tuple[JobPodSet, ...]:
         """The head, then the worker groups."""
         cluster = self.cluster_of(job)
         return () if cluster is None else cluster_pod_sets(cluster)
 
-    def priority_of(self, job: JobWithSpecT) -> PrioritySource:
+    def priority_of(self, job: JobT) -> PrioritySource:
         """The head's template, else the first group's that has one."""
         cluster = self.cluster_of(job)
         return PrioritySource() if cluster is None else cluster_priority(cluster)
 
-    def update_patch(
-        self, job: JobWithSpecT, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
+    def why_not_hold(self, job: JobT) -> str:
+        """Every job survives being suspended, unless its kind says otherwise."""
+        return ""
+
+    def release_patch(self, job: JobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
+        """Turn the switch off and stamp the templates."""
+        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
+
+    def update_patch(self, job: JobT, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Change the templates."""
         cluster = self.cluster_of(job)
         patch = {} if cluster is None else cluster_patch(cluster, updates)

@@ -16,6 +16,7 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RoleTable,
     RunPolicy,
     count_finished,
+    run_policy_manager,
 )
 from queue_controllers.jobframework.generic_job import PodStamp
 from queue_controllers.jobframework.pod_template import ScheduledContainer
@@ -102,7 +103,7 @@ class Thing(WireStruct, frozen=True):
 
 class ThingAdapter(RoleAdapter[Thing]):
     table = TABLE
-    usual_manager = "x/y"
+    manager = run_policy_manager("x/y")
 
     def specs_of(self, job: Thing) -> ReplicaSpecs:
         return job.spec.replica_specs
