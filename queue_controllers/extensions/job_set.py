@@ -19,10 +19,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.jobset_replicas import (
+    POD_LABELS,
     JobCounts,
-    PodsByRole,
     ReplicatedJob,
+    job_set_name,
     patch_for_updates,
+    pod_set_by_role,
     pod_sets_of,
     pods_of_one,
     read_status,
@@ -41,6 +43,7 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="jobset",
@@ -76,11 +79,12 @@ class JobSet(WireStruct, frozen=True):
     status: JobSetStatus = JobSetStatus()
 
 
-class JobSetAdapter(PodsByRole):
+class JobSetAdapter:
     """The `GenericJob` of JobSet."""
 
     kind = KIND
     object_type = JobSet
+    pod_labels = POD_LABELS
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("jobset.sigs.k8s.io/jobset-controller").foreign_manager
@@ -103,6 +107,14 @@ class JobSetAdapter(PodsByRole):
     def priority_of(self, job: JobSet) -> PrioritySource:
         """Those of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the pod's JobSet."""
+        return job_set_name(labels)
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the set of the replicated job that the pod names."""
+        return pod_set_by_role(pod)
 
     def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Turn the switch off, and stamp the templates."""

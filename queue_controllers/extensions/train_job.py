@@ -23,10 +23,12 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from queue_controllers.job_families.jobset_replicas import (
+    POD_LABELS,
     JobCounts,
-    PodsByRole,
     ReplicatedJob,
+    job_set_name,
     patch_for_updates,
+    pod_set_by_role,
     pod_sets_of,
     read_status,
 )
@@ -44,6 +46,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
+from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import PREFIX
 
 KIND: Final = JobKind(
@@ -109,11 +112,12 @@ class TrainJob(WireStruct, frozen=True):
         return () if self.child is None else self.child.spec.replicated_jobs
 
 
-class TrainJobAdapter(PodsByRole):
+class TrainJobAdapter:
     """The `GenericJob` of TrainJob."""
 
     kind = KIND
     object_type = TrainJob
+    pod_labels = POD_LABELS
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("trainer.kubeflow.org/trainjob-controller").foreign_manager
@@ -171,6 +175,14 @@ class TrainJobAdapter(PodsByRole):
     def priority_of(self, job: TrainJob) -> PrioritySource:
         """Those of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
+
+    def job_name_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the pod's JobSet, which is the TrainJob's."""
+        return job_set_name(labels)
+
+    def pod_set_of(self, pod: Pod) -> str:
+        """Return the set of the replicated job that the pod names."""
+        return pod_set_by_role(pod)
 
     def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Turn the switch off, and stamp the templates."""
