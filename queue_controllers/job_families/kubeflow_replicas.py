@@ -17,23 +17,19 @@ Source: the CRDs' own words; what real operators did is in tests/data/recordings
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
-from queue_controllers.job_families.suspend_field import ManagedByField, SuspendField
+from queue_controllers.job_families.suspend_field import SuspendField
 from queue_controllers.jobframework.generic_job import (
-    ApiJob,
     JobPodSet,
-    PodStamp,
     PrioritySource,
     StatusFacts,
     priority_of_templates,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
@@ -111,14 +107,10 @@ class AddedContainer(msgspec.Struct, frozen=True, kw_only=True):
 
 _NO_STATUS: Final = RoleStatus()
 
-_RUN_POLICY: Final = attrgetter("spec.run_policy")
+RUN_POLICY: Final = attrgetter("spec.run_policy")
+"""Returns the part of a job that has `suspend` and `managedBy`."""
 
-RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), _RUN_POLICY)
-
-
-def run_policy_manager(usual: str) -> ManagedByField:
-    """Return `spec.runPolicy.managedBy`; `usual` is what it says of the usual operator."""
-    return ManagedByField(usual, _RUN_POLICY)
+RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), RUN_POLICY)
 
 
 def read_status(status: RoleStatus) -> StatusFacts:
@@ -241,75 +233,6 @@ def _in_order(order: tuple[str, ...], roles: tuple[str, ...]) -> Mapping[str, st
     ranks = {role.lower(): rank for rank, role in enumerate(order)}
     ordered = sorted(roles, key=lambda each: (ranks.get(each.lower(), len(ranks)), each))
     return {pod_set_name(role): role for role in ordered}
-
-
-class RoleJob(ApiJob, Protocol):
-    """A job whose spec has a run policy, and the roles."""
-
-    @property
-    def spec(self) -> Any:  # noqa: ANN401 - the kind's own
-        """What the user wants."""
-        ...
-
-    @property
-    def status(self) -> RoleStatus:
-        """What its operator says."""
-        ...
-
-
-RoleJobT = TypeVar("RoleJobT", bound=RoleJob)
-
-
-class RoleAdapter(ABC, Generic[RoleJobT]):
-    """A `GenericJob` whose kind lists pods by role; templates may change at any time.
-
-    Whose a pod is, and which role it has, are for the kind to say.
-    """
-
-    is_suspended = RUN_POLICY_SUSPEND.is_suspended
-    suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
-    manager: ClassVar[ManagedByField]
-    table: RoleTable
-
-    @abstractmethod
-    def specs_of(self, job: RoleJobT) -> ReplicaSpecs:
-        """Return the roles, as the object has them."""
-
-    def why_not_hold(self, job: RoleJobT) -> str:
-        """Every job survives being suspended."""
-        return ""
-
-    def foreign_manager(self, job: RoleJobT) -> str:
-        """Return `managedBy`, "" where it is absent or names the usual controller."""
-        return self.manager.foreign_manager(job)
-
-    def release_patch(self, job: RoleJobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Turn the switch off and stamp the templates."""
-        return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
-
-    def status_of(self, job: RoleJobT) -> StatusFacts:
-        """Read conditions, and counts of pods that run."""
-        return read_status(job.status)
-
-    def pod_sets(self, job: RoleJobT) -> tuple[JobPodSet, ...]:
-        """One set for each role, in the order of the table."""
-        return self.table.pod_sets(self.specs_of(job), self.finished(job))
-
-    def finished(self, job: RoleJobT) -> dict[str, int]:
-        """Return by pod set how many pods have done their work."""
-        return count_finished(job.spec.run_policy, job.status)
-
-    def priority_of(self, job: RoleJobT) -> PrioritySource:
-        """`schedulingPolicy.priorityClass`, else the templates' in the order of the pod sets."""
-        return self.table.priority_of(job.spec.run_policy, self.specs_of(job))
-
-    def update_patch(self, job: RoleJobT, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
-        """Change the templates."""
-        return self.table.updates_patch(self.specs_of(job), updates)
-
-    def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the roles' templates, with the init containers that the operator adds."""
-        return self.table.full_templates(job["spec"])
 
 
 def _begun_by(
