@@ -149,6 +149,27 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     """What the API server itself says that it makes of pods, where it may be asked."""
 
 
+class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reconcilers of all kinds share: what they read beside jobs, time, and counts."""
+
+    units: IndexedStore[QueueUnit]
+    """All units, with `job_lookup.unit_indexes`."""
+    pods: PodLookup
+    """The pods of a job."""
+    lookups: Lookups
+    """What is known about other objects."""
+    events: EventLookup
+    """Why a job has no pods, as events say it."""
+    around: ClusterContextLookup
+    """What is known outside."""
+    clock: Clock
+    """The time of decisions."""
+    rng: random.Random
+    """Spreads the ends of backoffs."""
+    observer: ReconcilerObserver | None = None
+    """Counts."""
+
+
 class _Versions:
     """The versions of a job and its unit that are looked at, our own writes to them included."""
 
@@ -191,52 +212,39 @@ class JobReconciler(Generic[JobT]):
     Args:
         adapter: the facts of the kind.
         executor: carries actions out.
+        shared: what it shares with the reconcilers of other kinds.
         jobs: the jobs of the kind.
-        units: all units, with `job_lookup.unit_indexes`.
-        pods: the pods of a job.
-        lookups: what is known about other objects.
-        around: what is known outside.
         settings: of this extension.
         queue: keys of jobs (`namespace/name`).
-        clock: the time of decisions.
-        rng: spreads the ends of backoffs.
         is_open: whether this process decides at all (it leads, and its caches are complete).
-        observer: counts.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a look, each named by the caller
+    def __init__(
         self,
         adapter: GenericJob[JobT],
         executor: Executor[JobT],
+        shared: SharedParts,
         *,
         jobs: JobCache[JobT],
-        units: IndexedStore[QueueUnit],
-        pods: PodLookup,
-        lookups: Lookups,
-        events: EventLookup,
-        around: ClusterContextLookup,
         settings: JobSettings,
         queue: WorkQueue[str],
-        clock: Clock,
-        rng: random.Random,
         is_open: Callable[[], bool],
-        observer: ReconcilerObserver | None = None,
     ) -> None:
         self._adapter = adapter
         self._executor = executor
-        self._jobs = jobs
-        self._units = units
-        self._pods = pods
-        self._lookups = lookups
-        self._events = events
+        self._units = shared.units
+        self._pods = shared.pods
+        self._lookups = shared.lookups
+        self._events = shared.events
+        self._around = shared.around
+        self._clock = shared.clock
+        self._rng = shared.rng
+        self._observer = shared.observer
         self._needs_other = adapter if isinstance(adapter, NeedsOther) else None
-        self._around = around
+        self._jobs = jobs
         self._settings = settings
         self._queue = queue
-        self._clock = clock
-        self._rng = rng
         self._is_open = is_open
-        self._observer = observer
         # Written by the worker that has the key, and by the job handler before and after a job's
         # life; dicts take that without a lock.
         self._memories: dict[Uid, JobMemory] = {}
