@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, Protocol, cast
+from typing import Final, Generic, NamedTuple, Protocol, cast
 
 import msgspec
 import structlog
@@ -59,8 +59,10 @@ from queue_controllers.reconcile.job_lookup import (
     ClusterContextLookup,
     EventLookup,
     JobCache,
+    JobPreviews,
     OwnerLookup,
     PodLookup,
+    PreviewRequest,
     RelatedObjectLookup,
     UnitsOfJob,
     find_units,
@@ -116,25 +118,6 @@ class ReconcilerObserver(Protocol):
 
     def on_error(self, extension: str) -> None:
         """See a look at a job fail, for another reason than a passing conflict."""
-        ...
-
-
-class JobPreviews(Protocol):
-    """Asks the API server for pods of jobs, without having them made."""
-
-    def __call__(
-        self,
-        adapter: GenericJob[Any],
-        job: JobFacts,
-        around: ClusterContext,
-        *,
-        has_unit: bool,
-        wake: Callable[[str], None],
-    ) -> JobFacts:
-        """Return the facts of a job with its pod sets as its pods will be; never waits.
-
-        `wake` is called with the job's key when there is an answer that was not there yet.
-        """
         ...
 
 
@@ -479,8 +462,15 @@ class JobReconciler(Generic[JobT]):
             owners=lookups.owners(namespace),
         )
         if lookups.previews is not None and ownership.managed:
-            has_unit, wake = unit is not None, self._queue.add
-            facts = lookups.previews(adapter, written, around, has_unit=has_unit, wake=wake)
+            facts = lookups.previews(
+                PreviewRequest(
+                    adapter=adapter,
+                    job=written,
+                    around=around,
+                    has_unit=unit is not None,
+                    wake=self._queue.add,
+                )
+            )
         return _Judged(facts, around, ownership)
 
     def _with_other(self, job: JobT, judged: _Judged, lookups: Lookups) -> JobT | None:
