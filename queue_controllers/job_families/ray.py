@@ -49,9 +49,10 @@ OWNER_KIND: Final = "ray.io/originated-from-crd"
 """Labels. Pods of a cluster have the first three; RayClusters and submitter pods the other two."""
 
 POD_LABELS: Final = (CLUSTER, GROUP, NODE_TYPE, OWNER_NAME, OWNER_KIND)
+"""What is read of pods whose RayCluster another object has made."""
 
 MANAGED_BY: Final = ManagedByField("ray.io/kuberay-operator")
-"""Of all kinds of the operator."""
+"""In the spec of all kinds of the operator."""
 
 _GENERATED_NAME: Final = re.compile(r"(.+)-[a-z0-9]{5}")
 """Of the RayClusters that RayJob and RayService make: the owner's name, and five by chance."""

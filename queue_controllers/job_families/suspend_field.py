@@ -1,7 +1,7 @@
 """The fields `suspend` and `managedBy`, for adapters of kinds that have them. Pure.
 
-An adapter takes over the bound methods of these values as its own, so that its class shows all that
-it answers::
+An adapter takes over the bound methods of these values as its own (they stay bound to the value),
+so that its class shows all that it answers::
 
     class WidgetAdapter:
         is_suspended = SPEC_SUSPEND.is_suspended
