@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
@@ -104,10 +102,6 @@ class LeaderWorkerSetAdapter(GatedPods):
     def other_of(self, job: PodGroup) -> OtherObject | None:
         """Return the set."""
         return object_above(KIND, _set_of(job), LeaderWorkerSetObject)
-
-    def with_other(self, job: PodGroup, other: LeaderWorkerSetObject) -> PodGroup:
-        """Return the pods together with the set."""
-        return msgspec.structs.replace(job, other=other)
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Say what the pods say; it never ends."""

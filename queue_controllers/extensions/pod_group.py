@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
@@ -107,10 +105,6 @@ class PodGroupAdapter(GatedPods):
         if not mark.api_group or mark.pods is not None:
             return None
         return object_above(KIND, mark.name, PodGroupObject, group=mark.api_group)
-
-    def with_other(self, job: PodGroup, other: PodGroupObject) -> PodGroup:
-        """Return the pods together with the PodGroup."""
-        return msgspec.structs.replace(job, other=other)
 
     # --- facts ----------------------------------------------------------------------------------
 

@@ -110,8 +110,7 @@ class GatedPods(ABC):
     """A `GenericJob` whose jobs are nothing but pods, held by the gate on each of them.
 
     A kind says which pods are a job, what they ask for and how they end. What is final here is the
-    same for all of them, since it follows from the gate alone. All patches are empty:
-    `gated_pod_executor` writes pods one by one.
+    same for all of them. All patches are empty: `gated_pod_executor` writes pods one by one.
     """
 
     kind: ClassVar[JobKind]
@@ -155,6 +154,11 @@ class GatedPods(ABC):
         """Say what the first pod says: the API server has filled in the number of its class."""
         spec = job.first.spec
         return PrioritySource(class_name=spec.priority_class_name, value=spec.priority)
+
+    @final
+    def with_other(self, job: PodGroup, other: Any) -> PodGroup:  # noqa: ANN401 - what was read
+        """Return the pods together with the object that says how many there will be."""
+        return msgspec.structs.replace(job, other=other)
 
     @final
     def suspend_patch(self, job: PodGroup) -> dict[str, Any]:
