@@ -33,9 +33,10 @@ from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
 from queue_controllers.reconcile.job_lookup import unit_indexes
-from queue_controllers.reconcile.reconciler import JobReconciler, Lookups
+from queue_controllers.reconcile.reconciler import JobReconciler, Lookups, SharedParts
 from queue_controllers.reservations.execute import ReservationExecutor
 from queue_controllers.reservations.reservation_controller import (
+    ReservationCaches,
     ReservationController,
     reservation_indexes,
 )
@@ -47,7 +48,11 @@ from queue_controllers.watches.admission_caches import (
     slim_account,
 )
 from queue_controllers.watches.change_filter import STEP_SECONDS
-from queue_controllers.watches.cluster_context import ClusterContextReader, WhileServed
+from queue_controllers.watches.cluster_context import (
+    ClusterContextReader,
+    ContextCaches,
+    WhileServed,
+)
 from queue_controllers.watches.event_lookup import EventReader
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.watches.job_trimming import JobTrimmer
@@ -204,19 +209,18 @@ class Controllers:
         )
         self._admission = self._build_admission_caches()
         self._previews = self._build_previews(configuration)
-        self._around = ClusterContextReader(
-            quotas=WhileServed(quotas, self._quotas.is_served),
-            namespaces=self._namespaces.store,
-            priority_classes=self._classes.store,
-            only_classes=configuration.general.priority_from == "class",
-            leaves_to_kueue=self._kueue.leaves_jobs,
-            on_all_changed=self._look_at_all,
-            on_namespace_changed=self._look_at_namespace,
-            admission=self._admission,
-            checks_namespaces=checks_namespaces(flags, configuration),
+        self._around = self._build_context_reader(quotas, flags, configuration)
+        lookups, self._recall = self._build_lookups(self._makers)
+        self._shared = SharedParts(
+            units=self._units.store,
+            pods=self._pods_of,
+            lookups=lookups,
+            events=EventReader(host.client, self._children_of),
+            around=self._around,
+            clock=host.clock,
+            rng=host.rng,
+            observer=self._metrics,
         )
-        self._lookups, self._recall = self._build_lookups(self._makers)
-        self._read_events = EventReader(host.client, self._children_of)
         self._takeover = LeaderWarmup(
             host.leadership,
             are_caches_ready=self._are_caches_ready,
@@ -246,6 +250,23 @@ class Controllers:
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
+
+    def _build_context_reader(
+        self, quotas: IndexedStore[ElasticQuota], flags: Flags, configuration: Configuration
+    ) -> ClusterContextReader:
+        return ClusterContextReader(
+            ContextCaches(
+                quotas=WhileServed(quotas, self._quotas.is_served),
+                namespaces=self._namespaces.store,
+                priority_classes=self._classes.store,
+                admission=self._admission,
+            ),
+            only_classes=configuration.general.priority_from == "class",
+            leaves_to_kueue=self._kueue.leaves_jobs,
+            on_all_changed=self._look_at_all,
+            on_namespace_changed=self._look_at_namespace,
+            checks_namespaces=checks_namespaces(flags, configuration),
+        )
 
     def _build_lookups(self, adapters: Iterable[GenericJob[Any]]) -> tuple[Lookups, Lookups]:
         """Return what is asked about other objects, and the same without asking the API server."""
@@ -404,18 +425,11 @@ class Controllers:
         reconciler = JobReconciler(
             adapter,
             parts.executor,
+            self._shared,
             jobs=parts.jobs,
-            units=self._units.store,
-            pods=self._pods_of,
-            lookups=self._lookups,
-            events=self._read_events,
-            around=self._around,
             settings=settings,
             queue=queue,
-            clock=host.clock,
-            rng=host.rng,
             is_open=lambda: server.is_open(),  # noqa: PLW0108 - the server is made below
-            observer=self._metrics,
         )
         server = ExtensionServer(
             adapter,
@@ -450,15 +464,17 @@ class Controllers:
                 clock=host.clock,
                 settings=reservation_settings(configuration),
             ),
-            units=self._units.store,
-            reservations=store,
-            watch=self._informers.follow(
-                RESERVATIONS,
-                store,
-                on_made=lambda informer: informer.add_handler(controller.on_reservation),
-                label_selector=UNIT_UID,
+            ReservationCaches(
+                units=self._units.store,
+                reservations=store,
+                watch=self._informers.follow(
+                    RESERVATIONS,
+                    store,
+                    on_made=lambda informer: informer.add_handler(controller.on_reservation),
+                    label_selector=UNIT_UID,
+                ),
+                kinds=lambda: [each for each in self.servers if each.watch.is_served()],
             ),
-            kinds=lambda: [each for each in self.servers if each.watch.is_served()],
             queue=WorkQueue(
                 host.clock,
                 backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
