@@ -20,14 +20,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from queue_scheduler.quota.quota_decision import (
-    Demand,
-    ProblemKind,
-    QuotaProblem,
-    QuotaRefusal,
-    QuotaView,
-    RefusalReason,
-)
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem, QuotaView
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee, entitle
@@ -68,8 +62,6 @@ class QuotaCache:
         # woken was asked for just before, and who has been asked for is booked, as a rule.
         self._fitted: tuple[Mapping[str, int], bool, str, int] | None = None
         self._fitted_items: Items = []
-        # The last refusal by runtimes: its grounds do not come back with who then waits.
-        self._refused: tuple[str, Demand, int, QuotaRefusal] | None = None
         # Follows from the above; None until somebody asks.
         self._trees: UsageTrees | None = None
         self._lookup: QuotaNames | None = None
@@ -139,7 +131,7 @@ class QuotaCache:
 
     # --- bookings -------------------------------------------------------------------------------
 
-    def check(self, quota: str, demand: Demand) -> QuotaRefusal | None:
+    def check(self, quota: str, demand: Demand) -> Refusal | None:
         """Return why `demand` may not start in `quota` now, or None: it fits. Changes nothing."""
         trees = self._trees or self._build()
         books = trees.books.get(quota)
@@ -155,13 +147,11 @@ class QuotaCache:
             refusal = check_guarantee(books, items, self._protected)
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
-        elif refusal.grounds is not None:
-            self._refused = (quota, demand, self._changes, refusal)
         return refusal
 
     def check_without(
         self, quota: str, demand: Demand, released: Iterable[str], added: Sequence[Added] = ()
-    ) -> QuotaRefusal | None:
+    ) -> Refusal | None:
         """Return what `check` would, had these owners nothing booked, and these demands besides.
 
         Changes nothing, for those who wait neither.
@@ -270,23 +260,31 @@ class QuotaCache:
         waiter: Hashable,
         quota: str,
         demand: Demand,
-        refusal: QuotaRefusal,
+        refusal: Refusal,
         rank: Rank = (),
         domain: str = AT_ONCE,
         whole: Demand | None = None,
     ) -> None:
-        """Let `waiter` be woken once the refusal that `check` just gave may no longer hold.
+        """Let `waiter` be woken once a refusal may no longer hold; nothing is asked again.
 
-        In his domain, smaller ranks are woken first; of equal ranks, who has waited longer. `whole`
-        is more than the demand, and refused here or elsewhere: he is woken once that fits as well.
+        In its domain, smaller ranks are woken first; of equal ranks, who has waited longer.
+
+        Args:
+            waiter: Who waits.
+            quota: Its quota.
+            demand: What was refused.
+            refusal: What `check` returned since the last change, or what was made of it for users
+                (`Refusal.told_of`).
+            rank: Its place.
+            domain: Who competes with it.
+            whole: More than the demand, and refused here or elsewhere: the waiter is woken once
+                that fits as well.
         """
         trees = self._trees or self._build()
         if self._waiting.is_idle():
             for tree in trees.trees.values():
                 tree.settle()  # nobody cared for what happened until now
         tree = trees.books_of_unit(quota).tree
-        if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
-            refusal = self._refused[3]
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         waiting = Waiting(
             0, waiter, rank, quota, tree_id, demand, refusal, tree.clock, domain, is_owner, whole
@@ -366,7 +364,7 @@ class QuotaCache:
         """Return whether all fits where the least does not; if not, it is woken when it does."""
         whole = waiting.whole
         # Of sums more is over wherever less is; only runtimes are rounded.
-        if whole is None or waiting.refusal.reason not in CONTRACT_REASONS:
+        if whole is None or waiting.refusal.kind not in CONTRACT_REASONS:
             return False
         refusal = self.check(waiting.quota, whole)
         if refusal is not None:
@@ -375,16 +373,16 @@ class QuotaCache:
             self._watch(self.trees.books_of_unit(waiting.quota).tree, also)
         return refusal is None
 
-    def _refuse_again(self, waiting: Waiting) -> QuotaRefusal | None:
+    def _refuse_again(self, waiting: Waiting) -> Refusal | None:
         """Return what refuses a waiter now, looking first at what did before."""
         trees = self._trees or self._build()
         books = trees.books.get(waiting.quota)
-        refusal: QuotaRefusal | None = None
+        refusal: Refusal | None = None
         if books is not None:
-            items = books.counted(waiting.demand.amounts)
-            if waiting.refusal.reason is RefusalReason.GUARANTEE_OF_OTHERS:
+            items, kind = books.counted(waiting.demand.amounts), waiting.refusal.kind
+            if kind is Reason.GUARANTEE_OF_OTHERS:
                 refusal = check_guarantee(books, items, self._protected)
-            elif waiting.refusal.reason in CONTRACT_REASONS:
+            elif kind in CONTRACT_REASONS:
                 self._fitted = None
                 refusal = trees.check_same_reason(books, items, waiting.demand, waiting.refusal)
         return refusal or self.check(waiting.quota, waiting.demand)

@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import assert_never
 
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.koord_scheduler_state import unrefreshed_quotas
-from queue_scheduler.quota.quota_decision import (
-    Demand,
-    QuotaProblem,
-    QuotaRefusal,
-    RefusalReason,
-    Rule,
-)
+from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, Rule
 from queue_scheduler.quota.quota_settings import (
     QuotaKind,
     QuotaMode,
@@ -155,7 +150,7 @@ class UsageTrees:
 
     # --- the question, without the guarantee ----------------------------------------------------
 
-    def check(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def check(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why the limits of the mode refuse, or None."""
         match self._mode:
             case QuotaMode.MAX:
@@ -170,7 +165,7 @@ class UsageTrees:
             case _:
                 assert_never(self._mode)
 
-    def _check_runtime(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def _check_runtime(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         tree = books.tree
         refusal = self._check_sums(books, items, demand)
         if refusal is not None:
@@ -179,11 +174,11 @@ class UsageTrees:
             return check_from_scratch(books, demand)
         return self.walks[tree.tree.tree_id].check(books, items)
 
-    def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> QuotaRefusal | None:
+    def _check_sums(self, books: NodeUsage, items: Items, demand: Demand) -> Refusal | None:
         """Return why what `runtime` mode compares with plain limits refuses, or None."""
         tree = books.tree
         if tree.total is None:
-            return QuotaRefusal(reason=RefusalReason.NO_CAPACITY, quota=tree.root.name)
+            return Refusal(reason=Reason.NO_CAPACITY, quota=tree.root.name)
         if books.is_special:
             return None
         refusal = check_max(books, items) or check_overused(books, items)
@@ -194,8 +189,8 @@ class UsageTrees:
         return refusal
 
     def check_same_reason(
-        self, books: NodeUsage, items: Items, demand: Demand, refusal: QuotaRefusal
-    ) -> QuotaRefusal | None:
+        self, books: NodeUsage, items: Items, demand: Demand, refusal: Refusal
+    ) -> Refusal | None:
         """Return whether runtimes refuse on the resource they refused on before; None: ask anew."""
         if self.settings.guarantee_usage:
             return None
@@ -212,12 +207,12 @@ class UsageTrees:
         if walk is not None:
             walk.levels.forget()
 
-    def why_unusable(self, quota: str) -> QuotaRefusal:
+    def why_unusable(self, quota: str) -> Refusal:
         """Return the refusal of a quota that is in no tree."""
         culprit = self.forest.broken.get(quota)
         if culprit is None:
-            return QuotaRefusal(reason=RefusalReason.UNKNOWN_QUOTA, quota=quota)
-        return QuotaRefusal(reason=RefusalReason.BROKEN_CHAIN, quota=quota, other=culprit)
+            return Refusal(reason=Reason.UNKNOWN_QUOTA, quota=quota)
+        return Refusal(reason=Reason.BROKEN_CHAIN, quota=quota, other=culprit)
 
     # --- for those who wait ---------------------------------------------------------------------
 
@@ -241,7 +236,7 @@ class UsageTrees:
         asking = self.books.get(via) if via else None
         if books is None or (via and asking is None):
             return None
-        if reason is RefusalReason.GUARANTEE_OF_OTHERS:
+        if reason is Reason.GUARANTEE_OF_OTHERS:
             return room_beside(books.tree, books, key, asking)
         return room(books.tree, books, reason, key, asking)
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand, RefusalReason
+from queue_scheduler.decision import Reason
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.objects.meta import Uid
@@ -63,7 +64,7 @@ def test_a_deleted_quota_finds_its_bookings_again() -> None:
     books.on_quota_gone("ns", "a", Uid("a"))
     refusal = books.check("a", Demand({"x": 1}))
     assert refusal is not None
-    assert refusal.reason is RefusalReason.UNKNOWN_QUOTA
+    assert refusal.reason is Reason.UNKNOWN_QUOTA
     assert used(books, "p") == 0
     books.on_quota(build_quota("a", maximum={"x": 8}, parent="r"))
     assert (used(books, "a"), used(books, "r")) == (3, 3)
@@ -99,7 +100,7 @@ def test_a_broken_chain_admits_nothing_until_repaired() -> None:
     books.on_quota(build_quota("p", maximum={"x": 10}, parent="a"))
     refusal = books.check("a", Demand({"x": 1}))
     assert refusal is not None
-    assert (refusal.reason, refusal.other) == (RefusalReason.BROKEN_CHAIN, "a")
+    assert (refusal.reason, refusal.other) == (Reason.BROKEN_CHAIN, "a")
     view = books.view("a")
     assert view is not None
     assert (view.usable, [problem.kind for problem in view.problems]) == (False, ["Cycle"])
@@ -116,7 +117,7 @@ def test_bookings_on_a_broken_quota_still_take_nodes() -> None:
     books.on_quota(build_quota("a", maximum={"x": 8}, parent="gone"))
     refusal = books.check("r", Demand({"x": 4}))
     assert refusal is not None
-    assert (refusal.reason, refusal.used) == (RefusalReason.NO_CAPACITY, 27)
+    assert (refusal.reason, refusal.used) == (Reason.NO_CAPACITY, 27)
     assert books.check("r", Demand({"x": 3})) is None
     books.validate()
 
@@ -129,7 +130,7 @@ def test_a_pod_of_an_unknown_quota_is_the_default_quotas() -> None:
     books.on_foreign("pod", "new", {"cpu": 2000}, bound=True)
     refusal = books.check("c", Demand({"cpu": 4000}))
     assert refusal is not None
-    assert (refusal.reason, refusal.limit) == (RefusalReason.NO_CAPACITY, 3000)
+    assert (refusal.reason, refusal.limit) == (Reason.NO_CAPACITY, 3000)
     books.on_quota(build_quota("new", maximum={"cpu": 9}))
     assert used(books, DEFAULT_QUOTA) == 0
     assert books.check("c", Demand({"cpu": 3000})) is None
