@@ -50,6 +50,7 @@ from queue_scheduler.engine.backfill import Backfill, Promise
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.queue_state import QueueFacts
 from queue_scheduler.engine.wake_up import WakeUp
+from queue_scheduler.framework.extension_points import QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
@@ -154,13 +155,13 @@ class Engine:
         self._units.forget(record)
         return self._settlement.settle()
 
-    def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a new or changed quota."""
+    def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
+        """Take a new or changed quota, or another object that quotas come from."""
         self._backfill.on_fact(f"quota/{quota.metadata.key}", quota)
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
-    def on_quota_gone(self, quota: ElasticQuota) -> tuple[str, ...]:
-        """Take a deleted quota; bookings stay under its name, its waiting units are held."""
+    def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
+        """Take a deleted one; bookings stay under a quota's name, its waiting units are held."""
         self._backfill.on_fact(f"quota/{quota.metadata.key}", None)
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
