@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -70,6 +71,27 @@ from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 
+class _Parts(NamedTuple):
+    """Who knows what an engine believes; each is made over those before it."""
+
+    plugins: PluginRunner
+    units: UnitCache
+    backfill: Backfill
+    rounds: PreemptionRounds
+    settlement: WakeUp
+    queue_facts: QueueFacts
+
+    def fork(self) -> _Parts:
+        """Return independent parts with the same beliefs."""
+        plugins = self.plugins.fork()
+        units = self.units.fork(plugins)
+        backfill = self.backfill.fork(units, plugins)
+        rounds = self.rounds.fork(units, plugins)
+        settlement = self.settlement.fork(units, plugins, backfill, rounds)
+        queue_facts = self.queue_facts.fork(units, plugins, settlement)
+        return _Parts(plugins, units, backfill, rounds, settlement, queue_facts)
+
+
 class Engine:
     """The scheduler's beliefs and decisions. Not thread-safe; `shared_engine` holds its lock."""
 
@@ -90,14 +112,21 @@ class Engine:
             protect_seconds: For so long after its admission no unit is evicted for another.
             queue_namespace: Where the queues are that it is told, to say so.
         """
-        self._plugins = plugins
-        self._units = UnitCache(plugins, queue_namespace)
-        self._backfill = Backfill(self._units, plugins)
-        self._rounds = PreemptionRounds(self._units, plugins, protect_seconds)
-        self._settlement = WakeUp(self._units, plugins, self._backfill, self._rounds)
-        self._queue_facts = QueueFacts(self._units, plugins, self._settlement, policies, strict)
-        self._growths = Growths(self._units, plugins)
-        self._starts = UnitAdmission(plugins, self._backfill, self._rounds, self._settlement)
+        units = UnitCache(plugins, queue_namespace)
+        backfill = Backfill(units, plugins)
+        rounds = PreemptionRounds(units, plugins, protect_seconds)
+        settlement = WakeUp(units, plugins, backfill, rounds)
+        queue_facts = QueueFacts(units, plugins, settlement, policies, strict)
+        self._take_over(_Parts(plugins, units, backfill, rounds, settlement, queue_facts))
+
+    def _take_over(self, parts: _Parts) -> None:
+        """Believe what these parts know, and what follows from them."""
+        self._parts = parts
+        self._plugins, self._units = parts.plugins, parts.units
+        self._backfill, self._rounds = parts.backfill, parts.rounds
+        self._settlement, self._queue_facts = parts.settlement, parts.queue_facts
+        self._growths = Growths(parts.units, parts.plugins)
+        self._starts = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.settlement)
         self._notices: list[Notice] = []
 
     # === facts ================================================================================
@@ -484,17 +513,11 @@ class Engine:
 
     def fork(self) -> Engine:
         """Return an independent engine with the same beliefs; copies containers, not units."""
-        plugins = self._plugins.fork()
-        twin = Engine(plugins, ())
-        units = twin._units = self._units.fork(plugins)
-        backfill = twin._backfill = self._backfill.fork(units, plugins)
-        rounds = twin._rounds = self._rounds.fork(units, plugins)
-        settlement = twin._settlement = self._settlement.fork(units, plugins, backfill, rounds)
-        twin._queue_facts = self._queue_facts.fork(units, plugins, settlement)
-        twin._growths = Growths(units, plugins)
-        twin._starts = UnitAdmission(plugins, backfill, rounds, settlement)
-        if plugins.without_fork:
-            twin._settlement.forget_refusals()
+        parts = self._parts.fork()
+        twin = Engine(parts.plugins, ())
+        twin._take_over(parts)
+        if parts.plugins.without_fork:
+            parts.settlement.forget_refusals()
         return twin
 
     def validate(self) -> None:
