@@ -105,10 +105,18 @@ class ProtectedDemands:
         self._demands: dict[str, Demand] = {}
         self._counted: dict[str, tuple[NodeUsage, Items]] = {}
 
-    def fork(self) -> ProtectedDemands:
-        """Return a copy that counts nothing yet: its books are built anew."""
+    def fork(self, books: Mapping[str, NodeUsage]) -> ProtectedDemands:
+        """Return a copy that counts in these books what this one counts in books of that name.
+
+        Without books it counts nothing, until it is told to (`refresh`).
+        """
         copy = ProtectedDemands()
         copy._demands = dict(self._demands)
+        copy._counted = {
+            quota: (books[quota], items)
+            for quota, (_, items) in self._counted.items()
+            if quota in books
+        }
         return copy
 
     def put(self, quota: str, demand: Demand | None) -> bool:

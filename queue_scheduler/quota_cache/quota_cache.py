@@ -28,7 +28,7 @@ from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_gu
 from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
-from queue_scheduler.quota_cache.usage_trees import UsageTrees
+from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
     AT_ONCE,
     CONTRACT_REASONS,
@@ -195,8 +195,6 @@ class QuotaCache:
         self, quota: str, demand: Demand, sign: int, checked: Items | None = None
     ) -> None:
         self._changes += 1
-        if self._trees is None:
-            self._build_for_waiters()
         ledger = self._ledger
         account = ledger.accounts.get(quota) or ledger.open_account(quota)
         account.add_unit(demand, sign)
@@ -205,7 +203,6 @@ class QuotaCache:
 
     def _count_pod(self, pod: ForeignPod, sign: int) -> None:
         self._changes += 1
-        self._build_for_waiters()
         self._ledger.open_account(pod.quota).add_pod(pod, sign)
         if self._trees is not None:
             books = self._trees.charge_pod(pod, sign)
@@ -229,8 +226,6 @@ class QuotaCache:
 
     def protect(self, quota: str, demand: Demand | None) -> None:
         """Say which waiting demand comes first in `quota`, or that none does."""
-        if self._trees is None:
-            self._build_for_waiters()
         if self._protected.put(quota, demand):
             self._changes += 1
             self._refresh_protected(quota)
@@ -304,7 +299,7 @@ class QuotaCache:
             return []
         if self._trees is not None:
             self._note_changes(self._trees)
-        # Else nothing was charged since everybody was woken, or since this is a fork.
+        # Else nobody waits: all were woken when the trees were dropped.
         return self._waiting.stirred()
 
     def first_woken(
@@ -487,15 +482,16 @@ class QuotaCache:
     # --- the whole ------------------------------------------------------------------------------
 
     def fork(self) -> QuotaCache:
-        """Return independent books with the same contents; their trees are built when asked."""
-        if self._trees is not None:
-            self._note_changes(self._trees)
+        """Return independent books with the same contents, and trees where these have some."""
         copy = QuotaCache(self._settings)
         copy._specs = dict(self._specs)
         copy._nodes_total = self._nodes_total
         copy._ledger = self._ledger.fork()
-        copy._protected = self._protected.fork()
         copy._waiting = self._waiting.fork()
+        trees = copy._trees = None if self._trees is None else self._trees.fork()
+        copy._protected = self._protected.fork({} if trees is None else trees.books)
+        # Replaced, never changed.
+        copy._lookup, copy._governed = self._lookup, self._governed
         return copy
 
     def validate(self) -> None:
@@ -503,8 +499,8 @@ class QuotaCache:
         self._ledger.validate()
         if self._trees is None:
             return
-        fresh = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
-        protected = self._protected.fork()
+        fresh = self._build_trees()
+        protected = self._protected.fork({})
         for name in protected.quotas():
             protected.refresh(name, fresh.books.get(name))
         for tree_id, tree in self._trees.trees.items():
@@ -520,24 +516,21 @@ class QuotaCache:
         # Whatever they wait and compete for may be another thing now.
         self._waiting.wake_all(domains_differ=True)
 
-    def _build_for_waiters(self) -> None:
-        """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
-        if self._trees is None and self._waiting.is_anybody_there():
-            self._build()
-
     def _build(self) -> UsageTrees:
+        # Who waits was refused by trees, and is woken when they are dropped.
+        assert not self._waiting.waiting(), "somebody waits, and there are no trees"
         self._ledger.close_empty_accounts()
-        trees = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
-        self._trees = trees
+        trees = self._trees = self._build_trees()
         self._protected.forget_books()
         for name in self._protected.quotas():
             self._refresh_protected(name)
         for tree in trees.trees.values():
-            # Changes from now on are later than what anybody saw in the trees before.
-            tree.start(self._waiting.latest_seen_at())
-        for waiting in self._waiting.waiting():
-            self._watch(trees.trees[waiting.tree_id], waiting)
+            tree.start()
         return trees
+
+    def _build_trees(self) -> UsageTrees:
+        specs = self._specs.values()
+        return build_usage_trees(self._settings, specs, self._nodes_total, self._ledger)
 
 
 def _may_be_requested(resource: str) -> bool:

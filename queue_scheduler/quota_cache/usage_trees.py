@@ -1,7 +1,7 @@
 """The trees that follow from quotas, nodes and the ledger, with sums that follow every booking.
 
 Built anew when a quota or the nodes' total changes, from sums per quota name, so that it costs
-what there are quotas, not units.
+what there are quotas, not units. A copy is cheaper: it shares what follows from the quotas alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from queue_scheduler.quota.quota_settings import (
     SpecialQuotas,
 )
 from queue_scheduler.quota.quota_spec import QuotaSpec, effective_weight
-from queue_scheduler.quota.quota_tree import build_forest, tree_totals
+from queue_scheduler.quota.quota_tree import QuotaForest, build_forest, tree_totals
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
 from queue_scheduler.quota_cache.limit_checks import (
     check_max,
@@ -55,45 +55,29 @@ class UsageTrees:
     )
 
     def __init__(
-        self,
-        settings: QuotaSettings,
-        specs: Iterable[QuotaSpec],
-        nodes_total: Mapping[str, int] | None,
-        ledger: QuotaLedger,
+        self, settings: QuotaSettings, forest: QuotaForest, trees: dict[str, TreeUsage]
     ) -> None:
-        specs = list(specs)
+        """Keep the books of these trees, in which everything is charged (`build_usage_trees`)."""
         self.settings = settings
         self._mode = settings.mode
         self._is_quota_tree = settings.kind is QuotaKind.TREE
         self._problems: dict[str, list[QuotaProblem]] | None = None
         self._counts_pending = settings.foreign_pending
-        specials = _special_specs(settings, specs)
-        divides_specials = (
-            settings.special_quotas is SpecialQuotas.OBSERVED or self._mode is not QuotaMode.RUNTIME
-        )
-        self.forest = build_forest(
-            specs,
-            multi_quota_tree=settings.multi_quota_tree,
-            are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
-            specials=specials if divides_specials else (),
-        )
-        self.trees = {
-            tree_id: TreeUsage(tree, settings, () if divides_specials or tree_id else specials)
-            for tree_id, tree in self.forest.trees.items()
-        }
+        self.forest = forest
+        self.trees = trees
         self.books: dict[str, NodeUsage] = {
-            name: books for tree in self.trees.values() for name, books in tree.nodes.items()
+            name: books for tree in trees.values() for name, books in tree.nodes.items()
         }
-        if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
-            for tree_id, total in tree_totals(self.forest, nodes_total).items():
-                self.trees[tree_id].put_total(total)
-        for name, account in ledger.accounts.items():
-            self._charge_account(name, account)
-        self.walks: dict[str, RuntimeCheck] = {}
-        for tree_id, tree in self.trees.items():
-            entitle(tree)
-            if tree.divides:
-                self.walks[tree_id] = RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
+        self.walks = {
+            tree_id: RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
+            for tree_id, tree in trees.items()
+            if tree.divides
+        }
+
+    def fork(self) -> UsageTrees:
+        """Return independent trees with the same sums."""
+        trees = {tree_id: tree.fork() for tree_id, tree in self.trees.items()}
+        return UsageTrees(self.settings, self.forest, trees)
 
     # --- charging -------------------------------------------------------------------------------
 
@@ -138,6 +122,13 @@ class UsageTrees:
         books = self.books_of_pod(pod.quota)
         _charge(books, pod.demand, sign, commits=pod.is_bound)
         return books
+
+    def charge_accounts(self, accounts: Mapping[str, Account]) -> None:
+        """Charge all that is booked, by quota name, where nothing is charged yet."""
+        for name, account in accounts.items():
+            self._charge_account(name, account)
+        for tree in self.trees.values():
+            entitle(tree)
 
     def _charge_account(self, name: str, account: Account) -> None:
         _charge_sums(self.books_of_unit(name), account.units, account.units_np)
@@ -243,6 +234,35 @@ class UsageTrees:
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
         """Return who of those refused by runtimes may be let in by what was charged."""
         return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
+
+
+def build_usage_trees(
+    settings: QuotaSettings,
+    specs: Iterable[QuotaSpec],
+    nodes_total: Mapping[str, int] | None,
+    ledger: QuotaLedger,
+) -> UsageTrees:
+    """Return the trees of these quotas, with all charged that the ledger says."""
+    specs = list(specs)
+    is_runtime = settings.mode is QuotaMode.RUNTIME
+    specials = _special_specs(settings, specs)
+    divides_specials = settings.special_quotas is SpecialQuotas.OBSERVED or not is_runtime
+    forest = build_forest(
+        specs,
+        multi_quota_tree=settings.multi_quota_tree,
+        are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
+        specials=specials if divides_specials else (),
+    )
+    trees = {
+        tree_id: TreeUsage(tree, settings, () if divides_specials or tree_id else specials)
+        for tree_id, tree in forest.trees.items()
+    }
+    if nodes_total is not None and is_runtime:
+        for tree_id, total in tree_totals(forest, nodes_total).items():
+            trees[tree_id].put_total(total)
+    usage = UsageTrees(settings, forest, trees)
+    usage.charge_accounts(ledger.accounts)
+    return usage
 
 
 def _charge(

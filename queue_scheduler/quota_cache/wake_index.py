@@ -215,21 +215,13 @@ class WakeIndex:
 
     # --- who waits ------------------------------------------------------------------------------
 
-    def is_anybody_there(self) -> bool:
-        """Return whether anybody waits, the woken not counted."""
-        return bool(self._waiting)
-
     def is_idle(self) -> bool:
         """Return whether nobody waits or is woken."""
         return not (self._waiting or self._queues or self._due)
 
     def waiting(self) -> list[Waiting]:
-        """Return everybody who waits, those first who came first."""
+        """Return everybody who waits, the woken not counted; those first who came first."""
         return sorted(self._waiting.values(), key=_number)
-
-    def latest_seen_at(self) -> int:
-        """Return the latest reading of a tree's clock that anybody was refused at."""
-        return max((waiting.seen_at for waiting in self._waiting.values()), default=0)
 
     def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
         """Return who waits for a runtime of this resource."""

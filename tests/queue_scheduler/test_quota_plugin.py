@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota_cache import quota_cache
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_plugin import put_for_users
 from shared_api.testing.object_builders import elastic_quota, node, resource_quota, tree_node
@@ -56,44 +58,52 @@ def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("room", "unit", "reason"),
+def room_of_namespace() -> SourceEngine:
+    return room_of(ResourceQuotaPlugin(), resource_quota("rq", namespace="ns", hard={"cpu": 4}))
+
+
+Room = Callable[[], SourceEngine]
+
+KINDS = pytest.mark.parametrize(
+    ("new_room", "unit", "reason"),
     [
         pytest.param(
-            room_of(tree_plugin(), tree(tree_node("a", **cpus(4)))),
+            lambda: room_of(tree_plugin(), tree(tree_node("a", **cpus(4)))),
             {"node": "a"},
             Reason.OVER_QUOTA_MAX,
             id="a tree",
         ),
         pytest.param(
-            room_of(tree_plugin(), tree(tree_node("a", **cpus(9, jobs=1)))),
+            lambda: room_of(tree_plugin(), tree(tree_node("a", **cpus(9, jobs=1)))),
             {"node": "a"},
             Reason.OVER_MAX_JOBS,
             id="jobs of a tree",
         ),
         pytest.param(
-            room_of(ResourceQuotaPlugin(), resource_quota("rq", namespace="ns", hard={"cpu": 4})),
-            {"queue": "root-a"},
-            Reason.OVER_QUOTA_MAX,
-            id="a ResourceQuota",
+            room_of_namespace, {"queue": "root-a"}, Reason.OVER_QUOTA_MAX, id="ResourceQuota"
         ),
         pytest.param(
-            room_of(elastic(QuotaMode.MAX)),
+            lambda: room_of(elastic(QuotaMode.MAX)),
             {"quota": "root-a"},
             Reason.OVER_QUOTA_MAX,
-            id="an ElasticQuota, by max",
+            id="ElasticQuota, max",
         ),
         pytest.param(
-            room_of(elastic(QuotaMode.RUNTIME)),
+            lambda: room_of(elastic(QuotaMode.RUNTIME)),
             {"quota": "root-a"},
             Reason.OVER_QUOTA_MAX,
-            id="an ElasticQuota, by runtime",
+            id="ElasticQuota, runtime",
         ),
     ],
 )
+"""How the engine is made, how its units name their quota, and what the second of them meets."""
+
+
+@KINDS
 def test_who_waits_after_a_refusal_is_not_asked_about_again(
-    room: SourceEngine, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
+    new_room: Room, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    room = new_room()
     room.add("runs", cpu=3, **unit)
     room.add("waits", cpu=2, **unit)
     asked = count_checks(monkeypatch)
@@ -102,6 +112,25 @@ def test_who_waits_after_a_refusal_is_not_asked_about_again(
     assert len(asked) == 2, "one question for each of the two"
     room.finish("runs")
     assert room.start("root-a") == ["waits"], "it has waited for the right limit"
+
+
+@KINDS
+def test_the_first_question_to_a_fork_builds_no_tree(
+    new_room: Room, unit: dict[str, Any], reason: Reason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = new_room()
+    room.add("runs", cpu=3, **unit)
+    room.add("waits", cpu=2, **unit)
+    assert room.start("root-a") == ["runs"]
+    monkeypatch.delattr(quota_cache, "build_usage_trees")
+    twin = room.engine.fork()
+    record = twin.record("ns/waits")
+    assert record is not None
+    assert record.info is not None
+    refusal = twin.starts.why_refused(record.info)
+    assert refusal == room.refusal("waits")
+    assert refusal is not None
+    assert refusal.reason is reason
 
 
 @pytest.mark.parametrize(
