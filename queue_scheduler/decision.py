@@ -52,7 +52,7 @@ class Reason(StrEnum):
     GROWS_AFTER_OTHERS = "GrowsAfterOthers"
 
     EXCEEDS_QUOTA = "ExceedsQuota"
-    """It asks for more than a limit that nobody else's use changes: waiting does not help."""
+    """It asks for more than a max or min as a whole, whatever is free: waiting does not help."""
     OVER_QUOTA_MAX = "OverQuotaMax"
     OVER_PARENT_MAX = "OverParentMax"
     OVER_RUNTIME = "OverRuntime"
@@ -132,7 +132,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         detail: Words for what numbers do not say; stable while the reason is.
         is_least: The unit may start with fewer pods than all, and this is about the fewest.
         is_rounded: What is missing is no more than koord-scheduler's rounding half up loses.
-        told_of: What kind of limit, where `reason` is another word for it (`kind`).
+        told_of: What kind of limit, where `reason` is another word for it; see `kind`.
         via: The quota asked for, where what is left under the limit is not the same for all who
             come from below (`tree_usage.taken_by`).
         grounds: Where runtimes decided, unless anything may change the answer.

@@ -72,7 +72,7 @@ from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 
 class _Parts(NamedTuple):
-    """Who knows what an engine believes; each is made over those before it."""
+    """The parts that hold an engine's beliefs; each is made over those before it."""
 
     plugins: PluginRunner
     units: UnitCache
@@ -120,7 +120,7 @@ class Engine:
         self._take_over(_Parts(plugins, units, backfill, rounds, settlement, queue_facts))
 
     def _take_over(self, parts: _Parts) -> None:
-        """Believe what these parts know, and what follows from them."""
+        """Believe what these parts hold."""
         self._parts = parts
         self._plugins, self._units = parts.plugins, parts.units
         self._backfill, self._rounds = parts.backfill, parts.rounds
