@@ -380,7 +380,7 @@ class Scheduler:
         self._quotas.add_handler(handlers.on_quota)
         self._quotas.add_handler(self._reconciler.on_quota)
         for source in self._sources.informers.values():
-            source.add_handler(handlers.on_quota_source)
+            source.add_handler(handlers.on_quota)
         self._queues.add_handler(handlers.on_queue)
         self._queues.add_handler(self._reconciler.on_queue)
         self._nodes.add_handler(handlers.on_node)

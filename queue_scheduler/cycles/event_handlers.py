@@ -8,7 +8,7 @@ found by the list after it; the informer counts them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
@@ -93,19 +93,14 @@ class EventHandlers:
         elif old is not None:
             self._shared.tell(Engine.on_admission_check_gone, old.metadata.name)
 
-    def on_quota(self, old: ElasticQuota | None, new: ElasticQuota | None) -> None:
-        """Report a quota to the engine."""
+    def on_quota(
+        self, old: ElasticQuota | QuotaSource | None, new: ElasticQuota | QuotaSource | None
+    ) -> None:
+        """Report an ElasticQuota, or another object that quotas come from, to the engine."""
         if new is not None:
             self._shared.tell(Engine.on_quota, new)
         elif old is not None:
             self._shared.tell(Engine.on_quota_gone, old)
-
-    def on_quota_source(self, old: QuotaSource | None, new: QuotaSource | None) -> None:
-        """Report another object that quotas come from; the engine passes it to the plugins."""
-        if new is not None:
-            self._shared.tell(Engine.on_quota, cast("ElasticQuota", new))
-        elif old is not None:
-            self._shared.tell(Engine.on_quota_gone, cast("ElasticQuota", old))
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Report a pod to the engine."""

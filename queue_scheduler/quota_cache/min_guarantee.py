@@ -40,7 +40,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from queue_scheduler.quota.quota_decision import Demand, QuotaRefusal, RefusalReason
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
 from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
@@ -104,10 +105,18 @@ class ProtectedDemands:
         self._demands: dict[str, Demand] = {}
         self._counted: dict[str, tuple[NodeUsage, Items]] = {}
 
-    def fork(self) -> ProtectedDemands:
-        """Return a copy that counts nothing yet: its books are built anew."""
+    def fork(self, books: Mapping[str, NodeUsage]) -> ProtectedDemands:
+        """Return a copy that counts in these books what this one counts in books of that name.
+
+        Without books it counts nothing, until it is told to (`refresh`).
+        """
         copy = ProtectedDemands()
         copy._demands = dict(self._demands)
+        copy._counted = {
+            quota: (books[quota], items)
+            for quota, (_, items) in self._counted.items()
+            if quota in books
+        }
         return copy
 
     def put(self, quota: str, demand: Demand | None) -> bool:
@@ -263,9 +272,7 @@ def room_beside(
     return None if limit is None else limit - taken - others
 
 
-def check_guarantee(
-    books: NodeUsage, items: Items, protected: ProtectedDemands
-) -> QuotaRefusal | None:
+def check_guarantee(books: NodeUsage, items: Items, protected: ProtectedDemands) -> Refusal | None:
     """Return the refusal if a borrower would take room that a protected demand needs."""
     tree = books.tree
     if not tree.protected_count or not _borrows(books, items):
@@ -286,7 +293,7 @@ def _check_max_kept(
     items: Items,
     own: Mapping[str, int],
     protected: ProtectedDemands,
-) -> QuotaRefusal | None:
+) -> Refusal | None:
     for key, amount in items:
         others = node.protected.get(key, 0) - own.get(key, 0)
         limit = node.limits.get(key)
@@ -300,7 +307,7 @@ def _check_max_kept(
 
 def _check_total_kept(
     books: NodeUsage, items: Items, own: Mapping[str, int], protected: ProtectedDemands
-) -> QuotaRefusal | None:
+) -> Refusal | None:
     tree = books.tree
     root = tree.root
     for key, amount in items:
@@ -337,8 +344,8 @@ def _refusal(
     used: int,
     amount: int,
     protected: ProtectedDemands,
-) -> QuotaRefusal:
-    reason = RefusalReason.GUARANTEE_OF_OTHERS
+) -> Refusal:
+    reason = Reason.GUARANTEE_OF_OTHERS
     via = books.name if books.tree.keeps_mins else ""
     refusal = refuse(reason, node.name, key, limit, used, amount, via=via)
     return replace(refusal, other=protected.one_below(node, books, key))

@@ -40,9 +40,10 @@ class Account:
 
     def fork(self) -> Account:
         """Return a copy."""
-        copy = Account()
-        for name in Account.__slots__:
-            setattr(copy, name, getattr(self, name).copy())
+        copy = Account.__new__(Account)
+        copy.units, copy.units_np = self.units.copy(), self.units_np.copy()
+        copy.bound, copy.bound_np = self.bound.copy(), self.bound_np.copy()
+        copy.pending, copy.pending_np = self.pending.copy(), self.pending_np.copy()
         return copy
 
     def add_unit(self, demand: Demand, sign: int) -> None:

@@ -130,6 +130,36 @@ class NodeUsage:
         self.protected: Amounts = {}
         self.watchers = 0
 
+    def fork(self, parent: NodeUsage | None, tree: TreeUsage) -> NodeUsage:
+        """Return a copy with sums of its own; what follows from the quotas alone is shared.
+
+        `TreeUsage.fork` adds what refers to other quotas. Divisions are left out, since they refer
+        to the quotas that they were made for; the copy makes its own when they are asked for.
+
+        Args:
+            parent: The copy of its parent.
+            tree: The copy of its tree.
+        """
+        # Written out: the engine's lock is held while all quotas are copied.
+        twin = NodeUsage.__new__(NodeUsage)
+        twin.name, twin.spec, twin.parent, twin.tree = self.name, self.spec, parent, tree
+        twin.is_special, twin.is_alone = self.is_special, self.is_alone
+        twin.divides, twin.governed_keys, twin.keys = self.divides, self.governed_keys, self.keys
+        twin.children = []
+        twin.chain = () if parent is None else (twin, *parent.chain)
+        twin.limits, twin.np_limits = self.limits, self.np_limits
+        twin.reserve, twin.ceiling, twin.idle = self.reserve, self.ceiling, self.idle
+        twin.own, twin.used, twin.np_used = self.own.copy(), self.used.copy(), self.np_used.copy()
+        twin.pending, twin.asked = self.pending.copy(), self.asked.copy()
+        twin.limited, twin.active = self.limited.copy(), self.active.copy()
+        twin.divided = {}
+        twin.changed_at, twin.watchers = self.changed_at, self.watchers
+        twin.min_sums, twin.odd_keys = self.min_sums, self.odd_keys
+        twin.weak = {}
+        twin.entitled = self.entitled  # replaced, never changed
+        twin.protected = self.protected.copy()
+        return twin
+
     def counted(self, amounts: Mapping[str, int]) -> Items:
         """Return the positive amounts that count in this quota."""
         keys = self.keys
@@ -224,6 +254,34 @@ class TreeUsage:
         if node.is_special:
             self.special[node.name] = books
 
+    def fork(self) -> TreeUsage:
+        """Return an independent tree with the same sums, at the same reading of its clock."""
+        twin = TreeUsage.__new__(TreeUsage)
+        twin.settings, twin.tree, twin.divides = self.settings, self.tree, self.divides
+        twin.keeps_mins, twin.total = self.keeps_mins, self.total
+        twin.root = self.root.fork(None, twin)
+        twin.orphans = self.orphans.fork(twin.root, twin)
+        nodes = twin.nodes = {}
+        for name, books in self.nodes.items():  # parents stand before their children
+            assert books.parent is not None
+            parent = nodes.get(books.parent.name, twin.root)
+            node = nodes[name] = books.fork(parent, twin)
+            if node.divides:
+                parent.children.append(node)
+        for books in (self.root, *self.nodes.values()):
+            if books.weak:
+                nodes.get(books.name, twin.root).weak = {
+                    key: [nodes[child.name] for child in weak] for key, weak in books.weak.items()
+                }
+        twin.special = {name: twin.nodes[name] for name in self.special}
+        twin.committed, twin.remaining = self.committed.copy(), self.remaining.copy()
+        twin.clock, twin.settled_at = self.clock, self.settled_at
+        twin.protected_count = self.protected_count
+        twin.touched = {name: nodes.get(name, twin.root) for name in self.touched}
+        twin.changed_keys = dict(self.changed_keys)
+        twin.is_room_freed, twin.is_entitled_anew = self.is_room_freed, self.is_entitled_anew
+        return twin
+
     def put_total(self, total: Amounts) -> None:
         """Take what the nodes have, before anything is charged."""
         self.total = total
@@ -236,12 +294,12 @@ class TreeUsage:
         """
         return self.remaining.get(key, 0)
 
-    def start(self, clock: int) -> None:
-        """Take what is charged so far as the beginning, at this reading of the clock."""
-        self.clock = clock
+    def start(self) -> None:
+        """Take what is charged so far as the beginning: nobody has been refused yet."""
+        self.clock = 0
         self.settle()
         for books in self.nodes.values():
-            books.changed_at = clock
+            books.changed_at = 0
 
     def settle(self) -> None:
         """Forget what happened: whoever it may concern has been looked at."""
