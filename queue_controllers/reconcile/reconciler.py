@@ -22,10 +22,10 @@ from queue_controllers.decision.actions import (
     Action,
     DeleteUnit,
     EventType,
+    RecordJobEvent,
     ReleaseJob,
     ResizeJob,
     SuspendJob,
-    TellJob,
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.gates import count_gated
@@ -560,7 +560,7 @@ class JobReconciler(Generic[JobT]):
         if reason and reason not in memory.told:
             memory = msgspec.structs.replace(memory, told=memory.told | {reason})
             message = f"{words}: {refusal.message}"[:MAX_TOLD_CHARS]
-            event = TellJob(reason=reason, message=message, type=EventType.WARNING)
+            event = RecordJobEvent(reason=reason, message=message, type=EventType.WARNING)
             self._executor.execute(event, job)
         self._remember(job.metadata, memory)
 

@@ -17,9 +17,9 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.event_recorder import (
+    Event,
     EventRecorder,
     EventType,
-    Happening,
     ObjectReference,
 )
 from shared_api.client.resource_types import (
@@ -81,7 +81,7 @@ class ObjectEvents:
             return
         namespace, _, name = key.rpartition("/")
         self._recorder.record(
-            Happening(
+            Event(
                 regarding=ObjectReference(
                     api_version=_API_VERSIONS.get(kind, ""),
                     kind=kind,

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from shared_api.admission_check_kit.judging import Activity
 from shared_api.admission_check_kit.verdicts import CheckState
-from shared_api.client.event_recorder import EventRecorder, EventType, Happening, ObjectReference
+from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS, QUEUE_UNITS
 from shared_api.metrics import CounterOfObjects
 from shared_api.objects.admission_check import AdmissionCheck
@@ -94,7 +94,7 @@ class CheckNotices:
 
     def _tell(self, regarding: ObjectReference, reason: str, note: str) -> None:
         self._events.record(
-            Happening(
+            Event(
                 regarding=regarding,
                 type=EventType.WARNING,
                 reason=reason,

@@ -383,7 +383,7 @@ REASONS = {"a": "ByTable"}
 def test_the_reasons_of_events_are_found() -> None:
     text = """
 MAIN: Final = "ByConstant"
-TellJob(reason="ByKeyword", message=message)
+RecordJobEvent(reason="ByKeyword", message=message)
 view.announce_eviction(unit, MAIN, "not a reason")
 Notice(kind="QueueUnit", reason=reason.value)
 other("Unheard")

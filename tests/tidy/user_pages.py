@@ -156,8 +156,8 @@ def metric_names(sources: Iterable[SourceFile]) -> set[str]:
 
 
 EVENT_CALLS: Final = {
-    "TellJob",
-    "TellUnit",
+    "RecordJobEvent",
+    "RecordUnitEvent",
     "with_event_once",
     "announce_eviction",
     "build_request",
@@ -167,7 +167,7 @@ EVENT_CALLS: Final = {
     "QuotaProblem",
     "_report",
     "Obstacle",
-    "Happening",
+    "Event",
 }
 """What takes the reason of an event, or of an eviction, which becomes one."""
 
