@@ -127,15 +127,17 @@ class QuotaCache:
         pod = None
         if request is not None:
             pod = ForeignPod(quota, Demand(dict(request), non_preemptible), bound)
-        old = self._ledger.pods.get(key)
+        trees = self._trees or self._build_for_waiters()
+        old = self._ledger.put_pod(key, pod)
         if pod == old:
             return
-        if old is not None:
-            del self._ledger.pods[key]
-            self._count_pod(old, -1)
-        if pod is not None:
-            self._ledger.pods[key] = pod
-            self._count_pod(pod, 1)
+        self._changes += 1
+        if trees is None:
+            return
+        for one, sign in ((old, -1), (pod, 1)):
+            books = None if one is None else trees.charge_pod(one, sign)
+            if books is not None:
+                self._follow(books)
 
     # --- bookings -------------------------------------------------------------------------------
 
@@ -181,46 +183,35 @@ class QuotaCache:
 
     def book(self, owner: str, quota: str, demand: Demand) -> None:
         """Charge `demand` to `quota` under `owner`, replacing what the owner had; never refuses."""
-        owners = self._ledger.owners
-        old = owners.get(owner)
+        trees = self._trees or self._build_for_waiters()
+        old = self._ledger.book(owner, quota, demand)
+        checked: Items | None = None
+        if old is None:
+            asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
+            if self._fitted == asked:
+                checked = self._fitted_items
+        elif old == (quota, demand):
+            return
+        self._changes += 1
+        if trees is None:
+            return
         if old is not None:
-            if old[0] == quota and old[1] == demand:
-                return
-            self._count_unit(old[0], old[1], -1)
-        owners[owner] = (quota, demand)
-        asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
-        self._count_unit(quota, demand, 1, self._fitted_items if self._fitted == asked else None)
+            self._follow(trees.charge_unit(old[0], old[1], -1))
+        self._follow(trees.charge_unit(quota, demand, 1, checked))
 
     def release(self, owner: str) -> None:
         """Take back what `owner` has booked, if anything."""
-        old = self._ledger.owners.pop(owner, None)
-        if old is not None:
-            self._count_unit(old[0], old[1], -1)
+        trees = self._trees or self._build_for_waiters()
+        old = self._ledger.release(owner)
+        if old is None:
+            return
+        self._changes += 1
+        if trees is not None:
+            self._follow(trees.charge_unit(old[0], old[1], -1))
 
     def booking(self, owner: str) -> tuple[str, Demand] | None:
         """Return (quota, demand) that the owner has booked, or None."""
-        return self._ledger.owners.get(owner)
-
-    def _count_unit(
-        self, quota: str, demand: Demand, sign: int, checked: Items | None = None
-    ) -> None:
-        self._changes += 1
-        if self._trees is None:
-            self._build_for_waiters()
-        ledger = self._ledger
-        account = ledger.accounts.get(quota) or ledger.open_account(quota)
-        account.add_unit(demand, sign)
-        if self._trees is not None:
-            self._follow(self._trees.charge_unit(quota, demand, sign, checked))
-
-    def _count_pod(self, pod: ForeignPod, sign: int) -> None:
-        self._changes += 1
-        self._build_for_waiters()
-        self._ledger.open_account(pod.quota).add_pod(pod, sign)
-        if self._trees is not None:
-            books = self._trees.charge_pod(pod, sign)
-            if books is not None:
-                self._follow(books)
+        return self._ledger.booking(owner)
 
     def _follow(self, books: NodeUsage) -> None:
         """Judge again what is protected, where the charged amount matters for that."""
@@ -522,10 +513,11 @@ class QuotaCache:
         # Whatever they wait and compete for may be another thing now.
         self._waiting.wake_all(domains_differ=True)
 
-    def _build_for_waiters(self) -> None:
+    def _build_for_waiters(self) -> UsageTrees | None:
         """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
         if self._trees is None and self._waiting.is_anybody_there():
             self._build()
+        return self._trees
 
     def _build(self) -> UsageTrees:
         self._ledger.close_empty_accounts()

@@ -25,8 +25,7 @@ def find_view(
         if not named:
             return None
         spec = min(named, key=lambda one: one.age)
-    account = ledger.accounts.get(name, Account())
-    return _build_view(spec, trees, account, trees.problems_of(name))
+    return _build_view(spec, trees, ledger.account(name), trees.problems_of(name))
 
 
 def _build_view(
@@ -56,8 +55,8 @@ def _build_view(
         scaled_min=dict(books.entitled),
         max=dict(spec.max),
         weight=dict(spec.weight),
-        booked=without_zeros(account.units),
-        foreign=without_zeros(add(account.bound, account.pending)),
+        booked=without_zeros(account.units.amounts),
+        foreign=without_zeros(add(account.bound.amounts, account.pending.amounts)),
         demand=without_zeros(dict(books.counted(_counted(account, trees)))) if is_usable else {},
         used=without_zeros(books.used),
         request=without_zeros(books.limited),
@@ -71,8 +70,8 @@ def _build_view(
 
 def _counted(account: Account, trees: UsageTrees) -> Amounts:
     """Return what of an account the mode counts."""
-    counted = dict(account.units)
+    counted = dict(account.units.amounts)
     if not trees.settings.counts_foreign:
         return counted
-    counted = add(counted, account.bound)
-    return add(counted, account.pending) if trees.settings.foreign_pending else counted
+    counted = add(counted, account.bound.amounts)
+    return add(counted, account.pending.amounts) if trees.settings.foreign_pending else counted

@@ -93,7 +93,7 @@ class Lent:
         leaving: Iterable[str] = (),
     ) -> None:
         self._trees = trees
-        self._owners = ledger.owners
+        self._ledger = ledger
         self._books = trees.books.get(quota)
         wanted = [] if self._books is None else _guaranteed(self._books, demand)
         self._wanted = frozenset(key for key, _ in wanted)
@@ -136,7 +136,7 @@ class Lent:
 
     def _booked(self, owner: str) -> tuple[Items, tuple[NodeUsage, ...]]:
         """Return what counts of a booking, and the quotas that are not the demand's as well."""
-        booked = self._owners.get(owner)
+        booked = self._ledger.booking(owner)
         node = None if booked is None else self._trees.books.get(booked[0])
         if booked is None or node is None or self._books is None:
             return [], ()

@@ -35,12 +35,16 @@ from queue_scheduler.quota_cache.limit_checks import (
     room,
 )
 from queue_scheduler.quota_cache.min_guarantee import entitle, room_beside
-from queue_scheduler.quota_cache.quota_ledger import Account, ForeignPod, QuotaLedger
+from queue_scheduler.quota_cache.quota_ledger import (
+    Account,
+    ChargedSums,
+    ForeignPod,
+    QuotaLedger,
+)
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
 from queue_scheduler.quota_cache.runtime_wake_check import find_doubtful
 from queue_scheduler.quota_cache.runtime_wake_index import Scopes
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
-from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
@@ -92,7 +96,7 @@ class UsageTrees:
         if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
             for tree_id, total in tree_totals(self.forest, nodes_total).items():
                 self.trees[tree_id].put_total(total)
-        for name, account in ledger.accounts.items():
+        for name, account in ledger.accounts():
             self._charge_account(name, account)
         self.walks: dict[str, RuntimeCheck] = {}
         for tree_id, tree in self.trees.items():
@@ -145,13 +149,13 @@ class UsageTrees:
         return books
 
     def _charge_account(self, name: str, account: Account) -> None:
-        _charge_sums(self.books_of_unit(name), account.units, account.units_np)
+        _charge_sums(self.books_of_unit(name), account.units)
         if not self.settings.counts_foreign:
             return
         books = self.books_of_pod(name)
-        _charge_sums(books, account.bound, account.bound_np)
+        _charge_sums(books, account.bound)
         if self._counts_pending:
-            _charge_sums(books, account.pending, account.pending_np, commits=False)
+            _charge_sums(books, account.pending, commits=False)
 
     # --- the question, without the guarantee ----------------------------------------------------
 
@@ -262,11 +266,9 @@ def _charge(
         books.tree.charge_non_preemptible(books, items)
 
 
-def _charge_sums(
-    books: NodeUsage, sums: Amounts, np_sums: Amounts, *, commits: bool = True
-) -> None:
-    books.tree.charge(books, books.counted(sums), frees=False, commits=commits)
-    books.tree.charge_non_preemptible(books, books.counted(np_sums))
+def _charge_sums(books: NodeUsage, sums: ChargedSums, *, commits: bool = True) -> None:
+    books.tree.charge(books, books.counted(sums.amounts), frees=False, commits=commits)
+    books.tree.charge_non_preemptible(books, books.counted(sums.non_preemptible))
 
 
 def _special_specs(settings: QuotaSettings, specs: Iterable[QuotaSpec]) -> list[QuotaSpec]:

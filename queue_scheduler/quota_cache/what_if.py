@@ -32,7 +32,7 @@ def net_changes(
 ) -> dict[str, NetChange]:
     """Add up what bookings change by, per quota name, if these owners had nothing booked."""
     changes: dict[str, NetChange] = {}
-    gone = [booked for booked in map(ledger.owners.get, dict.fromkeys(released)) if booked]
+    gone = [booked for booked in map(ledger.booking, dict.fromkeys(released)) if booked]
     _add_up(changes, gone, -1)
     _add_up(changes, added, 1)
     return changes

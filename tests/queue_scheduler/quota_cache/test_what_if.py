@@ -118,8 +118,8 @@ def test_what_is_not_preemptible_is_released_within_min() -> None:
 
 def test_non_preemptible_parts_are_told_apart() -> None:
     ledger = QuotaLedger()
-    ledger.owners["one"] = ("a", Demand({"x": 4, "y": 0}, non_preemptible=True))
-    ledger.owners["two"] = ("a", Demand({"x": 1}))
+    ledger.book("one", "a", Demand({"x": 4, "y": 0}, non_preemptible=True))
+    ledger.book("two", "a", Demand({"x": 1}))
     got = net_changes(ledger, ["one", "two"], [("a", Demand({"x": 2}, non_preemptible=True))])
     assert {name: (dict(all_of_it), dict(np)) for name, (all_of_it, np) in got.items()} == {
         "a": ({"x": -3}, {"x": -2})
