@@ -7,16 +7,17 @@ changes in a row cost one build.
 
 A question goes through the rules of the mode, the cheap ones first:
 
-    max      max x rate at the quota and every ancestor                        quota_fit
-    min      min at the quota, max at every ancestor                           quota_fit
-    runtime  max as above, min for what is non-preemptible, the nodes' total,  quota_fit
-             the promise about koord-scheduler's runtimes                      runtime_walk
-    all      the owner's guarantee                                             guarantee
+    max      max x rate at the quota and every ancestor                        limit_checks
+    min      min at the quota, max at every ancestor                           limit_checks
+    runtime  max as above, min for what is non-preemptible, the nodes' total,  limit_checks
+             the promise about koord-scheduler's runtimes                      runtime_check
+    all      the owner's guarantee                                             min_guarantee
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -30,7 +31,7 @@ from queue_scheduler.quota.quota_decision import (
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
-from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee, entitle
+from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignPod, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
@@ -137,7 +138,7 @@ class QuotaCache:
         for one, sign in ((old, -1), (pod, 1)):
             books = None if one is None else trees.charge_pod(one, sign)
             if books is not None:
-                self._follow(books)
+                self._follow(trees, books)
 
     # --- bookings -------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class QuotaCache:
         self._fitted = None
         items = books.counted(demand.amounts)
         refusal = trees.check(books, items, demand)
-        if refusal is None and books.tree.protected_count:
+        if refusal is None and books.tree in self._protected.counted_in:
             refusal = check_guarantee(books, items, self._protected)
         if refusal is None:
             self._fitted, self._fitted_items = fitting, items
@@ -177,7 +178,7 @@ class QuotaCache:
         items = books.counted(demand.amounts)
         with supposed(trees, self._protected, net_changes(self._ledger, released, added)):
             refusal = trees.check(books, items, demand)
-            if refusal is None and books.tree.protected_count:
+            if refusal is None:
                 refusal = check_guarantee(books, items, self._protected)
         return refusal
 
@@ -196,8 +197,8 @@ class QuotaCache:
         if trees is None:
             return
         if old is not None:
-            self._follow(trees.charge_unit(old[0], old[1], -1))
-        self._follow(trees.charge_unit(quota, demand, 1, checked))
+            self._follow(trees, trees.charge_unit(old[0], old[1], -1))
+        self._follow(trees, trees.charge_unit(quota, demand, 1, checked))
 
     def release(self, owner: str) -> None:
         """Take back what `owner` has booked, if anything."""
@@ -207,18 +208,17 @@ class QuotaCache:
             return
         self._changes += 1
         if trees is not None:
-            self._follow(trees.charge_unit(old[0], old[1], -1))
+            self._follow(trees, trees.charge_unit(old[0], old[1], -1))
 
     def booking(self, owner: str) -> tuple[str, Demand] | None:
         """Return (quota, demand) that the owner has booked, or None."""
         return self._ledger.booking(owner)
 
-    def _follow(self, books: NodeUsage) -> None:
+    def _follow(self, trees: UsageTrees, books: NodeUsage) -> None:
         """Judge again what is protected, where the charged amount matters for that."""
         if books.is_special and books.tree.divides:
             # What is divided among all others has changed.
-            entitle(books.tree)
-            books.tree.is_entitled_anew = True
+            trees.entitlements.renew(books.tree)
             for name in self._protected.quotas():
                 self._refresh_protected(name)
         elif not (books.is_alone or self._protected.is_empty()):
@@ -245,16 +245,9 @@ class QuotaCache:
         if self._trees is None:
             return
         books = self._trees.books.get(quota)
-        if books is None:
-            self._protected.refresh(quota, None)
-            return
-        is_room_freed = self._protected.refresh(quota, books)
-        if is_room_freed is None:
-            return
-        if is_room_freed:
-            books.tree.is_room_freed = True
-        for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
-            self._waiting.doubt(waiting)
+        if self._protected.refresh(quota, books) and books is not None:
+            for waiting in self._waiting.borrowers(books.tree.tree.tree_id, quota):
+                self._waiting.doubt(waiting)
 
     def wait(
         self,
@@ -274,13 +267,23 @@ class QuotaCache:
         trees = self._trees or self._build()
         if self._waiting.is_idle():
             for tree in trees.trees.values():
-                tree.settle()  # nobody cared for what happened until now
+                tree.changes.settle()  # nobody cared for what happened until now
         tree = trees.books_of_unit(quota).tree
         if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
             refusal = self._refused[3]
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
         waiting = Waiting(
-            0, waiter, rank, quota, tree_id, demand, refusal, tree.clock, domain, is_owner, whole
+            0,
+            waiter,
+            rank,
+            quota,
+            tree_id,
+            demand,
+            refusal,
+            tree.changes.clock,
+            domain,
+            is_owner,
+            whole,
         )
         self._waiting.add(waiting)
         self._watch(tree, waiting)
@@ -315,29 +318,34 @@ class QuotaCache:
             before: Who comes after this rank is returned without being asked again.
         """
         return self._waiting.first(
-            domain, self.trees.room, self._is_enabled, rank_of=rank_of, before=before
+            domain,
+            partial(self.trees.room, self._protected),
+            self._is_enabled,
+            rank_of=rank_of,
+            before=before,
         )
 
     def _note_changes(self, trees: UsageTrees) -> None:
         """Find out whom the changes since the last call may concern."""
         for tree_id, tree in trees.trees.items():
-            if not (tree.touched or tree.changed_keys or tree.is_room_freed):
+            changes = tree.changes
+            if not (changes.touched or changes.keys or changes.is_room_freed):
                 continue
             doubtful: list[Waiting] = []
-            for node in tree.touched:
+            for node in changes.touched:
                 self._waiting.mark_due(tree_id, node)
                 doubtful += self._waiting.borrowers(tree_id, node)
-            for key in tree.changed_keys:
+            for key in changes.keys:
                 scopes = self._waiting.refused_by_contract(tree_id, key)
                 if scopes:
                     doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
-            if tree.is_entitled_anew:
+            if changes.is_entitled_anew:
                 doubtful += self._waiting.all_borrowers(tree_id)
-            elif tree.is_room_freed:
+            elif changes.is_room_freed:
                 doubtful += self._waiting.owners(tree_id)
             for waiting in doubtful:
                 self._waiting.doubt(waiting)
-            tree.settle()
+            changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:
         """Ask again for a waiter; if he is refused, he waits for what refuses him now."""
@@ -346,7 +354,7 @@ class QuotaCache:
             return True
         tree = self.trees.books_of_unit(waiting.quota).tree
         is_owner = self._protected.is_counted(waiting.quota)
-        waiting = replace(waiting, refusal=refusal, seen_at=tree.clock, is_owner=is_owner)
+        waiting = replace(waiting, refusal=refusal, seen_at=tree.changes.clock, is_owner=is_owner)
         if waiting.whole is not None and self._fits_whole(waiting):
             return True
         self._waiting.keep(waiting)
@@ -382,10 +390,8 @@ class QuotaCache:
 
     def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
         """Have releases noted where they concern him: where he is refused, and his own quota."""
-        for name in {waiting.refusal.quota, waiting.quota}:
-            books = tree.root if name == tree.root.name else tree.nodes.get(name)
-            if books is not None:
-                books.watchers = 1
+        tree.changes.watch(waiting.refusal.quota)
+        tree.changes.watch(waiting.quota)
 
     # --- views ----------------------------------------------------------------------------------
 
@@ -396,7 +402,7 @@ class QuotaCache:
     def view(self, name: str) -> QuotaView | None:
         """Return one quota with its numbers, or None."""
         trees = self._trees or self._build()
-        return find_view(name, self._specs.values(), trees, self._ledger)
+        return find_view(name, self._specs.values(), trees, self._ledger, self._protected)
 
     def namespace_among_several(self, name: str) -> str:
         """Return the namespace of the quota that counts, where others of its name exist; or ""."""
@@ -497,9 +503,8 @@ class QuotaCache:
         if self._trees is None:
             return
         fresh = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
-        protected = self._protected.fork()
-        for name in protected.quotas():
-            protected.refresh(name, fresh.books.get(name))
+        self._trees.entitlements.validate(fresh.entitlements)
+        self._protected.validate(fresh.books.values(), fresh.entitlements)
         for tree_id, tree in self._trees.trees.items():
             tree.validate(fresh.trees[tree_id])
 
@@ -523,12 +528,12 @@ class QuotaCache:
         self._ledger.close_empty_accounts()
         trees = UsageTrees(self._settings, self._specs.values(), self._nodes_total, self._ledger)
         self._trees = trees
-        self._protected.forget_books()
+        self._protected.start(trees.entitlements)
         for name in self._protected.quotas():
             self._refresh_protected(name)
         for tree in trees.trees.values():
             # Changes from now on are later than what anybody saw in the trees before.
-            tree.start(self._waiting.latest_seen_at())
+            tree.changes.start(self._waiting.latest_seen_at())
         for waiting in self._waiting.waiting():
             self._watch(trees.trees[waiting.tree_id], waiting)
         return trees

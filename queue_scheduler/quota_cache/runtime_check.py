@@ -111,6 +111,10 @@ class RuntimeCheck:
                 self.division.keep(parent, key, total, memory, grants)
         self._foreseen.clear()
 
+    def forget_levels(self) -> None:
+        """Keep no level: the sums have changed, and the tree's clock does not tell."""
+        self.levels.forget()
+
     def _check_doubtful(
         self, books: NodeUsage, doubtful: Items, *, seeds: bool
     ) -> QuotaRefusal | None:

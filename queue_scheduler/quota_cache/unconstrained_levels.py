@@ -30,11 +30,15 @@ of the scheduler's memory: it does not depend on floors. And the less J asks for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota_cache.level_division import LevelDivision, Memory
-from queue_scheduler.quota_cache.tree_usage import LARGEST_EXACT, NodeUsage, TreeUsage
+from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
+
+LARGEST_EXACT: Final = 2**50
+"""Beyond this a float64 expression of koord-scheduler may be off by a unit."""
 
 FEW_HUNGRY: Final = 3
 """Of so many children rounding half up loses no more units than are made up for."""
@@ -43,13 +47,30 @@ FEW_HUNGRY: Final = 3
 class UnconstrainedLevels:
     """Looks at the sums of one tree."""
 
-    __slots__ = ("_check_parent", "_division", "_half_up", "_tree")
+    __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
 
     def __init__(self, tree: TreeUsage, division: LevelDivision) -> None:
         self._tree = tree
         self._division = division
         self._half_up = tree.settings.rounding is Rounding.HALF_UP
         self._check_parent = tree.settings.check_parent
+        parents = [tree.root, *tree.nodes.values()]
+        # Parents and resources of which no sum says anything: amounts are too large, or a child
+        # that does not lend has min > max.
+        self._odd = frozenset(
+            (parent, key) for parent in parents for key in _odd_keys(parent, division)
+        )
+        # The children without weight.
+        self._weak = {
+            (parent, key): weak
+            for parent in parents
+            for key in (tree.tree.root.governed_keys if parent is tree.root else parent.spec.max)
+            if (weak := _weak_children(parent, key))
+        }
+
+    def has_weak(self, parent: NodeUsage, key: str) -> bool:
+        """Return whether a child of a quota has no weight for a resource."""
+        return (parent, key) in self._weak
 
     def is_plain_chain(self, books: NodeUsage, key: str, amount: int) -> bool:
         """Return whether every level is plain with J, and all that is asked for is granted.
@@ -121,9 +142,10 @@ class UnconstrainedLevels:
 
         `delta` is by how much the child on the way (None: any) asks for more because of J.
         """
-        if needed > total or key in parent.odd_keys or total >= LARGEST_EXACT:
+        if needed > total or total >= LARGEST_EXACT or (self._odd and (parent, key) in self._odd):
             return False
-        if key in parent.weak and (delta or not self._are_weak_content(parent, key, total)):
+        weak = self._weak.get((parent, key)) if self._weak else None
+        if weak and (delta or not self._are_content(weak, key, total)):
             return False
         if not self._half_up:
             return True
@@ -154,9 +176,26 @@ class UnconstrainedLevels:
             return False
         return self.is_plain(root, child, key, needed, total, delta)
 
-    def _are_weak_content(self, parent: NodeUsage, key: str, total: int) -> bool:
+    def _are_content(self, children: list[NodeUsage], key: str, total: int) -> bool:
         """Return whether children without weight ask for no more than their min."""
         return all(
             child.limited.get(key, 0) <= self._division.floor(child, key, total, Memory())
-            for child in parent.weak[key]
+            for child in children
         )
+
+
+def _odd_keys(parent: NodeUsage, division: LevelDivision) -> Iterator[str]:
+    for child in parent.children:
+        for key, minimum in child.spec.min.items():
+            limit = child.spec.max.get(key)
+            is_over = bool(child.reserve) and limit is not None and minimum > limit
+            if is_over or division.min_sum(parent, key) >= LARGEST_EXACT:
+                yield key
+
+
+def _weak_children(parent: NodeUsage, key: str) -> list[NodeUsage]:
+    return [
+        child
+        for child in parent.children
+        if not child.is_special and child.spec.weight.get(key, 0) <= 0
+    ]

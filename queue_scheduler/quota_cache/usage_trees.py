@@ -34,7 +34,7 @@ from queue_scheduler.quota_cache.limit_checks import (
     check_total,
     room,
 )
-from queue_scheduler.quota_cache.min_guarantee import entitle, room_beside
+from queue_scheduler.quota_cache.min_guarantee import Entitlements, ProtectedDemands, room_beside
 from queue_scheduler.quota_cache.quota_ledger import (
     Account,
     ChargedSums,
@@ -57,6 +57,7 @@ class UsageTrees:
         "_mode",
         "_problems",
         "books",
+        "entitlements",
         "forest",
         "settings",
         "trees",
@@ -96,11 +97,12 @@ class UsageTrees:
         if nodes_total is not None and self._mode is QuotaMode.RUNTIME:
             for tree_id, total in tree_totals(self.forest, nodes_total).items():
                 self.trees[tree_id].put_total(total)
+        self.entitlements = Entitlements(self.trees.values())
         for name, account in ledger.accounts():
             self._charge_account(name, account)
         self.walks: dict[str, RuntimeCheck] = {}
         for tree_id, tree in self.trees.items():
-            entitle(tree)
+            self.entitlements.renew(tree)
             if tree.divides:
                 self.walks[tree_id] = RuntimeCheck(tree, unrefreshed_quotas(tree.tree))
 
@@ -214,7 +216,7 @@ class UsageTrees:
         """Answer the next question from the sums alone: they moved, and no clock says so."""
         walk = self.walks.get(tree.tree.tree_id)
         if walk is not None:
-            walk.levels.forget()
+            walk.forget_levels()
 
     def why_unusable(self, quota: str) -> QuotaRefusal:
         """Return the refusal of a quota that is in no tree."""
@@ -238,7 +240,7 @@ class UsageTrees:
                 self._problems.setdefault(problem.quota, []).append(problem)
         return tuple(self._problems.get(quota, ()))
 
-    def room(self, tree_id: str, name: str, rule: Rule) -> int | None:
+    def room(self, protected: ProtectedDemands, tree_id: str, name: str, rule: Rule) -> int | None:
         """Return what is left under a limit; None: there is no such limit."""
         reason, key, via = rule
         books = self.node(tree_id, name)
@@ -246,7 +248,7 @@ class UsageTrees:
         if books is None or (via and asking is None):
             return None
         if reason is RefusalReason.GUARANTEE_OF_OTHERS:
-            return room_beside(books.tree, books, key, asking)
+            return room_beside(protected, books, key, asking)
         return room(books.tree, books, reason, key, asking)
 
     def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:

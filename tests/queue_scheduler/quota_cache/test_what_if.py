@@ -89,12 +89,13 @@ def test_the_marks_of_what_changed_do_not_move(mode: QuotaMode) -> None:
     books.wait("waiter", "a", SIX, refusal)
     tree = books.trees.trees[""]
     for node in (*tree.nodes.values(), tree.root):
-        node.watchers = 1
+        tree.changes.watch(node.name)
 
     def marks() -> list[object]:
-        ages = [node.changed_at for node in tree.nodes.values()]
-        seen = [dict(tree.touched), dict(tree.changed_keys), tree.is_room_freed]
-        return [tree.clock, tree.is_entitled_anew, *seen, *ages]
+        changes = tree.changes
+        ages = [changes.charged_at(name) for name in tree.nodes]
+        seen = [dict(changes.touched), dict(changes.keys), changes.is_room_freed]
+        return [changes.clock, changes.is_entitled_anew, *seen, *ages]
 
     before = marks()
     # With so much more in it, what waits in b would not be protected any more.
