@@ -340,7 +340,7 @@ class QuotaCache:
                 if scopes:
                     doubtful += map(self._waiting.named, trees.doubtful(tree, key, scopes))
             if changes.is_entitled_anew:
-                doubtful += self._waiting.all_borrowers(tree_id)
+                doubtful += self._waiting.borrowers(tree_id)
             elif changes.is_room_freed:
                 doubtful += self._waiting.owners(tree_id)
             for waiting in doubtful:
@@ -520,7 +520,7 @@ class QuotaCache:
 
     def _build_for_waiters(self) -> UsageTrees | None:
         """Before a change, have the trees of a fork: only trees can tell whom it concerns."""
-        if self._trees is None and self._waiting.is_anybody_there():
+        if self._trees is None and len(self._waiting):
             self._build()
         return self._trees
 
@@ -531,10 +531,12 @@ class QuotaCache:
         self._protected.start(trees.entitlements)
         for name in self._protected.quotas():
             self._refresh_protected(name)
+        waiting_before = self._waiting.waiting()
+        latest_seen_at = max((waiting.seen_at for waiting in waiting_before), default=0)
         for tree in trees.trees.values():
             # Changes from now on are later than what anybody saw in the trees before.
-            tree.changes.start(self._waiting.latest_seen_at())
-        for waiting in self._waiting.waiting():
+            tree.changes.start(latest_seen_at)
+        for waiting in waiting_before:
             self._watch(trees.trees[waiting.tree_id], waiting)
         return trees
 

@@ -212,9 +212,9 @@ class WakeIndex:
 
     # --- who waits ------------------------------------------------------------------------------
 
-    def is_anybody_there(self) -> bool:
-        """Return whether anybody waits, the woken not counted."""
-        return bool(self._waiting)
+    def __len__(self) -> int:
+        """Return how many wait, the woken not counted."""
+        return len(self._waiting)
 
     def is_idle(self) -> bool:
         """Return whether nobody waits or is woken."""
@@ -224,10 +224,6 @@ class WakeIndex:
         """Return everybody who waits, those first who came first."""
         return sorted(self._waiting.values(), key=_number)
 
-    def latest_seen_at(self) -> int:
-        """Return the latest reading of a tree's clock that anybody was refused at."""
-        return max((waiting.seen_at for waiting in self._waiting.values()), default=0)
-
     def refused_by_contract(self, tree_id: str, resource: str) -> Scopes:
         """Return who waits for a runtime of this resource."""
         return self._by_contract.refused_on(tree_id, resource)
@@ -236,13 +232,11 @@ class WakeIndex:
         """Return one who waits."""
         return self._waiting[waiter]
 
-    def borrowers(self, tree_id: str, quota: str) -> list[Waiting]:
-        """Return who of a quota waits for room that is kept for others."""
-        waiters = self._borrowers.get((tree_id, quota))
-        return [self._waiting[waiter] for waiter in waiters] if waiters else []
-
-    def all_borrowers(self, tree_id: str) -> list[Waiting]:
-        """Return who of a tree waits for room that is kept for others."""
+    def borrowers(self, tree_id: str, quota: str | None = None) -> list[Waiting]:
+        """Return who of a quota, or of all of a tree, waits for room that is kept for others."""
+        if quota is not None:
+            waiters = self._borrowers.get((tree_id, quota))
+            return [self._waiting[waiter] for waiter in waiters] if waiters else []
         return [
             self._waiting[waiter]
             for node, waiters in self._borrowers.items()
