@@ -402,11 +402,9 @@ class UnitCache:
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.add(record)
             line = self.queues.line(info.queue)
-            if (
-                line is not None
-                and line.counts_admitted
-                and line.count_admitted(as_admitted(record))
-            ):
+            if line is None or not line.counts_admitted:
+                return
+            if line.count_admitted(as_admitted(record)):
                 self.changed_lines[info.queue] = None
 
     def leave(self, record: CachedUnit | None) -> None:

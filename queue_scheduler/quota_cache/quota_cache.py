@@ -272,18 +272,9 @@ class QuotaCache:
         if self._refused is not None and self._refused[:3] == (quota, demand, self._changes):
             refusal = self._refused[3]
         is_owner, tree_id = self._protected.is_counted(quota), tree.tree.tree_id
+        seen_at = tree.changes.clock
         waiting = Waiting(
-            0,
-            waiter,
-            rank,
-            quota,
-            tree_id,
-            demand,
-            refusal,
-            tree.changes.clock,
-            domain,
-            is_owner,
-            whole,
+            0, waiter, rank, quota, tree_id, demand, refusal, seen_at, domain, is_owner, whole
         )
         self._waiting.add(waiting)
         self._watch(tree, waiting)
@@ -415,7 +406,7 @@ class QuotaCache:
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
         books = self.trees.books.get(name)
-        return () if books is None else tuple(node.name for node in books.chain)
+        return () if books is None else books.path
 
     def governed(self, name: str) -> frozenset[str]:
         """Return the resources that the max of a quota has; none where there is no such quota."""

@@ -140,8 +140,11 @@ class QuotaLedger:
 
         None: it is gone.
         """
-        old = self._pods.pop(key, None)
+        old = self._pods.get(key)
+        if old == pod:
+            return old
         if old is not None:
+            del self._pods[key]
             self._open_account(old.quota).add_pod(old, -1)
         if pod is not None:
             self._pods[key] = pod

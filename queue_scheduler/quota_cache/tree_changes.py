@@ -1,8 +1,8 @@
 """What was charged to one tree, and when: whom of those who wait it may concern.
 
-The tree's clock counts charges where runtimes are divided; nothing there is read by it elsewhere,
-so it stands still. What happened is kept until `settle`: by then whoever it may concern has been
-looked at. Written by its methods alone.
+The tree's clock counts charges where runtimes are divided; in other modes nobody reads it, and it
+stands still. What happened is kept until `settle`: by then whoever it may concern has been looked
+at. Written by its methods alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Noted(NamedTuple):
 
 
 class TreeChanges:
-    """The changes since `settle`; for reading: `touched`, `keys` and the two flags.
+    """The changes since `settle`; its fields are for reading.
 
     Attributes:
         clock: Counts charges, where runtimes are divided.
