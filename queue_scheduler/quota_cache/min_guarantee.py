@@ -98,7 +98,7 @@ class Entitlements:
         """Return whether a quota uses more than it is entitled to, with these amounts besides."""
         if books.is_special:
             return True
-        used, entitled = books.used, self.of(books.name)
+        used, entitled = books.used, self._amounts.get(books.name, NOTHING)
         return any(
             used.get(key, 0) + amount > entitled.get(key, 0)
             for key, amount in items
@@ -107,7 +107,7 @@ class Entitlements:
 
     def keeps_within(self, books: NodeUsage, wanted: Items) -> bool:
         """Return whether the demand keeps its quota within its entitlement on every resource."""
-        entitled = self.of(books.name)
+        entitled = self._amounts.get(books.name, NOTHING)
         maximum = books.spec.max
         asked = dict(wanted)
         for key in {**books.used, **asked}:

@@ -42,6 +42,7 @@ from queue_scheduler.quota_cache.wake_index import (
     Entry,
     Rank,
     RankOf,
+    Room,
     Waiting,
     WakeIndex,
 )
@@ -73,6 +74,7 @@ class QuotaCache:
         self._refused: tuple[str, Demand, int, QuotaRefusal] | None = None
         # Follows from the above; None until somebody asks.
         self._trees: UsageTrees | None = None
+        self._room: Room | None = None
         self._lookup: QuotaNames | None = None
         self._governed: dict[str, frozenset[str]] | None = None
 
@@ -308,12 +310,11 @@ class QuotaCache:
             rank_of: Says what a rank is by now; without it, it is what it was.
             before: Who comes after this rank is returned without being asked again.
         """
+        trees = self._trees or self._build()
+        if self._room is None:
+            self._room = partial(trees.room, self._protected)
         return self._waiting.first(
-            domain,
-            partial(self.trees.room, self._protected),
-            self._is_enabled,
-            rank_of=rank_of,
-            before=before,
+            domain, self._room, self._is_enabled, rank_of=rank_of, before=before
         )
 
     def _note_changes(self, trees: UsageTrees) -> None:
@@ -381,8 +382,7 @@ class QuotaCache:
 
     def _watch(self, tree: TreeUsage, waiting: Waiting) -> None:
         """Have releases noted where they concern him: where he is refused, and his own quota."""
-        tree.changes.watch(waiting.refusal.quota)
-        tree.changes.watch(waiting.quota)
+        tree.changes.watch(waiting.refusal.quota, waiting.quota)
 
     # --- views ----------------------------------------------------------------------------------
 
@@ -500,7 +500,7 @@ class QuotaCache:
             tree.validate(fresh.trees[tree_id])
 
     def _drop_trees(self) -> None:
-        self._trees = None
+        self._trees = self._room = None
         self._changes += 1
 
     def _outdate(self) -> None:

@@ -63,9 +63,9 @@ class TreeChanges:
         self.is_room_freed = False
         self.is_entitled_anew = False
 
-    def watch(self, quota: str) -> None:
-        """Note from now on when there is more room under the limits of a quota."""
-        self._watched.add(quota)
+    def watch(self, *quotas: str) -> None:
+        """Note from now on when there is more room under the limits of these quotas."""
+        self._watched.update(quotas)
 
     def charged_at(self, quota: str) -> int:
         """Return when something was charged to a quota or below it, by the clock."""
