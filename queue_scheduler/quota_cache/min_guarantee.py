@@ -221,13 +221,10 @@ class ProtectedDemands:
         """Return the quotas with a demand, counted or not."""
         return tuple(self._demands)
 
-    def waits_in(self, quota: str) -> bool:
-        """Return whether the quota has a demand, counted or not."""
-        return quota in self._demands
-
-    def is_empty(self) -> bool:
-        """Return whether nobody waits anywhere."""
-        return not self._demands
+    def with_demand(self, quotas: Iterable[str]) -> list[str]:
+        """Return those of these quotas that have a demand, counted or not."""
+        demands = self._demands
+        return [quota for quota in quotas if quota in demands] if demands else []
 
     def start(self, entitlements: Entitlements) -> None:
         """Drop what is counted: the books it was counted in are gone, others take their place."""

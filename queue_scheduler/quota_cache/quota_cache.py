@@ -223,10 +223,9 @@ class QuotaCache:
             trees.entitlements.renew(books.tree)
             for name in self._protected.quotas():
                 self._refresh_protected(name)
-        elif not (books.is_alone or self._protected.is_empty()):
-            for node in books.chain:
-                if self._protected.waits_in(node.name):
-                    self._refresh_protected(node.name)
+        elif not books.is_alone:
+            for name in self._protected.with_demand(books.path):
+                self._refresh_protected(name)
 
     # --- the waiting side -----------------------------------------------------------------------
 

@@ -94,10 +94,9 @@ def _judge_protected(trees: UsageTrees, protected: ProtectedDemands, books: Node
         trees.entitlements.renew(books.tree)
         for name in protected.quotas():
             protected.refresh(name, trees.books.get(name))
-    elif not (books.is_alone or protected.is_empty()):
-        for node in books.chain:
-            if protected.waits_in(node.name):
-                protected.refresh(node.name, node)
+    elif not books.is_alone:
+        for name in protected.with_demand(books.path):
+            protected.refresh(name, trees.books.get(name))
 
 
 def _counted(books: NodeUsage, amounts: Mapping[str, int]) -> Items:
